@@ -1,0 +1,29 @@
+//! Peacrab, an assistant that answers on chat platforms and loses nothing.
+//!
+//! ```text
+//!  telegram   terminal            channels: publish what they hear
+//!      └─── Publisher ───┐        bus: admits, commits to the journal, wakes the loop
+//!                        ▼
+//!                   Agent::run    reads waiting rows; alone owns the sessions
+//!                        ▼
+//!                    turn::run    prompt → Provider ⇄ Tools, committed before it is acted on
+//!                        ▼
+//!                     outbox      rows; one delivery task per channel
+//!      ┌─────────────────┘
+//!  telegram   terminal
+//! ```
+//!
+//! Modules stand in reading order; one imports only those above it.
+
+pub mod bus;
+pub mod channels;
+pub mod event;
+pub mod message;
+pub mod people;
+pub mod provider;
+pub mod replies;
+pub mod secret;
+pub mod session;
+pub mod store;
+pub mod tools;
+pub mod workspace;

@@ -1,0 +1,151 @@
+//! A conversation as data: sessions hold turns, turns hold steps, steps hold calls with their
+//! outcomes. No I/O; the store keeps them, the agent changes them.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::message::{Address, Place};
+
+/// Makes a newtype over a row id of the store.
+macro_rules! row_id {
+    ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub i64);
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    )+};
+}
+
+row_id! {
+    /// One conversation; never used again.
+    SessionId,
+    TurnId,
+    /// One tool call of one step.
+    CallId,
+}
+
+/// The open conversation at an address.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Session {
+    pub id: SessionId,
+    pub address: Address,
+    pub place: Place,
+    /// The part of the prompt that stays byte for byte the same; made when the first turn starts.
+    pub frozen: Option<Frozen>,
+    /// Oldest first; those that the model no longer sees are not loaded.
+    pub turns: Vec<Turn>,
+}
+
+/// What of the workspace was put into the prompt when the session began, so that a later change
+/// does not cost the provider's cache; changes are told in the tail of the next message instead.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frozen {
+    pub memory: String,
+    pub notes: String,
+    /// The memory and notes that the model has been told of since, to tell each change once.
+    pub told_memory: String,
+    pub told_notes: String,
+}
+
+/// From one person's messages to an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    pub id: TurnId,
+    pub steps: Vec<Step>,
+    pub ending: Option<Ending>,
+}
+
+/// How a turn ended, as the model is reminded of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ending {
+    Answered,
+    /// The model chose to say nothing.
+    Silent,
+    /// The person said `/stop` or `/new`.
+    Stopped,
+    /// The person was told in words what went wrong.
+    Failed,
+}
+
+/// One completion with its tool calls, and what the person said before it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// What was said since the step before, as the model was shown it, byte for byte.
+    pub heard: Option<String>,
+    pub text: String,
+    pub thinking: Vec<Thinking>,
+    pub calls: Vec<Call>,
+}
+
+/// A provider's own block of reasoning, to be passed back to the same provider unharmed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Thinking {
+    /// The model that made it; another model must not be given it.
+    pub model: String,
+    pub block: Value,
+}
+
+/// One tool call and what became of it: a call without an outcome cannot be written down.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    pub id: CallId,
+    /// The provider's name for the call, which its result must repeat.
+    pub wire_id: String,
+    pub tool: String,
+    /// JSON as the model wrote it, which need not parse.
+    pub arguments: String,
+    pub outcome: Outcome,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Outcome {
+    Planned,
+    /// Begun; after a crash, `Intent` tells whether it happened.
+    Running(Intent),
+    Done(String),
+    Failed(String),
+    /// A crash came between: it may or may not have happened.
+    Interrupted,
+    /// Not begun, because of what the person said meanwhile.
+    Skipped,
+}
+
+/// What a running call was about to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Intent {
+    /// Turn a workspace file with the first hash (none: no file) into one with the second.
+    Change { path: String, before: Option<String>, after: String },
+    /// Act where we cannot look afterwards.
+    Act,
+}
+
+impl Outcome {
+    /// What the model reads as the call's result.
+    pub fn for_model(&self) -> &str {
+        match self {
+            Self::Done(text) | Self::Failed(text) => text,
+            Self::Planned | Self::Skipped => {
+                "Not run: the person said something in the meantime. Call it again if it is still wanted."
+            }
+            Self::Running(_) | Self::Interrupted => {
+                "Interrupted by a restart: it may or may not have happened. Check before you repeat it."
+            }
+        }
+    }
+
+    pub fn is_settled(&self) -> bool {
+        !matches!(self, Self::Planned | Self::Running(_))
+    }
+
+    pub fn is_error(&self) -> bool {
+        !matches!(self, Self::Done(_))
+    }
+}

@@ -1,0 +1,172 @@
+//! What a model can do: tools with typed arguments, behind one erased form. Who asks and from
+//! where comes from the program in [`ToolContext`]; a model can never set it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Local};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use crate::message::{Address, Place, Sender};
+use crate::people::Role;
+use crate::provider::ToolSchema;
+use crate::workspace::{FileChange, Workspace};
+
+/// The longest result that a model is shown, in characters; how to read on is said at the cut.
+pub const RESULT_CHARS_MAX: usize = 8_000;
+
+/// What is fixed about a tool.
+#[derive(Clone, Copy, Debug)]
+pub struct ToolSpec {
+    /// `[a-z0-9_]`, at most 64.
+    pub name: &'static str,
+    /// For the model: what it does and when to use it.
+    pub description: &'static str,
+    /// The least role that may use it.
+    pub role: Role,
+    pub kind: Kind,
+}
+
+/// What a call touches, and so what a crash in its middle means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Looks only; after a crash it runs again.
+    Reads,
+    /// Changes a workspace file through the [`FileChange`] that it returns.
+    Writes,
+    /// Changes our own store through the [`Effect`]s that it returns, with its outcome.
+    Queues,
+}
+
+/// Who asks, where from, when. Given by the program, per call.
+pub struct ToolContext {
+    pub workspace: Workspace,
+    pub who: Sender,
+    pub role: Role,
+    pub address: Address,
+    pub place: Place,
+    pub now: DateTime<Local>,
+}
+
+/// What a call came to. Nothing has been changed yet: the turn makes the change and commits the
+/// effects together with the outcome, so that neither can happen twice.
+#[derive(Debug, Default)]
+pub struct ToolOutput {
+    pub for_model: String,
+    pub change: Option<FileChange>,
+    pub effects: Vec<Effect>,
+}
+
+impl ToolOutput {
+    pub fn text(for_model: impl Into<String>) -> Self {
+        Self { for_model: for_model.into(), ..Self::default() }
+    }
+}
+
+/// A change of our own store, made in the transaction of the call's outcome.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    Say { to: Address, text: String },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The model can do better: says what was wrong and what would be right.
+    #[error("{0}")]
+    TellModel(String),
+    /// The turn cannot go on.
+    #[error(transparent)]
+    Abort(#[from] anyhow::Error),
+}
+
+#[async_trait]
+pub trait Tool: Send + Sync + 'static {
+    /// Each field's doc comment is its description for the model.
+    type Args: DeserializeOwned + JsonSchema + Send;
+    const SPEC: ToolSpec;
+
+    async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
+}
+
+/// A tool whose type is forgotten.
+#[async_trait]
+pub trait AnyTool: Send + Sync + 'static {
+    fn spec(&self) -> ToolSpec;
+    fn schema(&self) -> ToolSchema;
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
+}
+
+#[async_trait]
+impl<T: Tool> AnyTool for T {
+    fn spec(&self) -> ToolSpec {
+        T::SPEC
+    }
+
+    fn schema(&self) -> ToolSchema {
+        let mut parameters = schemars::schema_for!(T::Args).to_value();
+        if let Some(object) = parameters.as_object_mut() {
+            object.remove("$schema");
+            object.remove("title");
+        }
+        ToolSchema {
+            name: T::SPEC.name.to_owned(),
+            description: T::SPEC.description.to_owned(),
+            parameters,
+        }
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        let args = serde_json::from_str(arguments).map_err(|error| {
+            ToolError::TellModel(format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
+        })?;
+        self.call(args, cx).await
+    }
+}
+
+/// The tools of a daemon, by name.
+#[derive(Clone, Default)]
+pub struct ToolSet(Arc<BTreeMap<&'static str, Arc<dyn AnyTool>>>);
+
+impl ToolSet {
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
+        Self(Arc::new(tools.into_iter().map(|tool| (tool.spec().name, tool)).collect()))
+    }
+
+    /// The tools that `role` may use, as a model is told of them.
+    pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
+        self.0.values().filter(|tool| role >= tool.spec().role).map(|tool| tool.schema()).collect()
+    }
+
+    /// The tool of that name if `role` may use it; else words for the model.
+    pub fn authorise(&self, name: &str, role: Role) -> Result<&Arc<dyn AnyTool>, String> {
+        match self.0.get(name) {
+            None => Err(format!("There is no tool `{name}`.")),
+            Some(tool) if role < tool.spec().role => Err(format!(
+                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
+                tool.spec().role
+            )),
+            Some(tool) => Ok(tool),
+        }
+    }
+
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// `text` cut to what a model is shown, with `read_on` (how to see the rest) at the cut.
+pub fn cut(text: &str, read_on: &str) -> String {
+    match text.char_indices().nth(RESULT_CHARS_MAX) {
+        None => text.to_owned(),
+        Some((at, _)) => {
+            format!("{}\n[Cut at {RESULT_CHARS_MAX} characters. {read_on}]", &text[..at])
+        }
+    }
+}
