@@ -124,3 +124,27 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
         n => format!("Stopped, and dropped the {n} messages that were waiting."),
     }
 }
+
+pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display) -> String {
+    format!("You are {person}, to me: {role}. This is {place}.")
+}
+
+/// What `/status` tells.
+pub struct Status<'a> {
+    pub provider: &'a str,
+    pub busy_here: bool,
+    pub turns: usize,
+    pub tools: usize,
+    /// Read and written in the last 30 days.
+    pub tokens: (u64, u64),
+}
+
+pub fn status(status: &Status<'_>) -> String {
+    let Status { provider, busy_here, turns, tools, tokens: (read, written) } = status;
+    let here = if *busy_here { "I am working here" } else { "I am idle here" };
+    format!(
+        "{here}; {turns} turns are running in all.\nModel: {provider}\nTools: {tools}\n\
+         Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
+        env!("CARGO_PKG_VERSION")
+    )
+}

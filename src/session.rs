@@ -42,6 +42,14 @@ pub struct Session {
     pub turns: Vec<Turn>,
 }
 
+impl Session {
+    /// One that is not in the store yet; its first turn puts it there.
+    pub fn new(address: &Address, place: Place) -> Self {
+        let id = SessionId(0);
+        Self { id, address: address.clone(), place, frozen: None, turns: Vec::new() }
+    }
+}
+
 /// What of the workspace was put into the prompt when the session began, so that a later change
 /// does not cost the provider's cache; changes are told in the tail of the next message instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,8 +115,9 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Planned,
-    /// Begun; after a crash, `Intent` tells whether it happened.
-    Running(Intent),
+    /// Begun; after a crash, the file tells whether it happened. `result` is what the model is told
+    /// if it did.
+    Running { intent: Intent, result: String },
     Done(String),
     Failed(String),
     /// A crash came between: it may or may not have happened.
@@ -117,14 +126,13 @@ pub enum Outcome {
     Skipped,
 }
 
-/// What a running call was about to do.
+/// What a running call was about to do: turn a workspace file with the first hash (none: no file)
+/// into one with the second.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Intent {
-    /// Turn a workspace file with the first hash (none: no file) into one with the second.
-    Change { path: String, before: Option<String>, after: String },
-    /// Act where we cannot look afterwards.
-    Act,
+pub struct Intent {
+    pub path: String,
+    pub before: Option<String>,
+    pub after: String,
 }
 
 impl Outcome {
@@ -135,14 +143,14 @@ impl Outcome {
             Self::Planned | Self::Skipped => {
                 "Not run: the person said something in the meantime. Call it again if it is still wanted."
             }
-            Self::Running(_) | Self::Interrupted => {
+            Self::Running { .. } | Self::Interrupted => {
                 "Interrupted by a restart: it may or may not have happened. Check before you repeat it."
             }
         }
     }
 
     pub fn is_settled(&self) -> bool {
-        !matches!(self, Self::Planned | Self::Running(_))
+        !matches!(self, Self::Planned | Self::Running { .. })
     }
 
     pub fn is_error(&self) -> bool {

@@ -9,7 +9,7 @@ use chrono::{DateTime, Local};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-use crate::message::{Address, Place, Sender};
+use crate::message::{Address, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::workspace::{FileChange, Workspace};
@@ -47,6 +47,8 @@ pub struct ToolContext {
     pub role: Role,
     pub address: Address,
     pub place: Place,
+    /// The channels that there are.
+    pub channels: Arc<[ChannelName]>,
     pub now: DateTime<Local>,
 }
 

@@ -156,17 +156,24 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
 }
 
-/// Moves waiting rows into a turn; false if one of them does not wait any more.
-pub fn take(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<bool> {
-    let mut take = store.prepare_cached(
-        "UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ? AND state = 'waiting'",
-    )?;
+/// Whether all of these rows still wait.
+pub fn wait(store: &Connection, rows: &[RowId]) -> rusqlite::Result<bool> {
+    let mut waits =
+        store.prepare_cached("SELECT 1 FROM inbound WHERE id = ? AND state = 'waiting'")?;
     for row in rows {
-        if take.execute([turn.0, row.0])? == 0 {
+        if !waits.exists([row.0])? {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Moves waiting rows into a turn.
+pub fn take(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
+    let mut take = store.prepare_cached(
+        "UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ? AND state = 'waiting'",
+    )?;
+    rows.iter().try_for_each(|row| take.execute([turn.0, row.0]).map(drop))
 }
 
 /// Settles the rows that are in a turn.

@@ -1,0 +1,381 @@
+//! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
+//! and back. It alone owns the sessions; a turn gets its session by value.
+
+mod calls;
+mod command;
+mod commits;
+mod progress;
+pub mod prompt;
+mod transcript;
+mod turn;
+
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::{Instant, sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+pub use command::{Pairing, pair};
+pub use transcript::used_since;
+
+use crate::bus::Bus;
+use crate::bus::journal::{self, RowId, Waiting};
+use crate::channels::Channels;
+use crate::event::Events;
+use crate::message::{Address, SenderId};
+use crate::provider::Provider;
+use crate::session::Session;
+use crate::store::StoreError;
+use crate::tools::ToolSet;
+use crate::workspace::{Audience, Workspace, skills};
+use commits::StopKind;
+use prompt::House;
+use transcript::Unfinished;
+use turn::{Begin, TurnError, Wires};
+
+/// What is found so much later than it was said gets one line, not an answer.
+const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
+
+/// Sessions kept in memory while nobody speaks; others come back from the store.
+const RESIDENT_MAX: usize = 32;
+const RESIDENT_FOR: Duration = Duration::from_secs(600);
+
+/// Batches of steering that a turn may have unread; more stays in the journal.
+const STEER_MAX: usize = 16;
+
+/// How long the loop rests when the store fails.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
+
+/// How long running turns may go on once the daemon is to stop.
+const GRACE: Duration = Duration::from_secs(3);
+
+/// What turns work with.
+pub struct Means {
+    pub bus: Bus,
+    pub channels: Channels,
+    pub provider: Arc<dyn Provider>,
+    pub tools: ToolSet,
+    pub workspace: Workspace,
+    pub events: Events,
+    pub steps_max: usize,
+}
+
+/// Runs until `stop`; what is cut off then goes on after the next start.
+pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
+    let mut woken = means.bus.inbox.watch();
+    let mut agent = Agent {
+        means,
+        turns_max,
+        turns: JoinSet::new(),
+        tasks: HashMap::new(),
+        running: HashMap::new(),
+        idle: HashMap::new(),
+        resume: VecDeque::new(),
+    };
+    let mut resumed = false;
+    while !stop.is_cancelled() {
+        woken.mark_unchanged();
+        let passed = match resumed {
+            true => agent.pass().await,
+            false => agent.find_unfinished().await,
+        };
+        let rest = match passed {
+            Ok(()) if !resumed => {
+                resumed = true;
+                continue;
+            }
+            Ok(()) => None,
+            Err(error) => {
+                tracing::error!(%error, "The agent rests");
+                Some(STORE_PAUSE)
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
+            changed = woken.changed(), if rest.is_none() => if changed.is_err() { break },
+            () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
+            () = agent.forget_idle(), if !agent.idle.is_empty() => {}
+        }
+    }
+    agent.wind_down().await;
+}
+
+struct Agent {
+    means: Arc<Means>,
+    turns_max: usize,
+    turns: JoinSet<Result<Option<Session>, TurnError>>,
+    /// Which address a task works for, to know it even after a panic.
+    tasks: HashMap<Id, Address>,
+    running: HashMap<Address, Running>,
+    /// Sessions that nobody works on, and since when.
+    idle: HashMap<Address, (Session, Instant)>,
+    /// Turns that a crash cut off.
+    resume: VecDeque<Unfinished>,
+}
+
+/// What the loop keeps of a turn that runs.
+struct Running {
+    steer: mpsc::Sender<Vec<Waiting>>,
+    stop: CancellationToken,
+    sender: SenderId,
+    /// The rows that it began with.
+    rows: Vec<RowId>,
+    /// The last row that it was given.
+    given: RowId,
+}
+
+impl Agent {
+    /// Looks at what waits, and does what can be done about it now.
+    async fn pass(&mut self) -> Result<(), StoreError> {
+        for control in self.read(journal::controls).await? {
+            self.obey(control).await?;
+        }
+        while self.turns.len() < self.turns_max
+            && let Some(unfinished) = self.resume.pop_front()
+        {
+            let sender = unfinished.sender.id.clone();
+            self.start(unfinished.address.clone(), sender, Begin::Resume(unfinished));
+        }
+        for (address, newest) in self.read(journal::places).await? {
+            match self.running.get(&address) {
+                Some(running) if newest > running.given => self.steer(&address).await?,
+                Some(_) => {}
+                None if self.resume.iter().any(|turn| turn.address == address) => {}
+                None if self.turns.len() < self.turns_max => {
+                    let at = address.clone();
+                    let next = move |store: &_| journal::next(store, &at, RowId(0), None);
+                    let rows = self.read(next).await?;
+                    if let Some(first) = rows.first() {
+                        let sender = first.sender().id.clone();
+                        self.start(address, sender, Begin::New(rows));
+                    }
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    async fn find_unfinished(&mut self) -> Result<(), StoreError> {
+        // Commands come first: a turn that was stopped is not taken up again.
+        for control in self.read(journal::controls).await? {
+            self.obey(control).await?;
+        }
+        self.resume = self.read(transcript::unfinished).await?.into();
+        if !self.resume.is_empty() {
+            tracing::info!(turns = self.resume.len(), "Taking up what was cut off");
+        }
+        Ok(())
+    }
+
+    /// Moves a session into a turn.
+    fn start(&mut self, address: Address, sender: SenderId, begin: Begin) {
+        let (steer, steered) = mpsc::channel(STEER_MAX);
+        let stop = CancellationToken::new();
+        let rows: Vec<_> = match &begin {
+            Begin::New(rows) => rows.iter().map(|row| row.id).collect(),
+            Begin::Resume(_) => Vec::new(),
+        };
+        let given = rows.last().copied().unwrap_or(RowId(0));
+        let session = self.idle.remove(&address).map(|(session, _)| session);
+        let task = work(
+            Arc::clone(&self.means),
+            address.clone(),
+            session,
+            begin,
+            (steered, stop.clone()),
+        );
+        let id = self.turns.spawn(task).id();
+        self.tasks.insert(id, address.clone());
+        self.running.insert(address, Running { steer, stop, sender, rows, given });
+    }
+
+    /// Hands a running turn what its person said since.
+    async fn steer(&mut self, address: &Address) -> Result<(), StoreError> {
+        let Some(running) = self.running.get(address) else { return Ok(()) };
+        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
+        let rows = self.read(next).await?;
+        let running = self.running.get_mut(address).expect("only the loop removes it");
+        if let Some(last) = rows.last().map(|row| row.id)
+            && running.steer.try_send(rows).is_ok()
+        {
+            running.given = last;
+        }
+        Ok(())
+    }
+
+    /// Carries a command out, at once.
+    async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
+        let (bus, address) = (&self.means.bus, control.inbound.from.clone());
+        match command::parse(&control.inbound.body.text) {
+            command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
+            command::Command::New => self.stop(&control, StopKind::New).await?,
+            other => {
+                let busy = self.running.contains_key(&address);
+                command::obey(&self.means, &control, other, busy, self.running.len()).await?;
+            }
+        }
+        bus.outbox.up();
+        Ok(())
+    }
+
+    /// Ends what runs where the command was said. The store decides; the task is told, and what it
+    /// would still commit is thrown away.
+    async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
+        let role = command::role_of(&self.means, control).await?;
+        if commits::stopped(&self.means.bus.store, control, role, kind).await? {
+            let address = &control.inbound.from;
+            self.idle.remove(address);
+            self.resume.retain(|turn| turn.address != *address);
+            if let Some(running) = self.running.get(address) {
+                running.stop.cancel();
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a session back from its turn.
+    async fn take_back(
+        &mut self,
+        ended: Result<(Id, Result<Option<Session>, TurnError>), JoinError>,
+    ) {
+        let id = match &ended {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some(address) = self.tasks.remove(&id) else { return };
+        let Some(running) = self.running.remove(&address) else { return };
+        match ended {
+            Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
+                self.keep(session);
+            }
+            Ok((_, Ok(_))) => {}
+            Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
+            Ok((_, Err(error))) => {
+                tracing::error!(%address, %error, "A turn was cut off, will take it up again");
+                sleep(STORE_PAUSE).await;
+                self.find_again(&address).await;
+            }
+            Err(error) => {
+                tracing::error!(%address, %error, "A turn panicked, will take it up again");
+                let broke = commits::broke(&self.means.bus.store, running.rows, address.clone());
+                if let Err(error) = broke.await {
+                    tracing::error!(%error, "Could not say that a turn broke");
+                }
+                self.find_again(&address).await;
+            }
+        }
+        self.means.bus.outbox.up();
+    }
+
+    /// Takes a turn up again whose task has gone; the store is the truth.
+    async fn find_again(&mut self, address: &Address) {
+        match self.read(transcript::unfinished).await {
+            Ok(turns) => self.resume.extend(turns.into_iter().filter(|turn| turn.address == *address)),
+            Err(error) => tracing::error!(%error, "Cannot look for the turn before the next start"),
+        }
+    }
+
+    fn keep(&mut self, session: Session) {
+        if self.idle.len() >= RESIDENT_MAX
+            && let Some(oldest) = self.idle.iter().min_by_key(|(_, (_, since))| *since)
+        {
+            let oldest = oldest.0.clone();
+            self.idle.remove(&oldest);
+        }
+        self.idle.insert(session.address.clone(), (session, Instant::now()));
+    }
+
+    /// Waits for the session that has been idle for longest to have been so for long enough, and
+    /// forgets it.
+    async fn forget_idle(&mut self) {
+        let oldest = self.idle.iter().min_by_key(|(_, (_, since))| *since);
+        let Some((address, since)) = oldest.map(|(at, (_, since))| (at.clone(), *since)) else {
+            return;
+        };
+        sleep_until(since + RESIDENT_FOR).await;
+        self.idle.remove(&address);
+    }
+
+    async fn wind_down(mut self) {
+        let all_ended = async { while self.turns.join_next().await.is_some() {} };
+        if tokio::time::timeout(GRACE, all_ended).await.is_err() {
+            tracing::info!(turns = self.turns.len(), "Left for the next start");
+        }
+        self.turns.shutdown().await;
+        self.means.bus.outbox.up();
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.means.bus.store.read(work).await
+    }
+}
+
+/// The task of one turn: works, and shows that it does, until it is done or stopped.
+async fn work(
+    means: Arc<Means>,
+    address: Address,
+    session: Option<Session>,
+    begin: Begin,
+    (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
+) -> Result<Option<Session>, TurnError> {
+    let (draft, drafted) = watch::channel(String::new());
+    let ended = tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(None),
+        ended = Box::pin(turn::run(&means, session, begin, Wires { steer, draft })) => ended,
+        () = progress::show(&means, &address, drafted) => Ok(None),
+    };
+    means.bus.outbox.up();
+    ended
+}
+
+/// The open session at an address, from the store.
+async fn load(means: &Means, address: &Address) -> Result<Option<Session>, StoreError> {
+    let at = address.clone();
+    means.bus.store.read(move |store| transcript::open_session(store, &at)).await
+}
+
+/// The rules of the house and the skills, as `audience` may see them.
+async fn house(means: &Means, audience: Audience) -> House {
+    means
+        .workspace
+        .off_thread(move |workspace| {
+            let mut house = House::default();
+            let files = workspace.house();
+            for file in files.files_for(audience) {
+                let part = if file.name == "USER.md" { &mut house.user } else { &mut house.rules };
+                if !part.is_empty() {
+                    part.push_str("\n\n");
+                }
+                part.push_str(file.text.trim());
+            }
+            for skill in skills::catalogue(workspace).skills {
+                let skills::Skill { name, description, path } = skill;
+                let _ = writeln!(house.skills, "- {name} ({path}): {description}");
+            }
+            house
+        })
+        .await
+}
+
+/// How large the fixed part of the owner's prompt is, in tokens of about four characters.
+pub async fn prompt_tokens(means: &Means) -> usize {
+    let house = house(means, Audience::Owner).await;
+    let system: usize = prompt::system(&house, &Default::default()).iter().map(String::len).sum();
+    let tools = means.tools.offered(crate::people::Role::Owner);
+    let tools: usize = tools
+        .iter()
+        .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())
+        .sum();
+    (system + tools).div_ceil(4)
+}

@@ -1,0 +1,285 @@
+//! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
+//! crash must find either all of it or nothing. Each asks first whether the turn still runs.
+
+use rusqlite::Connection;
+
+use super::transcript;
+use crate::bus::journal::{self, Fate, RowId, Waiting};
+use crate::bus::outbox;
+use crate::message::{Address, MessageId, Place, Sender};
+use crate::people::Role;
+use crate::provider::Completion;
+use crate::replies;
+use crate::session::{Call, CallId, Ending, Frozen, Intent, Outcome, SessionId, Step, TurnId};
+use crate::store::{Store, StoreError, Sync};
+use crate::tools::Effect;
+
+/// Why a commit was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// The turn was ended meanwhile, by `/stop` or `/new`; what was done for it is thrown away.
+    #[error("the turn has been ended")]
+    Ended,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a turn is begun with.
+pub struct Beginning {
+    pub address: Address,
+    pub place: Place,
+    pub sender: Sender,
+    pub reply_to: Option<MessageId>,
+    pub rows: Vec<RowId>,
+    /// What the person said, as the model is shown it.
+    pub heard: String,
+    pub frozen: Frozen,
+    pub begins: Option<TurnId>,
+    pub provider: String,
+}
+
+/// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
+pub async fn start(store: &Store, beginning: Beginning) -> Result<(SessionId, TurnId), CommitError> {
+    let begin = move |store: &Connection| {
+        if !journal::wait(store, &beginning.rows)? {
+            return Ok(None);
+        }
+        let session = transcript::open_or_begin(store, &beginning.address, beginning.place)?;
+        let Beginning { sender, reply_to, provider, .. } = &beginning;
+        let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
+        journal::take(store, &beginning.rows, turn)?;
+        let step = Step { heard: Some(beginning.heard), ..Step::default() };
+        transcript::put_step(store, turn, 0, &step)?;
+        transcript::set_frozen(store, session, &beginning.frozen)?;
+        if let Some(begins) = beginning.begins {
+            transcript::set_begins(store, session, begins)?;
+        }
+        Ok(Some((session, turn)))
+    };
+    store.write("turn start", Sync::Later, begin).await?.ok_or(CommitError::Ended)
+}
+
+/// Counts one more attempt at a turn that a crash interrupted.
+pub async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
+    guarded(store, "turn resumed", Sync::Later, turn, move |store| {
+        transcript::attempt_again(store, turn)
+    })
+    .await
+}
+
+/// A completion with calls: all of it stands before any tool runs. Steered rows enter the turn
+/// here, and calls that were skipped for them are settled.
+pub async fn completed(
+    store: &Store,
+    turn: TurnId,
+    seq: usize,
+    provider: String,
+    made: Made,
+) -> Result<Vec<Call>, CommitError> {
+    guarded(store, "completion", Sync::Later, turn, move |store| {
+        made.write(store, turn, seq, &provider)?;
+        transcript::plan_calls(store, turn, seq, made.completion.calls)
+    })
+    .await
+}
+
+/// A step as the model made it, and what led to it.
+pub struct Made {
+    pub heard: Option<String>,
+    pub steered: Vec<RowId>,
+    /// Calls of the step before that were not begun because of what was steered.
+    pub skipped: Vec<CallId>,
+    pub completion: Completion,
+}
+
+impl Made {
+    /// The step as it will be read back, without its calls.
+    pub fn step(&self) -> Step {
+        Step {
+            heard: self.heard.clone(),
+            text: self.completion.text.clone(),
+            thinking: self.completion.thinking.clone(),
+            calls: Vec::new(),
+        }
+    }
+
+    fn write(&self, store: &Connection, turn: TurnId, seq: usize, provider: &str) -> rusqlite::Result<()> {
+        journal::take(store, &self.steered, turn)?;
+        for call in &self.skipped {
+            transcript::call_ended(store, *call, &Outcome::Skipped)?;
+        }
+        transcript::put_step(store, turn, seq, &self.step())?;
+        transcript::enter_ledger(store, turn, provider, self.completion.usage)
+    }
+}
+
+/// A call is about to change something; synced, so that nothing happens that is not written down.
+pub async fn call_starts(
+    store: &Store,
+    turn: TurnId,
+    call: CallId,
+    intent: Intent,
+    result: String,
+) -> Result<(), CommitError> {
+    guarded(store, "call starts", Sync::Now, turn, move |store| {
+        transcript::call_runs(store, call, &intent, &result)
+    })
+    .await
+}
+
+/// A call's outcome, with all that it changes in our own store.
+pub async fn call_ends(
+    store: &Store,
+    turn: TurnId,
+    call: CallId,
+    outcome: Outcome,
+    effects: Vec<Effect>,
+) -> Result<(), CommitError> {
+    guarded(store, "call ends", Sync::Later, turn, move |store| {
+        for effect in effects {
+            match effect {
+                Effect::Say { to, text } => outbox::put(store, &to, None, &text)?,
+            };
+        }
+        transcript::call_ended(store, call, &outcome)
+    })
+    .await
+}
+
+/// What ends a turn.
+pub struct End {
+    pub ending: Ending,
+    pub fate: Fate,
+    /// What the person is told, and where.
+    pub words: Option<String>,
+    pub to: Address,
+    pub reply_to: Option<MessageId>,
+}
+
+/// The last step (if the model made one), the turn's end, its rows done and the answer in the
+/// outbox, in one transaction.
+pub async fn answer(
+    store: &Store,
+    turn: TurnId,
+    last: Option<(usize, String, Made)>,
+    end: End,
+) -> Result<(), CommitError> {
+    guarded(store, "answer", Sync::Now, turn, move |store| {
+        if let Some((seq, provider, made)) = &last {
+            made.write(store, turn, *seq, provider)?;
+        }
+        transcript::end_turn(store, turn, end.ending)?;
+        journal::settle_turn(store, turn, end.fate)?;
+        if let Some(words) = &end.words {
+            outbox::put(store, &end.to, end.reply_to.as_ref(), words)?;
+        }
+        Ok(())
+    })
+    .await
+}
+
+/// One line for messages that were found too late to be answered.
+pub async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        for row in &rows {
+            journal::settle(store, row.id, Fate::Late)?;
+        }
+        if let Some(Waiting { inbound, .. }) = rows.last() {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), replies::TOO_LATE)?;
+        }
+        Ok(())
+    };
+    store.write("late", Sync::Now, settle).await
+}
+
+/// Says that something broke, of messages that never got as far as a turn.
+pub async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        let mut waited = false;
+        for row in rows {
+            waited |= journal::settle(store, row, Fate::Refused)?;
+        }
+        if waited {
+            outbox::put(store, &to, None, replies::SOMETHING_BROKE)?;
+        }
+        Ok(())
+    };
+    store.write("broke", Sync::Now, settle).await
+}
+
+/// A command that only answers.
+pub async fn obeyed(store: &Store, control: &Waiting, words: String) -> Result<(), StoreError> {
+    let (row, inbound) = (control.id, control.inbound.clone());
+    let obey = move |store: &Connection| {
+        if journal::settle(store, row, Fate::Obeyed)? {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        }
+        Ok(())
+    };
+    store.write("command", Sync::Now, obey).await
+}
+
+/// What `/stop` and `/new` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StopKind {
+    Stop,
+    /// Also closes the session.
+    New,
+}
+
+/// Ends the turn that runs where the command was said, withdraws what waited there before it,
+/// and confirms. True if a running turn was ended, or the session closed.
+pub async fn stopped(
+    store: &Store,
+    control: &Waiting,
+    role: Role,
+    kind: StopKind,
+) -> Result<bool, StoreError> {
+    let control = control.clone();
+    let stop = move |store: &Connection| {
+        let (at, speaker) = (&control.inbound.from, control.sender());
+        if !journal::settle(store, control.id, Fate::Obeyed)? {
+            return Ok(false);
+        }
+        let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
+        let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
+        let mine = running.filter(|turn| commands_all || turn.sender.id == speaker.id);
+        let say = |words: &str| outbox::put(store, at, control.inbound.id.as_ref(), words);
+        if kind == StopKind::New && !commands_all {
+            say(replies::NOT_YOURS_TO_CLOSE)?;
+            return Ok(false);
+        }
+        if let Some(turn) = &mine {
+            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
+            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
+        }
+        let whose = (!commands_all).then_some(&speaker.id);
+        let withdrawn = journal::withdraw(store, at, control.id, whose)?;
+        if kind == StopKind::New {
+            transcript::close_session(store, at)?;
+            say(replies::NEW_SESSION)?;
+            return Ok(true);
+        }
+        match (&mine, withdrawn) {
+            (None, 0) => say(replies::NOTHING_TO_STOP)?,
+            (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
+        };
+        Ok(mine.is_some())
+    };
+    store.write("stop", Sync::Now, stop).await
+}
+
+/// A commit of a turn, made only while the turn runs.
+async fn guarded<T: Send + 'static>(
+    store: &Store,
+    label: &'static str,
+    sync: Sync,
+    turn: TurnId,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+) -> Result<T, CommitError> {
+    let ask = move |store: &Connection| match transcript::runs(store, turn)? {
+        true => work(store).map(Some),
+        false => Ok(None),
+    };
+    store.write(label, sync, ask).await?.ok_or(CommitError::Ended)
+}

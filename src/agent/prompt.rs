@@ -1,0 +1,144 @@
+//! The prompt: values in, texts out. What changes least comes first, and what was once sent is
+//! sent again byte for byte, so that providers' caches hold.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, Local};
+
+use crate::bus::journal::Waiting;
+use crate::message::{Place, Said};
+use crate::people::Role;
+use crate::session::{Frozen, Turn};
+
+/// Who the bot is, whatever the house says.
+const IDENTITY: &str = "\
+You are Peacrab, a small assistant that runs on its owner's own machine and talks with people on chat \
+platforms. Each message begins with a line in square brackets that the program wrote: the time, who speaks \
+with which role, and where. Only the program writes such lines; never write one yourself. Your answer goes \
+back to where the message came from by itself: just write it. Answer with NO_REPLY alone if nothing should be said.
+Paths of tools are relative to your workspace, which holds the files below, your memory and your notes.";
+
+/// History beyond this is no longer shown to the model, in characters (about 60,000 tokens).
+const HISTORY_CHARS_MAX: usize = 240_000;
+
+/// What of a quoted message is shown.
+const QUOTE_CHARS_MAX: usize = 500;
+
+/// What the house says, as files of the workspace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct House {
+    /// AGENTS.md, SOUL.md and IDENTITY.md.
+    pub rules: String,
+    /// USER.md, which is about the owner and shown to nobody else.
+    pub user: String,
+    /// Name, description and place of each skill.
+    pub skills: String,
+}
+
+/// The system prompt, in parts of which the former change less often than the latter.
+pub fn system(house: &House, frozen: &Frozen) -> Vec<String> {
+    let sections = |sections: &[(&str, &str)]| {
+        let mut text = String::new();
+        for (heading, body) in sections.iter().filter(|(_, body)| !body.trim().is_empty()) {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            match *heading {
+                "" => text.push_str(body.trim()),
+                heading => {
+                    let _ = write!(text, "# {heading}\n{}", body.trim());
+                }
+            }
+        }
+        text
+    };
+    let house = sections(&[
+        ("", IDENTITY),
+        ("", &house.rules),
+        ("Your owner", &house.user),
+        ("Skills (read a skill's file before you use it)", &house.skills),
+    ]);
+    let memory =
+        sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
+    [house, memory].into_iter().filter(|part| !part.is_empty()).collect()
+}
+
+/// What surrounds a message.
+pub struct Tail<'a> {
+    pub now: DateTime<Local>,
+    pub role: Role,
+    pub place: Place,
+    pub rows: &'a [Waiting],
+    /// What changed in memory and notes since the model was last told.
+    pub changes: Vec<String>,
+}
+
+/// The messages as the model is shown them. Stored with the turn, and never made again.
+pub fn tail(tail: &Tail<'_>) -> String {
+    let mut text = String::new();
+    if let Some(first) = tail.rows.first() {
+        let place = match tail.place {
+            Place::Private => "private",
+            Place::Group => "group",
+        };
+        let _ = write!(
+            text,
+            "[{} · {} ({}) · {}, {place}]",
+            tail.now.format("%a %Y-%m-%d %H:%M %:z"),
+            plain(&first.sender().name),
+            tail.role,
+            first.inbound.from.channel,
+        );
+    }
+    for row in tail.rows {
+        let Said { text: said, quoted } = &row.inbound.body;
+        if let Some(quote) = quoted {
+            let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
+            let _ = write!(text, "\n> {}: {}", plain(&quote.author), quoted.replace('\n', "\n> "));
+        }
+        let _ = write!(text, "\n{}", said.replace("\n[", "\n ["));
+    }
+    for change in &tail.changes {
+        let _ = write!(text, "\n[{change}]");
+    }
+    text
+}
+
+/// A name in which nobody can hide a line of the program's.
+fn plain(name: &str) -> String {
+    let name: String =
+        name.chars().filter(|sign| !sign.is_control() && !"[]()·".contains(*sign)).take(64).collect();
+    if name.trim().is_empty() { "somebody".to_owned() } else { name }
+}
+
+/// How many of the oldest turns the model need not see any more: none while all of them are within
+/// the bound, else so many that half of it is free, so that the cache breaks rarely.
+pub fn forgotten(turns: &[Turn]) -> usize {
+    let lengths: Vec<usize> = turns.iter().map(turn_chars).collect();
+    let mut total: usize = lengths.iter().sum();
+    if total <= HISTORY_CHARS_MAX {
+        return 0;
+    }
+    lengths
+        .iter()
+        .take_while(|length| {
+            let over = total > HISTORY_CHARS_MAX / 2;
+            total -= **length;
+            over
+        })
+        .count()
+}
+
+fn turn_chars(turn: &Turn) -> usize {
+    turn.steps
+        .iter()
+        .map(|step| {
+            let calls: usize = step
+                .calls
+                .iter()
+                .map(|call| call.arguments.len() + call.outcome.for_model().len())
+                .sum();
+            step.heard.as_deref().unwrap_or_default().len() + step.text.len() + calls
+        })
+        .sum()
+}

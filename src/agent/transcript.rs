@@ -1,0 +1,345 @@
+//! Sessions, turns, steps and calls in the store: how they are kept and read back. What belongs in
+//! one transaction is decided in `commits`.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::message::{Address, MessageId, Place, Sender};
+use crate::provider::{ToolCall, Usage};
+use crate::session::{
+    Call, CallId, Ending, Frozen, Intent, Outcome, Session, SessionId, Step, Turn, TurnId,
+};
+
+/// A turn that has not ended, as found after a restart.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unfinished {
+    pub turn: TurnId,
+    pub address: Address,
+    pub sender: Sender,
+    pub reply_to: Option<MessageId>,
+    pub attempts: u32,
+}
+
+/// The open session at an address, with the turns that the model still sees.
+pub fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
+    let head = store
+        .prepare_cached(
+            "SELECT id, place, frozen, begins FROM sessions
+             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row(place_params(at), |row| {
+            let session = Session {
+                id: SessionId(row.get(0)?),
+                address: at.clone(),
+                place: from_json(row, 1)?,
+                frozen: row.get::<_, Option<String>>(2)?.and_then(|text| serde_json::from_str(&text).ok()),
+                turns: Vec::new(),
+            };
+            Ok((session, row.get::<_, i64>(3)?))
+        })
+        .optional()?;
+    let Some((mut session, begins)) = head else { return Ok(None) };
+    let mut rows = store
+        .prepare_cached("SELECT id, ending FROM turns WHERE session = ? AND id >= ? ORDER BY id")?;
+    let turns = rows.query_map([session.id.0, begins], |row| {
+        let ending: Option<String> = row.get(1)?;
+        let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
+        Ok(Turn { id: TurnId(row.get(0)?), steps: Vec::new(), ending })
+    })?;
+    session.turns = turns.collect::<Result<_, _>>()?;
+    for turn in &mut session.turns {
+        turn.steps = steps(store, turn.id)?;
+    }
+    Ok(Some(session))
+}
+
+fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
+    let mut rows = store
+        .prepare_cached("SELECT heard, text, thinking FROM steps WHERE turn = ? ORDER BY seq")?;
+    let mut steps = rows
+        .query_map([turn.0], |row| {
+            Ok(Step {
+                heard: row.get(0)?,
+                text: row.get(1)?,
+                thinking: from_json(row, 2)?,
+                calls: Vec::new(),
+            })
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut rows = store.prepare_cached(
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output FROM calls
+         WHERE turn = ? ORDER BY id",
+    )?;
+    let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, read_call(row)?)))?;
+    for call in calls {
+        let (step, call) = call?;
+        if let Some(step) = steps.get_mut(step) {
+            step.calls.push(call);
+        }
+    }
+    Ok(steps)
+}
+
+fn read_call(row: &Row<'_>) -> rusqlite::Result<Call> {
+    let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
+    let outcome = match row.get_ref(5)?.as_str()? {
+        "planned" => Outcome::Planned,
+        "running" => Outcome::Running { intent: from_json(row, 6)?, result: output },
+        "done" => Outcome::Done(output),
+        "failed" => Outcome::Failed(output),
+        "skipped" => Outcome::Skipped,
+        _ => Outcome::Interrupted,
+    };
+    Ok(Call {
+        id: CallId(row.get(1)?),
+        wire_id: row.get(2)?,
+        tool: row.get(3)?,
+        arguments: row.get(4)?,
+        outcome,
+    })
+}
+
+/// The id of the open session at an address, opened now if there is none.
+pub fn open_or_begin(store: &Connection, at: &Address, place: Place) -> rusqlite::Result<SessionId> {
+    let open = store
+        .prepare_cached(
+            "SELECT id FROM sessions
+             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row(place_params(at), |row| row.get(0).map(SessionId))
+        .optional()?;
+    if let Some(open) = open {
+        return Ok(open);
+    }
+    store
+        .prepare_cached(
+            "INSERT INTO sessions (channel, chat, thread, place, opened) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            at.channel.as_str(),
+            at.chat.as_str(),
+            at.thread.as_ref().map(|thread| thread.as_str()),
+            to_json(&place),
+            Utc::now().timestamp_millis()
+        ])?;
+    Ok(SessionId(store.last_insert_rowid()))
+}
+
+/// Closes the open session at an address; it is kept and never used again.
+pub fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
+    let (channel, chat, thread) = place_params(at);
+    store
+        .prepare_cached(
+            "UPDATE sessions SET closed = ?
+             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .execute(params![Utc::now().timestamp_millis(), channel, chat, thread])?;
+    Ok(())
+}
+
+pub fn set_frozen(store: &Connection, session: SessionId, frozen: &Frozen) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET frozen = ? WHERE id = ?")?
+        .execute(params![to_json(frozen), session.0])?;
+    Ok(())
+}
+
+/// The model no longer sees what came before this turn.
+pub fn set_begins(store: &Connection, session: SessionId, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET begins = ? WHERE id = ?")?
+        .execute([turn.0, session.0])?;
+    Ok(())
+}
+
+pub fn begin_turn(
+    store: &Connection,
+    session: SessionId,
+    sender: &Sender,
+    reply_to: Option<&MessageId>,
+    provider: &str,
+) -> rusqlite::Result<TurnId> {
+    store
+        .prepare_cached(
+            "INSERT INTO turns (session, sender, reply_to, attempts, provider, started)
+             VALUES (?, ?, ?, 1, ?, ?)",
+        )?
+        .execute(params![
+            session.0,
+            to_json(sender),
+            reply_to.map(|id| id.as_str()),
+            provider,
+            Utc::now().timestamp_millis()
+        ])?;
+    Ok(TurnId(store.last_insert_rowid()))
+}
+
+/// The turns that have not ended, oldest first.
+pub fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+    let mut rows = store.prepare_cached(
+        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts
+         FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
+    )?;
+    rows.query_map([], |row| {
+        Ok(Unfinished {
+            turn: TurnId(row.get(0)?),
+            address: Address {
+                channel: row.get::<_, String>(1)?.into(),
+                chat: row.get::<_, String>(2)?.into(),
+                thread: row.get::<_, Option<String>>(3)?.map(Into::into),
+            },
+            sender: from_json(row, 4)?,
+            reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
+            attempts: row.get(6)?,
+        })
+    })?
+    .collect()
+}
+
+/// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
+/// ended.
+pub fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn.0])
+}
+
+pub fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
+        .execute([turn.0])?;
+    Ok(())
+}
+
+/// Writes a step down; the first one already stands there with what was heard.
+pub fn put_step(store: &Connection, turn: TurnId, seq: usize, step: &Step) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (?, ?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
+        )?
+        .execute(params![turn.0, seq, step.heard, step.text, to_json(&step.thinking)])?;
+    Ok(())
+}
+
+/// Writes the calls of a step down as planned.
+pub fn plan_calls(
+    store: &Connection,
+    turn: TurnId,
+    step: usize,
+    calls: Vec<ToolCall>,
+) -> rusqlite::Result<Vec<Call>> {
+    let mut insert = store.prepare_cached(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state)
+         VALUES (?, ?, ?, ?, ?, 'planned')",
+    )?;
+    calls
+        .into_iter()
+        .map(|ToolCall { id: wire_id, name: tool, arguments }| {
+            insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
+            let id = CallId(store.last_insert_rowid());
+            Ok(Call { id, wire_id, tool, arguments, outcome: Outcome::Planned })
+        })
+        .collect()
+}
+
+pub fn call_runs(
+    store: &Connection,
+    call: CallId,
+    intent: &Intent,
+    result: &str,
+) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = 'running', intent = ?, output = ?, started = ? WHERE id = ?",
+        )?
+        .execute(params![to_json(intent), result, now, call.0])?;
+    Ok(())
+}
+
+/// Settles a call; an outcome that is not settled is written as what it would be found as.
+pub fn call_ended(store: &Connection, call: CallId, outcome: &Outcome) -> rusqlite::Result<()> {
+    let (state, output) = match outcome {
+        Outcome::Done(text) => ("done", Some(text)),
+        Outcome::Failed(text) => ("failed", Some(text)),
+        Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
+        Outcome::Skipped | Outcome::Planned => ("skipped", None),
+    };
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = ?, output = ?, ended = ?, started = ifnull(started, ?)
+             WHERE id = ?",
+        )?
+        .execute(params![state, output, now, now, call.0])?;
+    Ok(())
+}
+
+pub fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET ended = ?,
+             state = CASE state WHEN 'planned' THEN 'skipped' ELSE 'interrupted' END
+             WHERE turn = ? AND state IN ('planned', 'running')",
+        )?
+        .execute([now, turn.0])?;
+    store
+        .prepare_cached("UPDATE turns SET ended = ?, ending = ? WHERE id = ?")?
+        .execute(params![now, to_json(&ending), turn.0])?;
+    Ok(())
+}
+
+pub fn enter_ledger(
+    store: &Connection,
+    turn: TurnId,
+    provider: &str,
+    usage: Usage,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO ledger (turn, at, provider, input, cached, output)
+             VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            turn.0,
+            Utc::now().timestamp_millis(),
+            provider,
+            usage.input,
+            usage.cached,
+            usage.output
+        ])?;
+    Ok(())
+}
+
+/// Tokens used since a time.
+pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<Usage> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(output), 0)
+             FROM ledger WHERE at >= ?",
+        )?
+        .query_row([since.timestamp_millis()], |row| {
+            Ok(Usage { input: row.get(0)?, cached: row.get(1)?, output: row.get(2)? })
+        })
+}
+
+fn place_params(at: &Address) -> (&str, &str, &str) {
+    let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
+    (at.channel.as_str(), at.chat.as_str(), thread)
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys")
+}
+
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(
+            column,
+            rusqlite::types::Type::Text,
+            error.into(),
+        )
+    })
+}

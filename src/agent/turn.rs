@@ -1,0 +1,475 @@
+//! A turn: from one person's messages to an answer. Every change is committed before it is acted
+//! on, so that a turn can be cut off anywhere and taken up again.
+
+use chrono::Local;
+use tokio::sync::{mpsc, watch};
+
+use super::commits::{self, Beginning, CommitError, End, Made};
+use super::prompt::{self, Tail};
+use super::transcript::Unfinished;
+use super::{Means, calls};
+use crate::bus::journal::{Fate, RowId, Waiting};
+use crate::event::{Event, Happening};
+use crate::memory;
+use crate::message::{Address, MessageId, Place, Sender};
+use crate::people::Role;
+use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
+use crate::replies;
+use crate::session::{Ending, Frozen, Outcome, Session, Step, Turn, TurnId};
+use crate::store::StoreError;
+use crate::tools::{ToolContext, message};
+use crate::workspace::Audience;
+
+/// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
+/// be what kills the process.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// What a model answers to say nothing.
+const NO_REPLY: &str = "NO_REPLY";
+
+/// Days of notes that a new session begins with.
+const NOTE_DAYS: u32 = 3;
+
+/// What a turn begins with.
+pub enum Begin {
+    /// Waiting messages of one person at one address; never empty.
+    New(Vec<Waiting>),
+    Resume(Unfinished),
+}
+
+/// Why a turn stopped without an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub enum TurnError {
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A tool could not go on.
+    #[error("{0:#}")]
+    Abort(#[from] anyhow::Error),
+}
+
+impl From<StoreError> for TurnError {
+    fn from(error: StoreError) -> Self {
+        Self::Commit(error.into())
+    }
+}
+
+/// What is said while the turn runs, and what it shows meanwhile.
+pub struct Wires {
+    /// Messages of the same person, in order; what is not read here stays in the journal.
+    pub steer: mpsc::Receiver<Vec<Waiting>>,
+    /// The text of the step so far.
+    pub draft: watch::Sender<String>,
+}
+
+/// Runs a turn to its end, and gives the session back if it is as the store has it.
+pub async fn run(
+    means: &Means,
+    session: Option<Session>,
+    begin: Begin,
+    wires: Wires,
+) -> Result<Option<Session>, TurnError> {
+    let begun = match begin {
+        Begin::New(rows) => Active::start(means, session, rows, wires).await?,
+        Begin::Resume(unfinished) => Active::resume(means, unfinished, wires).await?,
+    };
+    let Some(active) = begun else { return Ok(None) };
+    let turn = active.turn;
+    let end = active.end_with(replies::SOMETHING_BROKE.to_owned());
+    match active.work().await {
+        Err(TurnError::Abort(error)) => {
+            tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
+            commits::answer(&means.bus.store, turn, None, end).await?;
+            Ok(None)
+        }
+        ended => ended,
+    }
+}
+
+/// A turn that runs.
+struct Active<'a> {
+    means: &'a Means,
+    session: Session,
+    turn: TurnId,
+    asker: Asker,
+    wires: Wires,
+    /// Steered messages that the model has not been shown yet.
+    pending: Vec<Waiting>,
+    system: Vec<String>,
+    tools: Vec<ToolSchema>,
+}
+
+/// Who asked, and where the answer goes.
+struct Asker {
+    sender: Sender,
+    role: Role,
+    reply_to: Option<MessageId>,
+}
+
+impl<'a> Active<'a> {
+    /// Begins a turn with waiting rows; none if they were found too late to be answered.
+    async fn start(
+        means: &'a Means,
+        session: Option<Session>,
+        rows: Vec<Waiting>,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let first = &rows.first().expect("a turn begins with a message").inbound;
+        let (address, place) = (first.from.clone(), first.place);
+        let sender = rows[0].sender().clone();
+        if rows.iter().all(|row| row.received - row.inbound.at > super::LATE_AFTER) {
+            commits::late(&means.bus.store, rows).await?;
+            return Ok(None);
+        }
+        let role = role_of(means, &address, &sender).await?;
+        let mut session = match session {
+            Some(session) => session,
+            None => super::load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
+        };
+        let audience = audience(role, place);
+        let (frozen, changes) = remembered(means, session.frozen.take(), audience).await;
+        let heard =
+            prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        let forgotten = prompt::forgotten(&session.turns);
+        session.turns.drain(..forgotten);
+
+        let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
+        let reply_to = reply_to.filter(|_| place == Place::Group);
+        let beginning = Beginning {
+            address,
+            place,
+            sender: sender.clone(),
+            reply_to: reply_to.clone(),
+            rows: rows.iter().map(|row| row.id).collect(),
+            heard: heard.clone(),
+            frozen: frozen.clone(),
+            begins: session.turns.first().filter(|_| forgotten > 0).map(|turn| turn.id),
+            provider: means.provider.name().to_owned(),
+        };
+        let (id, turn) = commits::start(&means.bus.store, beginning).await?;
+        session.id = id;
+        session.frozen = Some(frozen);
+        let step = Step { heard: Some(heard), ..Step::default() };
+        session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
+        let asker = Asker { sender, role, reply_to };
+        let active = Self::assemble(means, session, turn, asker, wires).await;
+        active.emit(|| Happening::TurnStart { attempt: 1 });
+        Ok(Some(active))
+    }
+
+    /// Takes up a turn where its last commit left it; none if that was tried too often.
+    async fn resume(
+        means: &'a Means,
+        unfinished: Unfinished,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let Unfinished { turn, address, sender, reply_to, attempts } = unfinished;
+        let store = &means.bus.store;
+        if attempts >= ATTEMPTS_MAX {
+            tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
+            let end = End {
+                ending: Ending::Failed,
+                fate: Fate::Refused,
+                words: Some(replies::GAVE_UP.to_owned()),
+                to: address,
+                reply_to,
+            };
+            commits::answer(store, turn, None, end).await?;
+            return Ok(None);
+        }
+        commits::resume(store, turn).await?;
+        let Some(session) = super::load(means, &address).await? else { return Ok(None) };
+        let role = role_of(means, &address, &sender).await?;
+        let asker = Asker { sender, role, reply_to };
+        let active = Self::assemble(means, session, turn, asker, wires).await;
+        active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
+        Ok(Some(active))
+    }
+
+    async fn assemble(
+        means: &'a Means,
+        session: Session,
+        turn: TurnId,
+        asker: Asker,
+        wires: Wires,
+    ) -> Self {
+        let house = super::house(means, audience(asker.role, session.place)).await;
+        let frozen = session.frozen.clone().unwrap_or_default();
+        let system = prompt::system(&house, &frozen);
+        let tools = means.tools.offered(asker.role);
+        Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
+    }
+
+    async fn work(mut self) -> Result<Option<Session>, TurnError> {
+        self.settle_calls().await?;
+        while self.steps_made() < self.means.steps_max {
+            let step = self.open_step();
+            self.emit(|| Happening::StepStart { step });
+            match self.complete().await {
+                Ok(completion) if completion.calls.is_empty() => {
+                    return self.answer(step, completion).await;
+                }
+                Ok(completion) => {
+                    self.plan(step, completion).await?;
+                    self.settle_calls().await?;
+                }
+                Err(error) => return self.fail(&error).await,
+            }
+        }
+        let words = replies::steps_exhausted(self.means.steps_max);
+        self.give_up(words).await
+    }
+
+    fn current(&mut self) -> &mut Turn {
+        self.session.turns.last_mut().expect("the turn that runs is the last one")
+    }
+
+    fn steps_made(&self) -> usize {
+        let made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
+        self.session.turns.last().map_or(0, |turn| turn.steps.iter().filter(made).count())
+    }
+
+    /// The step that the next completion fills: the first one stands there since the turn began,
+    /// another one begins with what was steered meanwhile.
+    fn open_step(&mut self) -> usize {
+        self.take_steering();
+        let heard = (!self.pending.is_empty()).then(|| {
+            let place = self.session.place;
+            let role = self.asker.role;
+            prompt::tail(&Tail { now: Local::now(), role, place, rows: &self.pending, changes: vec![] })
+        });
+        let steps = &mut self.current().steps;
+        let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
+        if !steps.last().is_some_and(unmade) {
+            steps.push(Step { heard, ..Step::default() });
+        }
+        steps.len() - 1
+    }
+
+    fn take_steering(&mut self) {
+        // The first step shows what the turn began with; what came since is for the second.
+        if self.steps_made() == 0 {
+            return;
+        }
+        while let Ok(rows) = self.wires.steer.try_recv() {
+            self.emit(|| Happening::Steered { messages: rows.len() });
+            self.pending.extend(rows);
+        }
+    }
+
+    async fn complete(&self) -> Result<Completion, ProviderError> {
+        self.wires.draft.send_replace(String::new());
+        let request = Request {
+            system: &self.system,
+            tools: &self.tools,
+            messages: provider::messages(&self.session.turns),
+        };
+        provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
+            Delta::Text(text) => {
+                self.wires.draft.send_modify(|draft| draft.push_str(text));
+                self.emit(|| Happening::Text { text: text.clone() });
+            }
+            Delta::Restart => {
+                self.wires.draft.send_replace(String::new());
+            }
+            Delta::Thinking(text) => self.emit(|| Happening::Thinking { text: text.clone() }),
+            _ => {}
+        })
+        .await
+    }
+
+    /// What the step adds to the store, besides its calls.
+    fn made(&mut self, step: usize, completion: Completion) -> Made {
+        let steered: Vec<RowId> = self.pending.drain(..).map(|row| row.id).collect();
+        let turn = self.current();
+        let skipped = match step.checked_sub(1).and_then(|before| turn.steps.get_mut(before)) {
+            None => Vec::new(),
+            Some(before) => before
+                .calls
+                .iter_mut()
+                .filter(|call| call.outcome == Outcome::Planned)
+                .map(|call| {
+                    call.outcome = Outcome::Skipped;
+                    call.id
+                })
+                .collect(),
+        };
+        let heard = turn.steps[step].heard.clone();
+        Made { heard, steered, skipped, completion }
+    }
+
+    async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
+        let made = self.made(step, completion);
+        let mut filled = made.step();
+        let name = self.means.provider.name().to_owned();
+        filled.calls =
+            commits::completed(&self.means.bus.store, self.turn, step, name, made).await?;
+        self.current().steps[step] = filled;
+        Ok(())
+    }
+
+    /// Runs what is planned in the last step, in order, until the person says something more.
+    async fn settle_calls(&mut self) -> Result<(), TurnError> {
+        let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
+        for (at, call) in calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled()) {
+            self.take_steering();
+            if !self.pending.is_empty() && call.outcome == Outcome::Planned {
+                continue;
+            }
+            self.emit(|| Happening::ToolStart {
+                tool: call.tool.clone(),
+                arguments: call.arguments.clone(),
+            });
+            let outcome = calls::run(self.means, self.turn, &call, &self.tool_context()).await?;
+            self.emit(|| Happening::ToolEnd {
+                tool: call.tool.clone(),
+                result: outcome.for_model().to_owned(),
+                failed: outcome.is_error(),
+            });
+            let step = self.current().steps.last_mut().expect("the step whose calls these are");
+            step.calls[at].outcome = outcome;
+        }
+        Ok(())
+    }
+
+    fn tool_context(&self) -> ToolContext {
+        ToolContext {
+            workspace: self.means.workspace.clone(),
+            who: self.asker.sender.clone(),
+            role: self.asker.role,
+            address: self.session.address.clone(),
+            place: self.session.place,
+            channels: self.means.channels.keys().cloned().collect(),
+            now: Local::now(),
+        }
+    }
+
+    async fn answer(mut self, step: usize, completion: Completion) -> Result<Option<Session>, TurnError> {
+        let (ending, words) = self.words(&completion);
+        let made = self.made(step, completion);
+        let filled = made.step();
+        let name = self.means.provider.name().to_owned();
+        let mut end = self.end_with(String::new());
+        (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
+        let silent = end.words.is_none();
+        commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
+        self.emit(|| Happening::TurnEnd { silent });
+        let turn = self.current();
+        turn.steps[step] = filled;
+        turn.ending = Some(ending);
+        Ok(Some(self.session))
+    }
+
+    /// What the person is told of a completion without calls.
+    fn words(&self, completion: &Completion) -> (Ending, Option<String>) {
+        let text = completion.text.trim();
+        if text == NO_REPLY {
+            return (Ending::Silent, None);
+        }
+        if text.is_empty() {
+            let words = match completion.stop {
+                Some(StopReason::Refused) => replies::MODEL_REFUSED,
+                _ if self.said_here().next().is_some() => return (Ending::Answered, None),
+                _ => replies::NO_WORDS,
+            };
+            return (Ending::Failed, Some(words.to_owned()));
+        }
+        if self.said_here().any(|said| said.trim() == text) {
+            return (Ending::Answered, None);
+        }
+        let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
+        let parts = [Some(text), cut, completion.note.as_deref()];
+        (Ending::Answered, Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
+    }
+
+    /// What the message tool has said here in this turn.
+    fn said_here(&self) -> impl Iterator<Item = String> {
+        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
+        let calls = steps.iter().flat_map(|step| &step.calls);
+        calls.filter_map(|call| message::said_here(call, &self.session.address))
+    }
+
+    async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
+        tracing::warn!(turn = self.turn.0, %error, "No completion");
+        self.emit(|| Happening::Error { text: error.to_string() });
+        let words = match error {
+            ProviderError::TooLong => replies::TOO_LONG.to_owned(),
+            ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
+            ProviderError::Refused(reason) => replies::model_refused_us(reason),
+        };
+        self.give_up(words).await
+    }
+
+    async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
+        let end = self.end_with(words);
+        commits::answer(&self.means.bus.store, self.turn, None, end).await?;
+        self.emit(|| Happening::TurnEnd { silent: false });
+        Ok(None)
+    }
+
+    fn end_with(&self, words: String) -> End {
+        End {
+            ending: Ending::Failed,
+            fate: Fate::Refused,
+            words: Some(words),
+            to: self.session.address.clone(),
+            reply_to: self.asker.reply_to.clone(),
+        }
+    }
+
+    fn emit(&self, what: impl FnOnce() -> Happening) {
+        self.means.events.emit(|| Event {
+            session: self.session.id,
+            turn: self.turn,
+            address: self.session.address.clone(),
+            what: what(),
+        });
+    }
+}
+
+/// Private things are shown to the owner alone, and in private only.
+fn audience(role: Role, place: Place) -> Audience {
+    match (role, place) {
+        (Role::Owner, Place::Private) => Audience::Owner,
+        _ => Audience::Others,
+    }
+}
+
+/// Somebody who was shut out since they wrote may do the least.
+async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
+    let (people, channel, sender) =
+        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
+    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
+    Ok(role.unwrap_or(Role::Guest))
+}
+
+/// The frozen part of the prompt, made now for a new session, and what changed since the model was
+/// last told.
+async fn remembered(
+    means: &Means,
+    frozen: Option<Frozen>,
+    audience: Audience,
+) -> (Frozen, Vec<String>) {
+    if audience == Audience::Others {
+        return (frozen.unwrap_or_default(), Vec::new());
+    }
+    let today = Local::now().date_naive();
+    let (memory, notes) = means
+        .workspace
+        .off_thread(move |workspace| {
+            (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
+        })
+        .await;
+    let Some(mut frozen) = frozen else {
+        let told = (memory.clone(), notes.clone());
+        return (Frozen { memory, notes, told_memory: told.0, told_notes: told.1 }, Vec::new());
+    };
+    let told = |what: &str, before: &str, now: &str| {
+        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
+    };
+    let changes = [
+        told("Your memory", &frozen.told_memory, &memory),
+        told("Your notes", &frozen.told_notes, &notes),
+    ];
+    (frozen.told_memory, frozen.told_notes) = (memory, notes);
+    (frozen, changes.into_iter().flatten().collect())
+}
