@@ -17,6 +17,7 @@
 
 pub mod bus;
 pub mod channels;
+pub mod config;
 pub mod event;
 pub mod message;
 pub mod people;

@@ -26,13 +26,21 @@ impl fmt::Display for Role {
 }
 
 /// Who is let in on a channel, from its config section.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Platform user ids with role owner.
     pub owners: Vec<String>,
     /// Platform user ids with role user; `*` lets everyone in, as guests.
     pub allow: Vec<String>,
     pub groups: Groups,
+    /// Whether a stranger's private message gets a code that lets the owner let them in.
+    pub pairing: bool,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { owners: Vec::new(), allow: Vec::new(), groups: Groups::default(), pairing: true }
+    }
 }
 
 /// When the bot answers in groups.

@@ -1,1 +1,3 @@
-fn main() {}
+//! The one test crate.
+
+mod config;
