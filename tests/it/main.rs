@@ -1,3 +1,4 @@
 //! The one test crate.
 
 mod config;
+mod logging;
