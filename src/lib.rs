@@ -17,7 +17,9 @@
 
 pub mod bus;
 pub mod channels;
+pub mod config;
 pub mod event;
+pub mod logging;
 pub mod message;
 pub mod people;
 pub mod provider;

@@ -46,15 +46,21 @@ impl fmt::Display for Role {
 }
 
 /// Who is let in on a channel, from its config section.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Platform user ids with role owner.
     pub owners: Vec<String>,
     /// Platform user ids with role user; `*` lets everyone in, as guests.
     pub allow: Vec<String>,
     pub groups: Groups,
-    /// Whether strangers are given a code in private.
+    /// Whether a stranger's private message gets a code that lets the owner let them in.
     pub pairing: bool,
+}
+
+impl Default for Access {
+    fn default() -> Self {
+        Self { owners: Vec::new(), allow: Vec::new(), groups: Groups::default(), pairing: true }
+    }
 }
 
 /// When the bot answers in groups.
@@ -118,7 +124,7 @@ pub const LOCAL: &str = "local";
 impl Access {
     /// The access of the machine's own terminal.
     pub fn local() -> Self {
-        Self { owners: vec![LOCAL.to_owned()], ..Self::default() }
+        Self { owners: vec![LOCAL.to_owned()], pairing: false, ..Self::default() }
     }
 }
 

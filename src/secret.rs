@@ -1,7 +1,8 @@
 //! A text that must not be shown: no `Debug` or `Display` of what it holds, and it cannot be
-//! serialized.
+//! serialized; and the last net under that, which takes secrets out of texts that go to logs.
 
-use std::fmt;
+use std::borrow::Cow;
+use std::fmt::{self, Write};
 
 /// A token or key. [`Secret::reveal`] is the only way to read it; keep its uses few.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,4 +22,161 @@ impl fmt::Debug for Secret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secret(…)")
     }
+}
+
+/// Takes secrets out of texts: those that it was made with, and by default already all that looks
+/// like a Telegram token or an `sk-` key.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    /// The secrets in all the forms they may be met in, the longest first.
+    needles: Vec<String>,
+}
+
+/// Shorter ones would take words out of every log line; no platform has any that short.
+const SECRET_CHARS_MIN: usize = 6;
+
+const MASK: &str = "[secret]";
+
+impl Redactor {
+    pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
+        let secrets = secrets.into_iter().map(Secret::reveal);
+        let mut needles: Vec<_> = secrets
+            .filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN)
+            .flat_map(forms)
+            .collect();
+        needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
+        needles.dedup();
+        Self { needles }
+    }
+
+    pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for needle in &self.needles {
+            if text.contains(needle) {
+                text = Cow::Owned(text.replace(needle, MASK));
+            }
+        }
+        match mask_shapes(&text) {
+            Some(masked) => Cow::Owned(masked),
+            None => text,
+        }
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Redactor(…)")
+    }
+}
+
+/// A secret as it stands in headers, bodies, addresses and JSON.
+fn forms(secret: &str) -> [String; 6] {
+    let percent = percent_encoded(secret);
+    [
+        secret.to_owned(),
+        secret.escape_debug().to_string(),
+        base64(secret.as_bytes(), b"+/"),
+        base64(secret.as_bytes(), b"-_"),
+        percent.to_lowercase_escapes(),
+        percent.0,
+    ]
+}
+
+/// Percent-encoded, all but what RFC 3986 calls unreserved.
+struct PercentEncoded(String);
+
+fn percent_encoded(text: &str) -> PercentEncoded {
+    let mut encoded = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => {
+                encoded.push(byte.into());
+            }
+            _ => write!(encoded, "%{byte:02X}").expect("a String takes all"),
+        }
+    }
+    PercentEncoded(encoded)
+}
+
+impl PercentEncoded {
+    fn to_lowercase_escapes(&self) -> String {
+        let mut parts = self.0.split('%');
+        let mut text = parts.next().unwrap_or_default().to_owned();
+        for part in parts {
+            let (digits, rest) = part.split_at(2);
+            write!(text, "%{}{rest}", digits.to_lowercase()).expect("a String takes all");
+        }
+        text
+    }
+}
+
+/// RFC 4648 without padding; `last` are the two characters in which its alphabets differ.
+fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
+    const FIRST: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let digit = |bits: u32| match (bits & 63) as usize {
+        place @ ..62 => char::from(FIRST[place]),
+        place => char::from(last[place - 62]),
+    };
+    let mut text = String::new();
+    for chunk in bytes.chunks(3) {
+        let bits = (0..3)
+            .fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
+        // Three bytes are four digits; two are three, one is two.
+        text.extend((0..=chunk.len()).map(|at| digit(bits >> (18 - 6 * at))));
+    }
+    text
+}
+
+/// None where there is nothing to mask.
+fn mask_shapes(text: &str) -> Option<String> {
+    let mut masked = String::new();
+    let (mut done, mut at) = (0, 0);
+    while at < text.len() {
+        let rest = &text.as_bytes()[at..];
+        let before = at.checked_sub(1).map(|before| text.as_bytes()[before]);
+        match telegram_token(before, rest).or_else(|| sk_key(before, rest)) {
+            Some(length) => {
+                masked.push_str(&text[done..at]);
+                masked.push_str(MASK);
+                at += length;
+                done = at;
+            }
+            None => at += 1,
+        }
+    }
+    if done == 0 {
+        return None;
+    }
+    masked.push_str(&text[done..]);
+    Some(masked)
+}
+
+/// The length of a bot's id of at least 6 digits, a colon, and at least 30 characters, if `rest`
+/// begins with one.
+fn telegram_token(before: Option<u8>, rest: &[u8]) -> Option<usize> {
+    if before.is_some_and(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if digits < 6 {
+        return None;
+    }
+    let after = &rest[digits..];
+    let colon = [&b":"[..], b"%3A", b"%3a"].into_iter().find(|form| after.starts_with(form))?;
+    let key = run(&after[colon.len()..]);
+    (key >= 30).then_some(digits + colon.len() + key)
+}
+
+/// The length of an `sk-` key at the beginning of `rest`. It has a digit; `sk-` in the middle of
+/// a word is none (`task-`).
+fn sk_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
+    const CHARS_MIN: usize = 16;
+    let key = rest.strip_prefix(b"sk-")?;
+    let key = &key[..run(key)];
+    let is_key = key.len() >= CHARS_MIN && key.iter().any(u8::is_ascii_digit);
+    (is_key && !before.is_some_and(|byte| byte.is_ascii_alphanumeric())).then_some(3 + key.len())
+}
+
+fn run(bytes: &[u8]) -> usize {
+    bytes.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"-_".contains(byte)).count()
 }

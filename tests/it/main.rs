@@ -1,1 +1,4 @@
-fn main() {}
+//! The one test crate.
+
+mod config;
+mod logging;

@@ -1,0 +1,292 @@
+//! What the operator wants: `config.toml`, or the environment alone. All faults of a file are
+//! told at once, each with its line. What a key does is its module's business.
+
+pub mod environment;
+pub mod fault;
+mod reading;
+mod secrets;
+mod sections;
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use toml::de::DeTable;
+
+use crate::channels::{self, Kind};
+use crate::message::ChannelName;
+use crate::people::{Access, Groups};
+use crate::provider;
+use crate::secret::Secret;
+
+pub use environment::Environment;
+pub use fault::{ConfigErrors, Fault, Place};
+use reading::{Section, Source};
+
+/// The name of the daemon's own terminal, which is always there.
+pub const TERMINAL: &str = "terminal";
+
+/// Every key by its section; the empty name is the top of the file. Reading asks for no others,
+/// and the example config shows all.
+pub const KEYS: &[(&str, &[&str])] = &[
+    ("", &["agent", "providers", "channels"]),
+    ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
+    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
+    ("channels.NAME", &["type", "token", "api_url", "owners", "allow", "groups", "pairing"]),
+];
+
+/// Far more than a config has; keeps a wrong path from filling the memory.
+const FILE_BYTES_MAX: u64 = 1024 * 1024;
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub agent: AgentConfig,
+    /// By name; those that `agent.providers` leaves out are not used.
+    pub providers: BTreeMap<String, provider::Config>,
+    /// [`TERMINAL`] is always among them.
+    pub channels: BTreeMap<ChannelName, channels::Config>,
+    /// What was coped with while loading, for the log.
+    pub notes: Vec<String>,
+}
+
+/// The `[agent]` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// The first answers; the others are fallbacks. Never empty, all exist.
+    pub providers: Vec<String>,
+    /// Completions of one turn.
+    pub steps_max: usize,
+    /// Turns that run at a time.
+    pub turns_max: usize,
+    /// Messages that wait in one chat; what comes beyond is refused in words.
+    pub waiting_max: usize,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            providers: vec!["rehearsal".to_owned()],
+            steps_max: 10,
+            turns_max: 16,
+            waiting_max: 100,
+        }
+    }
+}
+
+/// Where all state is: `--home`, `$PEACRAB_HOME`, or the platform's folder for data; where there is
+/// none such, `.peacrab` in the current folder.
+pub fn home(cli: Option<PathBuf>, env: &Environment) -> PathBuf {
+    cli.or_else(|| env.raw("PEACRAB_HOME").map(PathBuf::from))
+        .or_else(|| {
+            let folders = directories::ProjectDirs::from("", "", "peacrab")?;
+            Some(folders.data_dir().to_owned())
+        })
+        .unwrap_or_else(|| PathBuf::from(".peacrab"))
+}
+
+/// Reads `explicit`, which must exist, or `config.toml` in `home`, which may be absent. Providers
+/// and channels come from the environment if the file names none.
+pub fn load(
+    home: &Path,
+    explicit: Option<&Path>,
+    env: &Environment,
+) -> Result<Config, ConfigErrors> {
+    let file = explicit.map_or_else(|| home.join("config.toml"), Path::to_owned);
+    let text = match read_text(&file) {
+        Ok(text) => text,
+        Err(Unreadable::Absent) if explicit.is_none() => String::new(),
+        Err(unreadable) => return Err(ConfigErrors(vec![unreadable.fault(&file)])),
+    };
+    // Other programs begin UTF-8 with this mark; it is not part of the text.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    let (tree, wrong) = DeTable::parse_recoverable(text);
+    let source = Source::new(&file, text, env);
+    for wrong in &wrong {
+        let at = wrong.span().map_or(text.len(), |span| span.start);
+        source.fault(at, wrong.message());
+    }
+    // What is left of a broken file would only give faults that are none.
+    let config = if wrong.is_empty() { read(&source, tree.get_ref()) } else { None };
+    let found = source.into_found();
+    match config {
+        Some(config) if found.faults.is_empty() => Ok(Config { notes: found.notes, ..config }),
+        _ => Err(ConfigErrors(found.faults)),
+    }
+}
+
+fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
+    let mut top = Section::top(source, tree);
+    top.not_built("gateway");
+    let mut providers = sections::providers(&mut top);
+    if providers.is_empty() {
+        providers = environment::providers(source);
+    }
+    let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
+    let agent = sections::agent(&mut top, &names);
+    let (mut channels, count) = sections::channels(&mut top);
+    if count == 0 {
+        channels.extend(environment::channels(source));
+    }
+    channels.entry(TERMINAL.into()).or_insert_with(sections::terminal);
+    top.finish("the daemon");
+    let providers: Option<_> =
+        providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
+    Some(Config { agent, providers: providers?, channels, notes: Vec::new() })
+}
+
+impl Config {
+    /// All that must stay out of logs.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
+        let tokens = self.channels.values().filter_map(|channel| match &channel.kind {
+            Kind::Telegram(telegram) => Some(&telegram.token),
+            Kind::Terminal => None,
+        });
+        keys.chain(tokens)
+    }
+
+    /// What a person checks before a start; no secrets.
+    pub fn describe(&self) -> String {
+        let channels = self
+            .channels
+            .iter()
+            .map(|(name, channel)| format!("  {name}: {}\n", describe_channel(channel)));
+        let providers = self.agent.providers.iter().enumerate().map(|(index, name)| {
+            let provider = self.providers.get(name).map(describe_provider).unwrap_or_default();
+            let role = if index == 0 { "answers" } else { "fallback" };
+            format!("  {name}: {provider}, {role}\n")
+        });
+        let (channels, providers): (String, String) = (channels.collect(), providers.collect());
+        let AgentConfig { steps_max, turns_max, waiting_max, .. } = self.agent;
+        format!(
+            "channels\n{channels}providers\n{providers}limits\n  {steps_max} steps a turn, \
+             {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n"
+        )
+    }
+
+    /// What will work, but perhaps not as meant; the notes of loading among them.
+    pub fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.notes.clone();
+        for (name, Access { owners, allow, pairing, .. }) in self.platforms() {
+            match (owners.is_empty() && allow.is_empty(), pairing) {
+                (true, true) => warnings.push(format!(
+                    "[channels.{name}] has no owners and no allow: nobody is let in until paired"
+                )),
+                (true, false) => warnings.push(format!(
+                    "[channels.{name}] has no owners, no allow and no pairing: \
+                     only who was paired before is let in"
+                )),
+                (false, _) => {}
+            }
+            if allow.iter().any(|id| id == "*") {
+                warnings.push(format!("[channels.{name}] lets everyone in, as guests"));
+            }
+        }
+        for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
+            warnings
+                .push(format!("[providers.{name}] is not used: [agent] providers leaves it out"));
+        }
+        let used = self.agent.providers.iter().filter_map(|name| self.providers.get(name));
+        if used.clone().all(|provider| provider.kind == provider::Kind::Rehearsal) {
+            warnings.push(
+                "there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, \
+                 or write a [providers.NAME] section"
+                    .to_owned(),
+            );
+        }
+        warnings
+    }
+
+    /// The channels that strangers can reach.
+    fn platforms(&self) -> impl Iterator<Item = (&ChannelName, &Access)> {
+        let reachable = |channel: &&channels::Config| channel.kind != Kind::Terminal;
+        self.channels
+            .iter()
+            .filter(move |(_, channel)| reachable(channel))
+            .map(|(name, channel)| (name, &channel.access))
+    }
+}
+
+fn describe_channel(channel: &channels::Config) -> String {
+    let telegram = match &channel.kind {
+        Kind::Terminal => return "terminal".to_owned(),
+        Kind::Telegram(telegram) => telegram,
+    };
+    let Access { owners, allow, groups, pairing } = &channel.access;
+    let groups = match groups {
+        Groups::Off => "off",
+        Groups::Mention => "mention",
+        Groups::Always => "always",
+    };
+    let pairing = if *pairing { "on" } else { "off" };
+    let everyone = if allow.iter().any(|id| id == "*") { ", everyone as guests" } else { "" };
+    let allowed = allow.iter().filter(|id| *id != "*").count();
+    format!(
+        "telegram ({}), owners {}, allowed {allowed}{everyone}, groups {groups}, pairing {pairing}",
+        telegram.api_url,
+        owners.len()
+    )
+}
+
+fn describe_provider(provider: &provider::Config) -> String {
+    let kind = match provider.kind {
+        provider::Kind::Anthropic => "anthropic",
+        provider::Kind::OpenAi => "openai",
+        provider::Kind::Rehearsal => return "rehearsal, no model".to_owned(),
+    };
+    let key = if provider.api_key.is_some() { "" } else { ", no key" };
+    format!("{} ({kind}, {}{key})", provider.model, provider.base_url)
+}
+
+fn rehearsal() -> provider::Config {
+    provider::Config {
+        kind: provider::Kind::Rehearsal,
+        model: "rehearsal".to_owned(),
+        api_key: None,
+        base_url: String::new(),
+        tokens_max: sections::TOKENS_MAX,
+    }
+}
+
+enum Unreadable {
+    Absent,
+    Io(io::Error),
+    TooLong,
+    /// The bytes, and how many of them are UTF-8.
+    NotUtf8(Vec<u8>, usize),
+}
+
+fn read_text(file: &Path) -> Result<String, Unreadable> {
+    let mut bytes = Vec::new();
+    File::open(file)
+        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Unreadable::Absent,
+            _ => Unreadable::Io(error),
+        })?;
+    if bytes.len() as u64 > FILE_BYTES_MAX {
+        return Err(Unreadable::TooLong);
+    }
+    String::from_utf8(bytes).map_err(|error| {
+        let valid = error.utf8_error().valid_up_to();
+        Unreadable::NotUtf8(error.into_bytes(), valid)
+    })
+}
+
+impl Unreadable {
+    fn fault(self, file: &Path) -> Fault {
+        let whole = Place::File(file.to_owned());
+        match self {
+            Self::Absent => Fault::new(whole, "there is no such file"),
+            Self::Io(error) => Fault::new(whole, &format!("cannot be read: {error}")),
+            Self::TooLong => Fault::new(whole, "is longer than a config can be (1 MiB)"),
+            Self::NotUtf8(bytes, _) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
+                Fault::new(whole, "is UTF-16; save it as UTF-8")
+            }
+            Self::NotUtf8(bytes, valid) => {
+                Fault::new(Place::at(file, &bytes, valid), "is not UTF-8 here; save it as UTF-8")
+            }
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The variables that the process was started with, captured once as a value, so that tests need
+//! change nothing; and what they alone can start.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use crate::channels::{self, telegram};
+use crate::message::ChannelName;
+use crate::people::Access;
+use crate::provider;
+
+use super::reading::Source;
+use super::sections::{OPENAI_URL, TELEGRAM_URL, TOKENS_MAX};
+use super::{rehearsal, secrets};
+
+/// Variables by name.
+#[derive(Clone, Default)]
+pub struct Environment(BTreeMap<OsString, OsString>);
+
+impl Environment {
+    /// The only place that reads the variables of the process.
+    pub fn of_process() -> Self {
+        Self(std::env::vars_os().collect())
+    }
+
+    /// None too if it is empty.
+    pub fn raw(&self, name: &str) -> Option<&OsStr> {
+        self.0.get(OsStr::new(name)).map(OsString::as_os_str).filter(|text| !text.is_empty())
+    }
+
+    /// None too if it is empty or not UTF-8.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.raw(name).and_then(OsStr::to_str)
+    }
+}
+
+impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
+        Self(variables.into_iter().map(|(name, text)| (name.into(), text.into())).collect())
+    }
+}
+
+/// Names only: the values may be secret.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// A provider that its key alone starts.
+struct Known {
+    variable: &'static str,
+    name: &'static str,
+    kind: provider::Kind,
+    model: &'static str,
+    base_url: &'static str,
+}
+
+/// The first answers; the others are fallbacks, in this order.
+const PROVIDERS: [Known; 3] = [
+    Known {
+        variable: "ANTHROPIC_API_KEY",
+        name: "anthropic",
+        kind: provider::Kind::Anthropic,
+        model: "claude-sonnet-4-5",
+        base_url: super::sections::ANTHROPIC_URL,
+    },
+    Known {
+        variable: "OPENAI_API_KEY",
+        name: "openai",
+        kind: provider::Kind::OpenAi,
+        model: "gpt-5-mini",
+        base_url: OPENAI_URL,
+    },
+    Known {
+        variable: "OPENROUTER_API_KEY",
+        name: "openrouter",
+        kind: provider::Kind::OpenAi,
+        model: "openrouter/auto",
+        base_url: "https://openrouter.ai/api/v1",
+    },
+];
+
+/// Variables of platforms that are still to come.
+const NOT_BUILT: [(&str, &str); 3] =
+    [("DISCORD_BOT_TOKEN", "Discord"), ("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
+
+/// One provider for each key that is set, or the rehearsal one; for a config that names none.
+pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Config>)> {
+    let found: Vec<_> = PROVIDERS
+        .iter()
+        .filter(|known| source.env.raw(known.variable).is_some())
+        .map(|known| {
+            let config =
+                secrets::of_variable(source, known.variable).map(|api_key| provider::Config {
+                    kind: known.kind,
+                    model: known.model.to_owned(),
+                    api_key: Some(api_key),
+                    base_url: known.base_url.to_owned(),
+                    tokens_max: TOKENS_MAX,
+                });
+            (known.name.to_owned(), config)
+        })
+        .collect();
+    if found.is_empty() { vec![("rehearsal".to_owned(), Some(rehearsal()))] } else { found }
+}
+
+/// The channels whose tokens are set; for a config that names none.
+pub(super) fn channels(source: &Source<'_>) -> Vec<(ChannelName, channels::Config)> {
+    for (variable, platform) in NOT_BUILT {
+        if source.env.raw(variable).is_some() {
+            source.note(format!("{variable} is not used: this version has no {platform} yet"));
+        }
+    }
+    if source.env.raw("TELEGRAM_BOT_TOKEN").is_none() {
+        return Vec::new();
+    }
+    let token = secrets::of_variable(source, "TELEGRAM_BOT_TOKEN");
+    let config = token.map(|token| channels::Config {
+        access: Access::default(),
+        kind: channels::Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() }),
+    });
+    config.into_iter().map(|config| ("telegram".into(), config)).collect()
+}

@@ -1,0 +1,78 @@
+//! What is wrong with a config, and where.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::secret::Redactor;
+
+/// All that is wrong with a config; never empty. Displays as one line each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigErrors(pub Vec<Fault>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    pub place: Place,
+    /// One line; holds no value of the file.
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    File(PathBuf),
+    /// Both count from 1; columns are characters.
+    At {
+        file: PathBuf,
+        line: usize,
+        column: usize,
+    },
+    Environment,
+}
+
+impl Fault {
+    /// What looks like a token in `message` is masked, as it may be a key that is in the wrong
+    /// place.
+    pub(super) fn new(place: Place, message: &str) -> Self {
+        Self { place, message: Redactor::default().redact(message).into_owned() }
+    }
+}
+
+impl Place {
+    /// `offset` is in bytes; all before it is UTF-8.
+    pub(super) fn at(file: &Path, text: &[u8], offset: usize) -> Self {
+        let before = String::from_utf8_lossy(&text[..offset.min(text.len())]);
+        let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self::At {
+            file: file.to_owned(),
+            line: before.matches('\n').count() + 1,
+            column: before[line_start..].chars().count() + 1,
+        }
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => write!(f, "{}", file.display()),
+            Self::At { file, line, column } => write!(f, "{}:{line}:{column}", file.display()),
+            Self::Environment => f.write_str("environment"),
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.place, self.message)
+    }
+}
+
+impl fmt::Display for ConfigErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, fault) in self.0.iter().enumerate() {
+            let newline = if index == 0 { "" } else { "\n" };
+            write!(f, "{newline}{fault}")?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ConfigErrors {}

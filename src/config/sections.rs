@@ -1,0 +1,279 @@
+//! What each key of the config means: from located TOML to the configs of the modules.
+
+use std::collections::BTreeMap;
+
+use crate::channels::{self, telegram};
+use crate::message::ChannelName;
+use crate::people::{Access, Groups};
+use crate::provider;
+use crate::secret::Secret;
+
+use super::reading::{Located, Section, nearest};
+use super::{AgentConfig, TERMINAL, secrets};
+
+pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
+pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
+
+/// The longest answer to ask for: some screens of text, or a file of a few hundred lines.
+pub(super) const TOKENS_MAX: u32 = 4096;
+
+/// More than any model gives in one answer.
+const TOKENS_MAX_MOST: u32 = 1_000_000;
+
+/// More people than that are a matter for `*`.
+const PEOPLE_MAX: usize = 1000;
+
+/// A named config that was read; `None` for one with faults, whose name still exists.
+pub(super) type Named<T> = Vec<(String, Option<T>)>;
+
+/// `[agent]`; its providers must be among `names`, and are these in their order by default.
+pub(super) fn agent(top: &mut Section<'_>, names: &[&str]) -> AgentConfig {
+    let all = || names.iter().map(|&name| name.to_owned()).collect();
+    let Some(mut section) = top.section("agent") else {
+        return AgentConfig { providers: all(), ..AgentConfig::default() };
+    };
+    let default = AgentConfig::default();
+    let mut number = |key, most: u32, default| {
+        let number = section.ask(key).and_then(|value| value.number(1..=most));
+        number.map_or(default, |number| number as usize)
+    };
+    let steps_max = number("steps_max", 100, default.steps_max);
+    let turns_max = number("turns_max", 256, default.turns_max);
+    let waiting_max = number("waiting_max", 10_000, default.waiting_max);
+    let providers = section.ask("providers").and_then(|value| order(&value, names));
+    section.finish("the agent");
+    AgentConfig { providers: providers.unwrap_or_else(all), steps_max, turns_max, waiting_max }
+}
+
+fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {
+    let entries = value.list()?;
+    if entries.is_empty() {
+        value.fault("is empty; leave it out to use all providers");
+    }
+    let mut order: Vec<String> = Vec::new();
+    for entry in entries {
+        let Some(name) = entry.text() else { continue };
+        if !names.contains(&name) {
+            let hint = match nearest(name, names.iter().copied()) {
+                Some(nearest) => format!("did you mean `{nearest}`?"),
+                None => format!("there are: {}", names.join(", ")),
+            };
+            entry.fault(format!("names a provider that is not there; {hint}"));
+        } else if order.iter().any(|before| before == name) {
+            entry.fault(format!("names `{name}` a second time"));
+        } else {
+            order.push(name.to_owned());
+        }
+    }
+    Some(order)
+}
+
+/// All `[providers.NAME]`.
+pub(super) fn providers(top: &mut Section<'_>) -> Named<provider::Config> {
+    let sections = top.named("providers");
+    sections.into_iter().map(|(name, section)| (name.to_owned(), provider(section))).collect()
+}
+
+fn provider(mut section: Section<'_>) -> Option<provider::Config> {
+    use provider::Kind::{Anthropic, OpenAi, Rehearsal};
+    const TYPES: [(&str, provider::Kind); 3] =
+        [("anthropic", Anthropic), ("openai", OpenAi), ("rehearsal", Rehearsal)];
+    let kind = section.require("type", "one of anthropic, openai, rehearsal");
+    let Some(kind) = kind.and_then(|value| value.choice(&TYPES)) else {
+        section.finish_of_any_kind();
+        return None;
+    };
+    let (word, vendor_url) = match kind {
+        Anthropic => ("anthropic", ANTHROPIC_URL),
+        OpenAi => ("openai", OPENAI_URL),
+        Rehearsal => {
+            section.finish("a provider of type rehearsal");
+            return Some(super::rehearsal());
+        }
+    };
+    let model = section.require("model", "the model's name, as its vendor writes it");
+    let model = model.and_then(|value| value.text()).map(str::to_owned);
+    let base_url = match section.ask("base_url") {
+        Some(value) => url(&value),
+        None => Some(vendor_url.to_owned()),
+    };
+    let api_key = if base_url.as_deref() == Some(vendor_url) {
+        section
+            .require("api_key", &format!("{vendor_url} wants one"))
+            .map(|value| secrets::read(&value))
+    } else {
+        section.ask("api_key").map(|value| secrets::read(&value))
+    };
+    let tokens_max = match section.ask("max_tokens") {
+        Some(value) => value.number(1..=TOKENS_MAX_MOST),
+        None => Some(TOKENS_MAX),
+    };
+    section.finish(&format!("a provider of type {word}"));
+    // A key that could not be read is a fault, one that is absent here is none.
+    let api_key = match api_key {
+        Some(read) => Some(read?),
+        None => None,
+    };
+    Some(provider::Config {
+        kind,
+        model: model?,
+        api_key,
+        base_url: base_url?,
+        tokens_max: tokens_max?,
+    })
+}
+
+/// All `[channels.NAME]` without faults, and how many sections there are.
+pub(super) fn channels(top: &mut Section<'_>) -> (BTreeMap<ChannelName, channels::Config>, usize) {
+    let sections = top.named("channels");
+    let count = sections.len();
+    let mut tokens: Vec<(Secret, String)> = Vec::new();
+    let mut channels = BTreeMap::new();
+    for (name, section) in sections {
+        if let Some(config) = channel(name, section, &mut tokens) {
+            channels.insert(name.into(), config);
+        }
+    }
+    (channels, count)
+}
+
+#[derive(Clone, Copy)]
+enum Platform {
+    Telegram,
+    Terminal,
+    NotBuilt(&'static str),
+}
+
+/// `tokens` are those of the channels before, with their titles.
+fn channel(
+    name: &str,
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    const TYPES: [(&str, Platform); 5] = [
+        ("telegram", Platform::Telegram),
+        ("terminal", Platform::Terminal),
+        ("discord", Platform::NotBuilt("discord")),
+        ("slack", Platform::NotBuilt("slack")),
+        ("web", Platform::NotBuilt("web")),
+    ];
+    let value = section.require("type", "one of telegram, terminal");
+    let Some(platform) = value.as_ref().and_then(|value| value.choice(&TYPES)) else {
+        section.finish_of_any_kind();
+        return None;
+    };
+    match platform {
+        Platform::NotBuilt(word) => {
+            section.fault(format!("this version has no {word} channels yet"));
+            None
+        }
+        Platform::Terminal => {
+            section.finish("a channel of type terminal");
+            Some(terminal())
+        }
+        Platform::Telegram if name == TERMINAL => {
+            section
+                .fault(format!("`{TERMINAL}` is the daemon's own terminal; choose another name"));
+            None
+        }
+        Platform::Telegram => {
+            let token = section.require("token", "the bot's token, from @BotFather");
+            let token = token.and_then(|value| secrets::read(&value));
+            let api_url = match section.ask("api_url") {
+                Some(value) => url(&value),
+                None => Some(TELEGRAM_URL.to_owned()),
+            };
+            let access = access(&mut section);
+            let title = section.title();
+            if let Some(token) = &token {
+                if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
+                    section.fault(format!(
+                        "{title} has the token of {before}; Telegram lets only one of them listen"
+                    ));
+                }
+                tokens.push((token.clone(), title));
+            }
+            section.finish("a channel of type telegram");
+            let config = telegram::Config { token: token?, api_url: api_url? };
+            Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
+        }
+    }
+}
+
+/// The daemon's own terminal; who sits at it needs no list.
+pub(super) fn terminal() -> channels::Config {
+    let access = Access { pairing: false, ..Access::default() };
+    channels::Config { access, kind: channels::Kind::Terminal }
+}
+
+fn access(section: &mut Section<'_>) -> Access {
+    const GROUPS: [(&str, Groups); 3] =
+        [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
+    let default = Access::default();
+    let owners = section.ask("owners").map(|value| people(&value, None)).unwrap_or_default();
+    let allow = section.ask("allow").map(|value| people(&value, Some("*"))).unwrap_or_default();
+    let groups = section.ask("groups").and_then(|value| value.choice(&GROUPS));
+    let pairing = section.ask("pairing").and_then(|value| value.flag());
+    Access {
+        owners,
+        allow,
+        groups: groups.unwrap_or(default.groups),
+        pairing: pairing.unwrap_or(default.pairing),
+    }
+}
+
+/// Telegram's user ids, or `everyone`.
+fn people(value: &Located<'_>, everyone: Option<&str>) -> Vec<String> {
+    let entries = value.list().unwrap_or_default();
+    if entries.len() > PEOPLE_MAX {
+        value.fault(format!("has more than {PEOPLE_MAX} entries"));
+    }
+    let mut people = Vec::new();
+    for entry in entries {
+        let Some(id) = entry.id() else { continue };
+        let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
+        if is_number || Some(id.as_str()) == everyone {
+            people.push(id);
+        } else if id == "*" {
+            entry.fault("cannot be \"*\": name the owners one by one");
+        } else {
+            entry.fault("must be a user id, which is a number; a name can change hands");
+        }
+    }
+    people
+}
+
+/// An address to send secrets to: encrypted, or on this machine. Without a slash at the end.
+fn url(value: &Located<'_>) -> Option<String> {
+    let text = value.text()?;
+    let Ok(url) = url::Url::parse(text) else {
+        value.fault("must be an address that begins with https://");
+        return None;
+    };
+    let here = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
+        None => false,
+    };
+    let wrong = match url.scheme() {
+        "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
+            Some("must not hold a name or password")
+        }
+        "https" | "http" if url.query().is_some() || url.fragment().is_some() => {
+            Some("must end with its path: no ? or #")
+        }
+        "https" => None,
+        "http" if here => None,
+        "http" => Some("must begin with https://; http:// is for this machine only (127.0.0.1)"),
+        _ => Some("must begin with https://"),
+    };
+    match wrong {
+        Some(wrong) => {
+            value.fault(wrong);
+            None
+        }
+        None => Some(url.as_str().trim_end_matches('/').to_owned()),
+    }
+}

@@ -1,0 +1,605 @@
+//! Configs as operators write them: what loads, what is refused and in which words, and that no
+//! secret shows anywhere.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
+use peacrab::people::Groups;
+use peacrab::secret::Secret;
+use peacrab::{channels, provider};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+const TOKEN: &str = "123456789:AAHxyzAAHxyzAAHxyzAAHxyzAAHxyzAAHxy";
+const KEY: &str = "sk-ant-0123456789abcdef0123456789";
+
+fn secrets() -> Environment {
+    Environment::from_iter([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)])
+}
+
+/// A home folder with this config.
+fn home(config: impl AsRef<[u8]>) -> TempDir {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.toml");
+    fs::write(&file, config).unwrap();
+    private(&file);
+    home
+}
+
+fn private(file: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(file, fs::Permissions::from_mode(0o600)).unwrap();
+}
+
+fn load(config: impl AsRef<[u8]>, env: &Environment) -> Result<Config, String> {
+    let home = home(config);
+    load_in(&home, env)
+}
+
+/// Errors as they are shown, without the temporary folder.
+fn load_in(home: &TempDir, env: &Environment) -> Result<Config, String> {
+    config::load(home.path(), None, env).map_err(|errors| shown(&errors, home.path()))
+}
+
+fn shown(errors: &ConfigErrors, folder: &Path) -> String {
+    errors.to_string().replace(&format!("{}/", folder.display()), "")
+}
+
+fn telegram<'a>(config: &'a Config, name: &str) -> &'a channels::telegram::Config {
+    match &config.channels[&name.into()].kind {
+        channels::Kind::Telegram(telegram) => telegram,
+        channels::Kind::Terminal => panic!("{name} is a terminal"),
+    }
+}
+
+const COMPLETE: &str = r#"
+[agent]
+providers = ["main", "spare"]      # the first answers; the others are fallbacks, in this order
+steps_max = 11
+turns_max = 17
+waiting_max = 50
+
+[providers.main]
+type = "anthropic"
+model = "claude-sonnet-4-5"
+api_key = { env = "ANTHROPIC_API_KEY" }
+base_url = "https://api.anthropic.com"
+
+[providers.spare]
+type = "openai"
+model = "qwen3:8b"
+base_url = "http://127.0.0.1:11434/v1/"
+max_tokens = 1000
+
+[channels.home]
+type = "telegram"
+token = { env = "TELEGRAM_BOT_TOKEN" }
+api_url = "https://api.telegram.org"
+owners = ["12345678"]
+allow = []
+groups = "mention"
+"#;
+
+#[test]
+fn reads_a_complete_config() {
+    let config = load(COMPLETE, &secrets()).unwrap();
+    insta::assert_debug_snapshot!(config, @r#"
+Config {
+    agent: AgentConfig {
+        providers: [
+            "main",
+            "spare",
+        ],
+        steps_max: 11,
+        turns_max: 17,
+        waiting_max: 50,
+    },
+    providers: {
+        "main": Config {
+            kind: Anthropic,
+            model: "claude-sonnet-4-5",
+            api_key: Some(
+                Secret(…),
+            ),
+            base_url: "https://api.anthropic.com",
+            tokens_max: 4096,
+        },
+        "spare": Config {
+            kind: OpenAi,
+            model: "qwen3:8b",
+            api_key: None,
+            base_url: "http://127.0.0.1:11434/v1",
+            tokens_max: 1000,
+        },
+    },
+    channels: {
+        ChannelName(
+            "home",
+        ): Config {
+            access: Access {
+                owners: [
+                    "12345678",
+                ],
+                allow: [],
+                groups: Mention,
+                pairing: true,
+            },
+            kind: Telegram(
+                Config {
+                    token: Secret(…),
+                    api_url: "https://api.telegram.org",
+                },
+            ),
+        },
+        ChannelName(
+            "terminal",
+        ): Config {
+            access: Access {
+                owners: [],
+                allow: [],
+                groups: Mention,
+                pairing: false,
+            },
+            kind: Terminal,
+        },
+    },
+    notes: [],
+}
+"#);
+    assert_eq!(telegram(&config, "home").token.reveal(), TOKEN);
+    insta::assert_snapshot!(config.describe(), @"
+channels
+  home: telegram (https://api.telegram.org), owners 1, allowed 0, groups mention, pairing on
+  terminal: terminal
+providers
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), fallback
+limits
+  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+");
+    assert_eq!(config.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn reads_two_channels_of_one_type_with_all_their_keys() {
+    let config = load(
+        r#"
+        [channels.family]
+        type = "telegram"
+        token = "111111:one"
+        owners = [42, "43"]
+        allow = ["*", 44]
+        groups = "always"
+
+        [channels.work]
+        type = "telegram"
+        token = "222222:two"
+        api_url = "http://localhost:8081/"
+        pairing = false
+        groups = "off"
+        "#,
+        &secrets(),
+    )
+    .unwrap();
+    let family = &config.channels[&"family".into()].access;
+    assert_eq!(
+        (&family.owners[..], &family.allow[..]),
+        (&["42", "43"].map(String::from)[..], &["*", "44"].map(String::from)[..])
+    );
+    assert_eq!((family.groups, family.pairing), (Groups::Always, true));
+    let work = &config.channels[&"work".into()].access;
+    assert_eq!((work.groups, work.pairing), (Groups::Off, false));
+    assert_eq!(telegram(&config, "work").api_url, "http://localhost:8081");
+    assert_eq!(telegram(&config, "work").token.reveal(), "222222:two");
+    insta::assert_snapshot!(config.warnings().join("\n"), @"
+[channels.family] lets everyone in, as guests
+[channels.work] has no owners, no allow and no pairing: only who was paired before is let in
+");
+}
+
+#[test]
+fn reads_dotted_keys_inline_tables_and_lists_over_lines() {
+    let config = load(
+        "agent = { steps_max = 0x14 }\n\
+         providers.b = { type = \"rehearsal\" }\n\
+         providers.a.type = \"openai\"\n\
+         providers.a.model = \"\"\"m\"\"\"\n\
+         providers.a.base_url = 'http://[::1]:1'\n\
+         channels.x = { type = \"telegram\", token.env = \"TELEGRAM_BOT_TOKEN\", owners = [\n  1_0,\n  # two\n  2,\n] }\n",
+        &secrets(),
+    )
+    .unwrap();
+    assert_eq!(config.agent.steps_max, 20);
+    assert_eq!(config.agent.providers, ["b", "a"], "the order of the file");
+    assert_eq!(config.providers["a"].base_url, "http://[::1]:1");
+    assert_eq!(config.channels[&"x".into()].access.owners, ["10", "2"]);
+}
+
+#[test]
+fn tells_all_faults_at_once_with_their_places() {
+    let errors = load(
+        r#"steps_max = 3
+[agent]
+providers = ["main", "spair", "main"]
+steps_mx = 10
+turns_max = "many"
+waiting_max = 0
+
+[providers.main]
+type = "antropic"
+modell = "m"
+
+[providers.spare]
+type = "openai"
+apikey = "geheim-geheim"
+base_url = "http://models.example/v1"
+
+[providers.dry]
+type = "rehearsal"
+model = "m"
+
+[channels.home]
+type = "telegram"
+token = { enw = "T" }
+owners = ["@alice", "*", 1.5]
+groups = "mentions"
+"#,
+        &secrets(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @r#"
+config.toml:1:1: unknown key `steps_max`; it belongs in [agent]
+config.toml:3:22: an entry of `providers` in [agent] names a provider that is not there; did you mean `spare`?
+config.toml:3:31: an entry of `providers` in [agent] names `main` a second time
+config.toml:4:1: unknown key `steps_mx` in [agent]; did you mean `steps_max`?
+config.toml:5:13: `turns_max` in [agent] must be a whole number from 1 to 256, not a string
+config.toml:6:15: `waiting_max` in [agent] must be from 1 to 10000
+config.toml:9:8: `type` in [providers.main] must be one of anthropic, openai, rehearsal; did you mean `anthropic`?
+config.toml:10:1: unknown key `modell` in [providers.main]; did you mean `model`?
+config.toml:12:12: missing key `model` in [providers.spare]: the model's name, as its vendor writes it
+config.toml:14:1: unknown key `apikey` in [providers.spare]; did you mean `api_key`?
+config.toml:15:12: `base_url` in [providers.spare] must begin with https://; http:// is for this machine only (127.0.0.1)
+config.toml:19:1: `model` in [providers.dry] means nothing for a provider of type rehearsal
+config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
+config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number; a name can change hands
+config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name the owners one by one
+config.toml:24:26: an entry of `owners` in [channels.home] must be an id: a string or a whole number, not a number with a point
+config.toml:25:10: `groups` in [channels.home] must be one of off, mention, always; did you mean `mention`?
+"#);
+}
+
+#[test]
+fn tells_what_is_missing_in_the_wrong_place_or_yet_to_come() {
+    let errors = load(
+        r#"
+color = "blue"
+[providers."a:b"]
+type = "rehearsal"
+[providers.main]
+type = "anthropic"
+base_url = "https://user:hunter22@api.example"
+[providers]
+plain = 3
+[channels.a]
+type = "telegram"
+token = "7:same"
+pairing = "yes"
+[channels.b]
+type = "telegram"
+token = "7:same"
+[channels.c]
+type = "discord"
+token = "x"
+[channels.d]
+token = "x"
+[channels.terminal]
+type = "terminal"
+owners = [1]
+[gateway]
+listen = "127.0.0.1:7450"
+"#,
+        &secrets(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @"
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels
+config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
+config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
+config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
+config.toml:9:1: `providers.plain` must be a section, written [providers.plain]
+config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
+config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
+config.toml:17:11: this version has no discord channels yet
+config.toml:20:11: missing key `type` in [channels.d]: one of telegram, terminal
+config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
+config.toml:25:2: this version has no [gateway] yet
+");
+}
+
+#[test]
+fn tells_where_the_toml_itself_is_broken() {
+    let errors = load("[agent]\nsteps_max = \n\n[agent\nx = 1\n", &secrets()).unwrap_err();
+    insta::assert_snapshot!(errors, @"
+config.toml:2:13: string values must be quoted, expected literal string
+config.toml:4:7: unclosed table, expected `]`
+");
+    let errors = load("[agent]\nsteps_max = 1\nsteps_max = 2\n", &secrets()).unwrap_err();
+    insta::assert_snapshot!(errors, @"config.toml:3:1: duplicate key");
+}
+
+#[test]
+fn tells_no_more_faults_than_a_person_reads() {
+    let lines: String = (0..20_000).map(|n| format!("k{n} = 1\n")).collect();
+    assert_eq!(load(lines, &secrets()).unwrap_err().lines().count(), 100);
+}
+
+#[test]
+fn reads_utf8_with_a_mark_and_says_where_it_ends() {
+    let config = load("\u{feff}agent.steps_max = 7", &secrets()).unwrap();
+    assert_eq!(config.agent.steps_max, 7);
+    let at = load("\u{feff}agent.steps_mx = 7", &secrets()).unwrap_err();
+    assert!(at.starts_with("config.toml:1:7: unknown key"), "{at}");
+    insta::assert_snapshot!(load(b"[agent]\n# \xc3\xa4\xe4\n", &secrets()).unwrap_err(), @"config.toml:2:4: is not UTF-8 here; save it as UTF-8");
+    insta::assert_snapshot!(load(b"\xff\xfe[\0a\0", &secrets()).unwrap_err(), @"config.toml: is UTF-16; save it as UTF-8");
+    insta::assert_snapshot!(load(vec![b'#'; 2 << 20], &secrets()).unwrap_err(), @"config.toml: is longer than a config can be (1 MiB)");
+}
+
+#[test]
+fn an_explicit_config_must_exist() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("other.toml");
+    let errors = config::load(home.path(), Some(&file), &secrets()).unwrap_err();
+    insta::assert_snapshot!(shown(&errors, home.path()), @"other.toml: there is no such file");
+    fs::write(&file, "agent.turns_max = 3").unwrap();
+    let config = config::load(home.path(), Some(&file), &secrets()).unwrap();
+    assert_eq!(config.agent.turns_max, 3);
+}
+
+#[test]
+fn starts_what_the_environment_names() {
+    let home = tempfile::tempdir().unwrap();
+    let env = Environment::from_iter([
+        ("OPENROUTER_API_KEY", "or-key"),
+        ("OPENAI_API_KEY", "oa-key"),
+        ("ANTHROPIC_API_KEY", KEY),
+        ("TELEGRAM_BOT_TOKEN", TOKEN),
+        ("DISCORD_BOT_TOKEN", "d"),
+        ("SLACK_APP_TOKEN", ""),
+    ]);
+    let config = load_in(&home, &env).unwrap();
+    assert_eq!(config.agent.providers, ["anthropic", "openai", "openrouter"]);
+    assert_eq!(config.providers["openrouter"].base_url, "https://openrouter.ai/api/v1");
+    assert_eq!(config.providers["openai"].api_key, Some(Secret::new("oa-key")));
+    assert_eq!(telegram(&config, "telegram").token.reveal(), TOKEN);
+    assert_eq!(config.notes, ["DISCORD_BOT_TOKEN is not used: this version has no Discord yet"]);
+    insta::assert_snapshot!(config.describe(), @"
+channels
+  telegram: telegram (https://api.telegram.org), owners 0, allowed 0, groups mention, pairing on
+  terminal: terminal
+providers
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1), fallback
+  openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
+limits
+  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+");
+    insta::assert_snapshot!(config.warnings().join("\n"), @"
+DISCORD_BOT_TOKEN is not used: this version has no Discord yet
+[channels.telegram] has no owners and no allow: nobody is let in until paired
+");
+}
+
+#[test]
+fn starts_with_nothing_at_all() {
+    let home = tempfile::tempdir().unwrap();
+    let config = load_in(&home, &Environment::default()).unwrap();
+    assert_eq!(config.agent.providers, ["rehearsal"]);
+    assert_eq!(config.providers["rehearsal"].kind, provider::Kind::Rehearsal);
+    let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
+    assert_eq!(channels, [config::TERMINAL]);
+    insta::assert_snapshot!(config.warnings().join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");
+}
+
+#[test]
+fn a_file_without_providers_or_channels_takes_those_of_the_environment() {
+    let config = load("agent.providers = ['anthropic']", &secrets()).unwrap();
+    assert_eq!(config.agent.providers, ["anthropic"]);
+    assert!(config.channels.contains_key(&"telegram".into()));
+    let config = load("providers.dry.type = 'rehearsal'", &secrets()).unwrap();
+    assert_eq!(config.providers.keys().collect::<Vec<_>>(), ["dry"]);
+    let config = load("channels.here.type = 'terminal'", &secrets()).unwrap();
+    assert!(!config.channels.contains_key(&"telegram".into()));
+}
+
+#[test]
+fn refuses_a_broken_secret_of_the_environment_without_showing_it() {
+    let home = tempfile::tempdir().unwrap();
+    let env = Environment::from_iter([("OPENAI_API_KEY", "two halves")]);
+    insta::assert_snapshot!(load_in(&home, &env).unwrap_err(), @"environment: OPENAI_API_KEY has blanks or control characters inside");
+}
+
+#[test]
+fn reads_secrets_from_a_variable_a_file_and_a_credential() {
+    let home = home(
+        "[channels]\n\
+         a = { type = 'telegram', token = { env = 'A' } }\n\
+         b = { type = 'telegram', token = { file = 'keys/b' } }\n\
+         c = { type = 'telegram', token = { credential = 'c' } }\n",
+    );
+    let folder = home.path().join("keys");
+    fs::create_dir(&folder).unwrap();
+    for (name, text) in [("b", "from-file\r\n"), ("c", "from-credential\n")] {
+        fs::write(folder.join(name), text).unwrap();
+        private(&folder.join(name));
+    }
+    let env = Environment::from_iter([
+        ("A", "from-variable".into()),
+        ("CREDENTIALS_DIRECTORY", folder.clone().into_os_string()),
+    ]);
+    let config = load_in(&home, &env).unwrap();
+    let mut revealed: Vec<_> = config.secrets().map(Secret::reveal).collect();
+    revealed.sort();
+    assert_eq!(revealed, ["from-credential", "from-file", "from-variable"]);
+    assert_eq!(config.notes, Vec::<String>::new());
+}
+
+#[test]
+fn warns_of_a_secret_that_everyone_can_read() {
+    use std::os::unix::fs::PermissionsExt;
+    let home = home("channels.a = { type = 'telegram', token = { file = 'b' } }\n");
+    let file = home.path().join("b");
+    fs::write(&file, "secret-token").unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let notes = load_in(&home, &Environment::default()).unwrap().notes;
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    assert!(note.ends_with(&format!("chmod 600 {}", file.display())), "{note}");
+
+    let file = home.path().join("config.toml");
+    let channel = |name| format!("[channels.{name}]\ntype = 'telegram'\ntoken = '{name}-token'\n");
+    fs::write(&file, channel("a") + &channel("b")).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let notes = load_in(&home, &Environment::default()).unwrap().notes;
+    let [note] = &notes[..] else { panic!("{notes:?}") };
+    assert!(note.ends_with(&format!("chmod 600 {}", file.display())), "{note}");
+}
+
+#[test]
+fn says_how_to_give_a_secret_that_is_not_there() {
+    let home = home(
+        "[channels]\n\
+         a = { type = 'telegram', token = { env = 'A' } }\n\
+         b = { type = 'telegram', token = { file = 'missing' } }\n\
+         c = { type = 'telegram', token = { credential = 'c' } }\n\
+         d = { type = 'telegram', token = { credential = '../c' } }\n\
+         e = { type = 'telegram', token = { env = 'A', file = 'b' } }\n\
+         f = { type = 'telegram', token = { file = 'empty' } }\n\
+         g = { type = 'telegram', token = '' }\n\
+         h = { type = 'telegram' }\n",
+    );
+    fs::write(home.path().join("empty"), "\n").unwrap();
+    insta::assert_snapshot!(load_in(&home, &Environment::default()).unwrap_err(), @"
+config.toml:2:34: `token` in [channels.a] needs the environment variable A: set it, it is absent or empty
+config.toml:3:34: `token` in [channels.b] needs the file missing: No such file or directory (os error 2)
+config.toml:4:34: `token` in [channels.c] needs the systemd credential `c`, but there are none: set LoadCredential=c:/path in the unit
+config.toml:5:34: `token` in [channels.d] must name a credential, not a path
+config.toml:6:34: `token` in [channels.e] must name exactly one of env, file, credential
+config.toml:7:34: `token` in [channels.f] cannot be used: the file empty is empty
+config.toml:8:34: `token` in [channels.g] is empty
+config.toml:9:1: missing key `token` in [channels.h]: the bot's token, from @BotFather
+");
+}
+
+#[test]
+fn never_shows_a_secret() {
+    let config = load(COMPLETE, &secrets()).unwrap();
+    for text in [format!("{config:?}"), config.describe(), format!("{:?}", secrets())] {
+        assert!(!text.contains(TOKEN) && !text.contains(KEY), "{text}");
+    }
+    let broken = [
+        "token = 'geheim geheim'",
+        "token = ['geheim']",
+        "token = { env = 3, geheim = 'geheim' }",
+        r#"token = "geheim\u0007""#,
+        "token = geheim",
+        "token = 'geheim",
+        "api_url = 'https://geheim:geheim@api.example'",
+        "groups = 'geheim'",
+        "owners = ['geheim']",
+        "owners = 'geheim'",
+        "pairing = 'geheim'",
+    ];
+    for line in broken {
+        let errors = load(format!("[channels.a]\ntype = 'telegram'\n{line}\n"), &secrets());
+        let errors = errors.unwrap_err();
+        assert!(errors.contains("config.toml:3:") && !errors.contains("geheim"), "{errors}");
+    }
+    let errors = load(format!("\"{TOKEN}\" = 1"), &secrets()).unwrap_err();
+    assert!(!errors.contains("AAHxyz"), "{errors}");
+}
+
+#[test]
+fn the_home_is_what_was_asked_for_first() {
+    let env = Environment::from_iter([("PEACRAB_HOME", "/srv/crab")]);
+    assert_eq!(config::home(Some("/here".into()), &env), PathBuf::from("/here"));
+    assert_eq!(config::home(None, &env), PathBuf::from("/srv/crab"));
+    let home = config::home(None, &Environment::default());
+    assert!(home.ends_with("peacrab") || home.ends_with(".peacrab"), "{home:?}");
+}
+
+#[test]
+fn the_example_loads_and_shows_every_key() {
+    let example = include_str!("../../config.example.toml");
+    let config = load(example, &secrets()).unwrap();
+    let whole = load(uncommented(example), &secrets()).unwrap();
+    assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
+    assert_eq!(whole.providers["main"], config.providers["main"]);
+    assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
+
+    let tree: toml::Table = uncommented(example).parse().unwrap();
+    let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
+    for (section, value) in &tree {
+        let tables: Vec<(String, &toml::Table)> = match section.as_str() {
+            "agent" => vec![(section.clone(), value.as_table().unwrap())],
+            _ => {
+                let tables = value.as_table().unwrap().values();
+                tables.map(|table| (format!("{section}.NAME"), table.as_table().unwrap())).collect()
+            }
+        };
+        for (section, table) in tables {
+            in_example.extend(table.keys().map(|key| format!("{section}.{key}")));
+        }
+    }
+    in_example.sort();
+    in_example.dedup();
+    let mut known: Vec<String> = KEYS
+        .iter()
+        .flat_map(|(section, keys)| keys.iter().map(move |key| format!("{section}.{key}")))
+        .collect();
+    known.sort();
+    assert_eq!(in_example, known);
+}
+
+/// The example with everything in it switched on.
+fn uncommented(example: &str) -> String {
+    let is_code = |rest: &str| {
+        let word = rest.split(" = ").next().unwrap_or_default();
+        rest.starts_with('[')
+            || rest.contains(" = ") && word.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+    };
+    let line = |line: &str| match line.strip_prefix("# ") {
+        Some(rest) if is_code(rest) => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    example.lines().map(line).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = load(bytes, &secrets());
+    }
+
+    #[test]
+    fn any_toml_like_text_is_read_or_refused_in_order(
+        lines in proptest::collection::vec(
+            r#"(\[(agent|channels|providers)(\.[a-c])?\]|\[\[agent\]\]|(agent|channels)\.x|type|token|model|allow|ä) ?(= ?("telegram"|"openai"|\{ ?env ?= ?"A" ?\}|\[1, "\*", \{\}\]|-7|1e9|true|'|""))?"#,
+            0..12,
+        )
+    ) {
+        let text = lines.join("\n");
+        if let Err(errors) = load(&text, &secrets()) {
+            prop_assert!(!errors.is_empty());
+            let places: Vec<usize> = errors
+                .lines()
+                .filter_map(|line| line.split(':').nth(1)?.parse().ok())
+                .collect();
+            prop_assert!(places.is_sorted(), "{}", errors);
+            prop_assert!(places.iter().all(|line| *line <= lines.len() + 1), "{}", errors);
+        }
+    }
+}
