@@ -15,15 +15,15 @@
 //!
 //! Modules stand in reading order; one imports only those above it.
 
+pub mod secret;
+pub mod replies;
+pub mod message;
+pub mod session;
+pub mod event;
+pub mod workspace;
+pub mod provider;
+pub mod store;
+pub mod people;
 pub mod bus;
 pub mod channels;
-pub mod event;
-pub mod message;
-pub mod people;
-pub mod provider;
-pub mod replies;
-pub mod secret;
-pub mod session;
-pub mod store;
 pub mod tools;
-pub mod workspace;

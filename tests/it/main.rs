@@ -1,1 +1,5 @@
-fn main() {}
+//! The one test crate: promises, each tried against the real thing.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod tidy;
