@@ -96,6 +96,12 @@ pub struct Sender {
     pub name: String,
 }
 
+impl fmt::Display for Sender {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (id {})", self.name, self.id)
+    }
+}
+
 /// Why there is a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,8 +1,28 @@
-//! Who speaks, and what they may do.
+//! Who speaks, and what they may do: roles from the config and from pairings. A stranger in
+//! private gets a code that somebody entitled approves; nobody else is let in.
 
+use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
+
+use crate::message::{Address, ChannelName, ChatId, Sender, SenderId};
+
+/// How long a pairing code is good for.
+const CODE_AGE_MAX: Duration = Duration::hours(1);
+
+/// Strangers of one channel that may wait for an approval at once (field custom).
+const WAITING_MAX: i64 = 3;
+
+/// A stranger who keeps writing is answered no more often than this.
+const TELL_AGAIN_AFTER: Duration = Duration::minutes(10);
+
+/// Without 0 O 1 I, which people mistake for each other; 32 signs are five bits each.
+const CODE_SIGNS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
+const CODE_LENGTH: usize = 8;
 
 /// What a person may do; each role may do all that those before it may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -33,6 +53,8 @@ pub struct Access {
     /// Platform user ids with role user; `*` lets everyone in, as guests.
     pub allow: Vec<String>,
     pub groups: Groups,
+    /// Whether strangers are given a code in private.
+    pub pairing: bool,
 }
 
 /// When the bot answers in groups.
@@ -43,4 +65,306 @@ pub enum Groups {
     #[default]
     Mention,
     Always,
+}
+
+/// The people of all channels: what the config says of them. What pairing says is in the store.
+#[derive(Clone, Default)]
+pub struct People(Arc<BTreeMap<ChannelName, Access>>);
+
+impl People {
+    pub fn new(access: BTreeMap<ChannelName, Access>) -> Self {
+        Self(Arc::new(access))
+    }
+
+    pub fn access(&self, channel: &ChannelName) -> Option<&Access> {
+        self.0.get(channel)
+    }
+
+    /// The sender's role on the channel; none for a stranger.
+    pub fn role_of(
+        &self,
+        store: &Connection,
+        channel: &ChannelName,
+        sender: &SenderId,
+    ) -> rusqlite::Result<Option<Role>> {
+        let Some(access) = self.0.get(channel) else { return Ok(None) };
+        let among = |list: &[String]| list.iter().any(|id| id == sender.as_str());
+        if among(&access.owners) {
+            return Ok(Some(Role::Owner));
+        }
+        let listed = if among(&access.allow) {
+            Some(Role::User)
+        } else {
+            access.allow.iter().any(|id| id == "*").then_some(Role::Guest)
+        };
+        Ok(listed.max(paired_role(store, channel, sender)?))
+    }
+
+    /// Whether anybody owns this bot yet; the machine's own terminal does not count.
+    pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
+        let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
+        if self.0.values().any(by_config) {
+            return Ok(true);
+        }
+        let owner = json(Role::Owner);
+        let mut paired = store.prepare_cached("SELECT 1 FROM people WHERE role = ?")?;
+        paired.exists([owner])
+    }
+}
+
+/// The sender id of who sits at the machine's own terminal, and may therefore do everything.
+pub const LOCAL: &str = "local";
+
+impl Access {
+    /// The access of the machine's own terminal.
+    pub fn local() -> Self {
+        Self { owners: vec![LOCAL.to_owned()], ..Self::default() }
+    }
+}
+
+/// A stranger who waits for an approval.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Pending {
+    pub channel: ChannelName,
+    pub sender: Sender,
+    pub chat: ChatId,
+    pub code: String,
+    pub asked: DateTime<Utc>,
+}
+
+impl Pending {
+    pub fn address(&self) -> Address {
+        Address { channel: self.channel.clone(), chat: self.chat.clone(), thread: None }
+    }
+}
+
+/// A person who was let in by pairing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Paired {
+    pub channel: ChannelName,
+    pub sender: Sender,
+    pub role: Role,
+}
+
+/// What a stranger's message leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Greeting {
+    /// Give them this code; `new` if it was made just now.
+    Code { code: String, new: bool },
+    /// Too many others wait; say so.
+    Crowded,
+    /// They were told a moment ago.
+    Nothing,
+}
+
+/// Takes note of a stranger who spoke at `from` in private.
+pub fn greet(
+    store: &Connection,
+    from: &Address,
+    sender: &Sender,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Greeting> {
+    expire(store, now)?;
+    let told: Option<(Option<String>, i64)> = store
+        .prepare_cached("SELECT code, told FROM strangers WHERE channel = ? AND sender = ?")?
+        .query_row([from.channel.as_str(), sender.id.as_str()], |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+        .optional()?;
+    if let Some((code, told)) = told {
+        if now.timestamp_millis() - told < TELL_AGAIN_AFTER.num_milliseconds() {
+            return Ok(Greeting::Nothing);
+        }
+        if let Some(code) = code {
+            store
+                .prepare_cached("UPDATE strangers SET told = ? WHERE channel = ? AND sender = ?")?
+                .execute(params![
+                    now.timestamp_millis(),
+                    from.channel.as_str(),
+                    sender.id.as_str()
+                ])?;
+            return Ok(Greeting::Code { code, new: false });
+        }
+    }
+    let waiting: i64 = store
+        .prepare_cached("SELECT count(*) FROM strangers WHERE channel = ? AND code IS NOT NULL")?
+        .query_row([from.channel.as_str()], |row| row.get(0))?;
+    let code = (waiting < WAITING_MAX).then(new_code);
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO strangers (channel, sender, name, chat, code, asked, told)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
+        )?
+        .execute(params![
+            from.channel.as_str(),
+            sender.id.as_str(),
+            sender.name,
+            from.chat.as_str(),
+            code,
+            now.timestamp_millis()
+        ])?;
+    Ok(match code {
+        Some(code) => Greeting::Code { code, new: true },
+        None => Greeting::Crowded,
+    })
+}
+
+/// Lets the stranger with this code in: as the owner if there is none yet, else as a user. None if
+/// the code is unknown or too old.
+pub fn approve(
+    store: &Connection,
+    people: &People,
+    code: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<(Pending, Role)>> {
+    let Some(pending) = take(store, code, now)? else { return Ok(None) };
+    let role = if people.have_owner(store)? { Role::User } else { Role::Owner };
+    store.execute(
+        "INSERT OR REPLACE INTO people (channel, sender, name, role, since) VALUES (?, ?, ?, ?, ?)",
+        params![
+            pending.channel.as_str(),
+            pending.sender.id.as_str(),
+            pending.sender.name,
+            json(role),
+            now.timestamp_millis()
+        ],
+    )?;
+    if role == Role::Owner {
+        set_owner_place(store, &pending.address())?;
+    }
+    Ok(Some((pending, role)))
+}
+
+/// Turns the stranger with this code away; they hear nothing more for a while.
+pub fn deny(
+    store: &Connection,
+    code: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<Pending>> {
+    let denied = take(store, code, now)?;
+    if let Some(pending) = &denied {
+        store.execute(
+            "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
+             VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?5)",
+            params![
+                pending.channel.as_str(),
+                pending.sender.id.as_str(),
+                pending.sender.name,
+                pending.chat.as_str(),
+                now.timestamp_millis()
+            ],
+        )?;
+    }
+    Ok(denied)
+}
+
+/// Takes a pairing back; who comes back is a stranger again. False if there is no such person.
+pub fn revoke(store: &Connection, channel: &str, sender: &str) -> rusqlite::Result<bool> {
+    let gone =
+        store.execute("DELETE FROM people WHERE channel = ? AND sender = ?", [channel, sender])?;
+    Ok(gone > 0)
+}
+
+pub fn pending(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Pending>> {
+    let mut rows = store.prepare(
+        "SELECT channel, sender, name, chat, code, asked FROM strangers
+         WHERE code IS NOT NULL AND asked > ? ORDER BY asked",
+    )?;
+    rows.query_map([(now - CODE_AGE_MAX).timestamp_millis()], read_pending)?.collect()
+}
+
+pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
+    let mut rows =
+        store.prepare("SELECT channel, sender, name, role FROM people ORDER BY since")?;
+    rows.query_map([], |row| {
+        Ok(Paired {
+            channel: row.get::<_, String>(0)?.into(),
+            sender: Sender { id: row.get::<_, String>(1)?.into(), name: row.get(2)? },
+            role: read_role(&row.get::<_, String>(3)?),
+        })
+    })?
+    .collect()
+}
+
+/// Where the owner last spoke to us in private.
+pub fn owner_place(store: &Connection) -> rusqlite::Result<Option<Address>> {
+    store
+        .prepare_cached("SELECT channel, chat, thread FROM owner_place")?
+        .query_row([], |row| {
+            Ok(Address {
+                channel: row.get::<_, String>(0)?.into(),
+                chat: row.get::<_, String>(1)?.into(),
+                thread: row.get::<_, Option<String>>(2)?.map(Into::into),
+            })
+        })
+        .optional()
+}
+
+pub fn set_owner_place(store: &Connection, place: &Address) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO owner_place (one, channel, chat, thread) VALUES (1, ?, ?, ?)",
+        )?
+        .execute(params![
+            place.channel.as_str(),
+            place.chat.as_str(),
+            place.thread.as_ref().map(|thread| thread.as_str())
+        ])?;
+    Ok(())
+}
+
+fn paired_role(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<Option<Role>> {
+    let role: Option<String> = store
+        .prepare_cached("SELECT role FROM people WHERE channel = ? AND sender = ?")?
+        .query_row([channel.as_str(), sender.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(role.map(|role| read_role(&role)))
+}
+
+/// Removes the waiting stranger with this code and gives them.
+fn take(store: &Connection, code: &str, now: DateTime<Utc>) -> rusqlite::Result<Option<Pending>> {
+    expire(store, now)?;
+    let code = code.trim().to_ascii_uppercase();
+    store
+        .prepare_cached(
+            "DELETE FROM strangers WHERE code = ? RETURNING channel, sender, name, chat, code, asked",
+        )?
+        .query_row([code], read_pending)
+        .optional()
+}
+
+fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("DELETE FROM strangers WHERE asked <= ?")?
+        .execute([(now - CODE_AGE_MAX).timestamp_millis()])?;
+    Ok(())
+}
+
+fn read_pending(row: &Row<'_>) -> rusqlite::Result<Pending> {
+    Ok(Pending {
+        channel: row.get::<_, String>(0)?.into(),
+        sender: Sender { id: row.get::<_, String>(1)?.into(), name: row.get(2)? },
+        chat: row.get::<_, String>(3)?.into(),
+        code: row.get(4)?,
+        asked: DateTime::from_timestamp_millis(row.get(5)?).unwrap_or_default(),
+    })
+}
+
+fn new_code() -> String {
+    let mut bytes = [0; CODE_LENGTH];
+    getrandom::fill(&mut bytes).expect("the kernel has random bytes");
+    bytes.iter().map(|byte| char::from(CODE_SIGNS[usize::from(byte % 32)])).collect()
+}
+
+fn json(role: Role) -> String {
+    serde_json::to_string(&role).expect("a role is a string")
+}
+
+/// A role that this version does not know gives its person the least.
+fn read_role(text: &str) -> Role {
+    serde_json::from_str(text).unwrap_or(Role::Guest)
 }

@@ -1,1 +1,126 @@
 //! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
+
+use std::fmt::Display;
+
+// Strangers and pairing.
+
+pub const CROWDED: &str =
+    "I don't know you, and too many people are waiting to be let in. Please try again in an hour.";
+
+pub fn pairing_code(code: &str, have_owner: bool) -> String {
+    let how = if have_owner {
+        format!("Ask my owner to approve it: /pair approve {code}")
+    } else {
+        format!(
+            "If this is your bot, run this on its machine and you become its owner:\n\
+             peacrab pair approve {code}"
+        )
+    };
+    format!("I don't know you yet. Your code is {code}, good for an hour.\n{how}")
+}
+
+pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) -> String {
+    format!(
+        "{stranger} wants to talk to me on {channel}.\n\
+         To let them in: /pair approve {code}\nTo turn them away: /pair deny {code}"
+    )
+}
+
+pub const WELCOME_OWNER: &str = "You are my owner now. Say anything, or /help for what I can do.";
+pub const WELCOME_USER: &str = "You have been let in. Say anything, or /help for what I can do.";
+pub const TURNED_AWAY: &str = "Sorry, you have not been let in.";
+pub const UNKNOWN_CODE: &str =
+    "I don't know this code; codes are good for an hour. /pair list shows who is waiting.";
+pub const NOBODY_WAITS: &str = "Nobody is waiting, and nobody has been paired.";
+pub const PAIR_USAGE: &str =
+    "Say /pair list, /pair approve CODE, /pair deny CODE or /pair revoke CHANNEL ID.";
+pub const OWNER_ONLY: &str = "Only my owner may do that.";
+
+pub fn approved(person: impl Display, role: impl Display) -> String {
+    format!("{person} has been let in as {role}.")
+}
+
+pub fn denied(person: impl Display) -> String {
+    format!("{person} has been turned away.")
+}
+
+pub fn revoked(person: impl Display) -> String {
+    format!("{person} has been shut out.")
+}
+
+pub fn not_paired(person: impl Display) -> String {
+    format!("{person} was not let in by pairing; people in config.toml are removed there.")
+}
+
+// Messages that cannot be taken or delivered.
+
+pub fn too_many_waiting(bound: usize) -> String {
+    format!(
+        "{bound} of your messages are still waiting, so I can't take this one. Send it again later, or say /stop to drop those."
+    )
+}
+
+pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; my owner should look.";
+
+pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
+
+pub fn undeliverable(to: impl Display, reason: &str) -> String {
+    format!("I could not deliver a message to {to}: {reason}.")
+}
+
+/// Marks a chunk that the platform may already have.
+pub fn perhaps_repeated(text: &str) -> String {
+    format!("(perhaps sent twice)\n{text}")
+}
+
+// Turns.
+
+pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
+pub const MODEL_REFUSED: &str = "The model declined to answer this.";
+pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
+pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
+pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";
+pub const SOMETHING_BROKE: &str =
+    "Something broke inside me while I worked on this. It is in my log; please try again.";
+
+pub fn steps_exhausted(steps: usize) -> String {
+    format!("I have stopped after {steps} steps without finishing. Say \"go on\" to continue.")
+}
+
+pub fn model_unavailable(reason: &str) -> String {
+    format!(
+        "I can't reach a model: {reason}. Your message is kept in our conversation; ask me again in a while."
+    )
+}
+
+pub fn model_refused_us(reason: &str) -> String {
+    format!(
+        "The model's service turned me down: {reason}. My owner should look at config.toml; `peacrab check` helps."
+    )
+}
+
+// Commands.
+
+pub const HELP: &str = "Just write to me. Besides that:\n\
+/stop – stop what I am doing here\n\
+/new – begin a fresh conversation (the old one is kept)\n\
+/status – how I am\n\
+/whoami – who you are to me\n\
+/pair – who may talk to me (owner)\n\
+/help – this";
+
+pub const NOTHING_TO_STOP: &str = "There is nothing to stop.";
+pub const STOPPED: &str = "Stopped.";
+pub const NEW_SESSION: &str =
+    "A fresh start. What we said before is kept, but I no longer have it in mind.";
+pub const NOT_YOURS_TO_STOP: &str =
+    "I am working for somebody else here; only they or an admin can stop that.";
+pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can begin a fresh conversation.";
+
+pub fn stopped_and_withdrawn(waiting: usize) -> String {
+    match waiting {
+        0 => STOPPED.to_owned(),
+        1 => "Stopped, and dropped the message that was waiting.".to_owned(),
+        n => format!("Stopped, and dropped the {n} messages that were waiting."),
+    }
+}

@@ -1,1 +1,244 @@
-//! stub
+//! The one database: a writer thread that commits many changes at once, a reader thread, the
+//! schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
+//! with the noun; there is none of theirs here.
+
+mod threads;
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::{mpsc, oneshot};
+
+/// Changes waiting for the writer; whoever comes when it is full waits for its turn.
+const QUEUE_MAX: usize = 256;
+
+/// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
+const BALLAST_BYTES: usize = 256 * 1024;
+
+/// One script per schema version, in order; a script is never changed after a release.
+const MIGRATIONS: &[&str] = &[include_str!("store/schema-1.sql")];
+
+/// Whether a change must be on the disk when `write` returns, or may be with a later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    Now,
+    Later,
+}
+
+/// Told of every commit, on the writer thread, just before and just after it.
+pub type Observer = Arc<dyn Fn(Moment<'_>) + Send + std::marker::Sync>;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Moment<'a> {
+    /// Counted from one since the store was opened.
+    pub commit: u64,
+    pub phase: Phase,
+    /// The names of the changes that it holds.
+    pub labels: &'a [&'static str],
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    Before,
+    After,
+}
+
+#[derive(Clone, Default)]
+pub struct Options {
+    pub observer: Option<Observer>,
+    /// The largest database, in pages of 4 KiB; none is SQLite's own bound.
+    pub pages_max: Option<u32>,
+}
+
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("the disk is full")]
+    Full,
+    #[error("the database is damaged ({0})")]
+    Corrupt(String),
+    #[error("the database failed ({0})")]
+    Broken(String),
+}
+
+impl From<rusqlite::Error> for StoreError {
+    fn from(error: rusqlite::Error) -> Self {
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull) => Self::Full,
+            Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
+                Self::Corrupt(error.to_string())
+            }
+            _ => Self::Broken(error.to_string()),
+        }
+    }
+}
+
+/// Why a home cannot be used; each says what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot use the home {}: {source}", path.display())]
+    Home { path: PathBuf, source: std::io::Error },
+    #[error("another peacrab is running on {} (process {pid}); stop it first, or give this one its own --home", home.display())]
+    Locked { home: PathBuf, pid: String },
+    #[error(
+        "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
+        path.display()
+    )]
+    Newer { path: PathBuf, found: usize, known: usize },
+    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start afresh", path.display())]
+    Database { path: PathBuf, source: StoreError },
+}
+
+/// The claim to a home; let go of when dropped, also by a crash.
+pub struct HomeLock {
+    _file: File,
+}
+
+impl HomeLock {
+    /// Creates the home if need be (readable by its owner only) and claims it.
+    pub fn claim(home: &Path) -> Result<Self, OpenError> {
+        let broken = |source| OpenError::Home { path: home.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
+        let path = home.join("lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(broken)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                return Err(OpenError::Locked { home: home.to_owned(), pid });
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
+        }
+        fs::write(&path, std::process::id().to_string()).map_err(broken)?;
+        Ok(Self { _file: file })
+    }
+}
+
+/// The database, cheap to clone; its threads end when the last clone is dropped.
+#[derive(Clone)]
+pub struct Store {
+    writes: mpsc::Sender<threads::Write>,
+    reads: mpsc::Sender<threads::Read>,
+}
+
+impl Store {
+    /// Opens `state.db` in `home`, creating or migrating it.
+    pub fn open(home: &Path, options: &Options) -> Result<Self, OpenError> {
+        let path = home.join("state.db");
+        let failed = |source| OpenError::Database { path: path.clone(), source };
+        let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
+
+        // SQLite gives the files beside it the permissions of this one.
+        let mut create = OpenOptions::new();
+        create.write(true).create(true).truncate(false).mode(0o600);
+        create.open(&path).map_err(broken)?;
+        let mut connection = connect(&path).map_err(|error| failed(error.into()))?;
+        match migrate(&mut connection).map_err(|error| failed(error.into()))? {
+            found if found > MIGRATIONS.len() => {
+                return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
+            }
+            _ => {}
+        }
+        if let Some(pages) = options.pages_max {
+            connection
+                .pragma_update(None, "max_page_count", pages)
+                .map_err(|error| failed(error.into()))?;
+        }
+        let reader = connect(&path).map_err(|error| failed(error.into()))?;
+
+        let (writes, queue) = mpsc::channel(QUEUE_MAX);
+        let (reads, questions) = mpsc::channel(QUEUE_MAX);
+        let ballast = Ballast::lay(home);
+        threads::spawn_writer(connection, queue, options.observer.clone(), ballast)
+            .map_err(broken)?;
+        threads::spawn_reader(reader, questions).map_err(broken)?;
+        Ok(Self { writes, reads })
+    }
+
+    /// Makes one change in a transaction that it may share with others; all of it or nothing.
+    /// `label` is what observers know it by. Once begun it is made even if the caller goes away.
+    pub async fn write<T: Send + 'static>(
+        &self,
+        label: &'static str,
+        sync: Sync,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (tell, told) = oneshot::channel();
+        let write = threads::Write::new(label, sync, work, tell);
+        self.writes.send(write).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())?
+    }
+
+    /// Reads one consistent state.
+    pub async fn read<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (tell, told) = oneshot::channel();
+        let read: threads::Read = Box::new(move |connection| {
+            let state = connection.unchecked_transaction().and_then(|state| work(&state));
+            tell.send(state.map_err(StoreError::from)).ok();
+        });
+        self.reads.send(read).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())?
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Broken("its thread has ended".to_owned())
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "normal")?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "cache_size", -512)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Brings the schema up to date; the version that was found, if that is newer than ours.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
+    let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let found = found as usize;
+    for (version, script) in (1..).zip(MIGRATIONS).skip(found) {
+        let step = connection.transaction()?;
+        step.execute_batch(script)?;
+        step.pragma_update(None, "user_version", version)?;
+        step.commit()?;
+    }
+    Ok(found)
+}
+
+/// A file that takes room until the room is needed.
+struct Ballast(PathBuf);
+
+impl Ballast {
+    fn lay(home: &Path) -> Self {
+        let path = home.join("ballast");
+        if !path.exists()
+            && let Err(error) = fs::write(&path, vec![0x5a; BALLAST_BYTES])
+        {
+            tracing::warn!(%error, "No room for the ballast file");
+            fs::remove_file(&path).ok();
+        }
+        Self(path)
+    }
+
+    fn drop_overboard(&self) {
+        if fs::remove_file(&self.0).is_ok() {
+            tracing::error!("The disk is full; freed the ballast file. Make room");
+        }
+    }
+}

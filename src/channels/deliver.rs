@@ -1,1 +1,265 @@
-//! stub
+//! Brings what is in the outbox to one platform: cut once, each chunk written down as `sending`
+//! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::supervise::backoff;
+use super::{Channel, ChannelError, Found, text};
+use crate::bus::outbox::{self, Chunk, Delivery};
+use crate::bus::{Bus, Wake};
+use crate::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::replies;
+use crate::store::{Store, StoreError, Sync};
+
+/// Chats that are delivered to at once: one that hangs holds up none of the others, until so many
+/// hang that the platform itself must be stuck.
+const AT_ONCE_MAX: usize = 16;
+
+/// A send that takes longer may or may not have arrived.
+const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// Sends of one chunk of which nobody knows whether they arrived, before it is given up.
+const DOUBTS_MAX: u32 = 3;
+
+/// A message that could not be delivered for so long is of no use any more.
+const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
+
+/// How long deliveries rest when the store fails.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
+
+/// Delivers for one channel until `stop`, and then what is due at once.
+pub async fn run(name: ChannelName, channel: Arc<dyn Channel>, bus: Bus, stop: CancellationToken) {
+    let mut woken = bus.outbox.watch();
+    let mut sends: JoinSet<ChatId> = JoinSet::new();
+    let mut busy: HashSet<ChatId> = HashSet::new();
+    loop {
+        woken.mark_unchanged();
+        let wait = match begin_due(&name, &channel, &bus, &mut sends, &mut busy).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::error!(channel = %name, %error, "Deliveries rest");
+                Some(STORE_PAUSE)
+            }
+        };
+        if stop.is_cancelled() && sends.is_empty() {
+            return;
+        }
+        tokio::select! {
+            Some(ended) = sends.join_next() => match ended {
+                Ok(chat) => { busy.remove(&chat); }
+                // The chat's name went with it; what does not run is not busy.
+                Err(error) => {
+                    tracing::error!(channel = %name, %error, "A delivery panicked");
+                    sends.abort_all();
+                    while sends.join_next().await.is_some() {}
+                    busy.clear();
+                    sleep(STORE_PAUSE).await;
+                }
+            },
+            changed = woken.changed() => if changed.is_err() { return },
+            () = sleep(wait.unwrap_or_default()), if wait.is_some() => {}
+            () = stop.cancelled(), if !stop.is_cancelled() => {}
+        }
+    }
+}
+
+/// Begins what is due in chats that are not busy; how long until something else is.
+async fn begin_due(
+    name: &ChannelName,
+    channel: &Arc<dyn Channel>,
+    bus: &Bus,
+    sends: &mut JoinSet<ChatId>,
+    busy: &mut HashSet<ChatId>,
+) -> Result<Option<Duration>, StoreError> {
+    let asked = name.clone();
+    let heads = bus.store.read(move |store| outbox::heads(store, &asked)).await?;
+    let now = Utc::now();
+    let idle = heads.into_iter().filter(|(_, chat, _)| !busy.contains(chat));
+    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|(_, _, next)| *next <= now);
+    for (id, chat, _) in due {
+        if busy.len() >= AT_ONCE_MAX {
+            break;
+        }
+        busy.insert(chat.clone());
+        let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
+        sends.spawn(async move {
+            if let Err(error) = deliver(channel.as_ref(), &store, &wake, id).await {
+                tracing::error!(%error, "Could not write down how a delivery went");
+                sleep(STORE_PAUSE).await;
+            }
+            chat
+        });
+    }
+    let next = later.iter().map(|(_, _, next)| *next).min();
+    Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
+}
+
+/// What is to be done after a chunk.
+enum Then {
+    GoOn,
+    Leave,
+}
+
+/// Takes one delivery as far as it gets.
+async fn deliver(
+    channel: &dyn Channel,
+    store: &Store,
+    wake: &Wake,
+    id: DeliveryId,
+) -> Result<(), StoreError> {
+    let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
+        return Ok(());
+    };
+    if delivery.chunks.is_empty() {
+        delivery.chunks = cut(channel, &delivery.message);
+        let texts: Vec<_> = delivery.chunks.iter().map(|chunk| chunk.text.clone()).collect();
+        let stored = move |store: &_| outbox::cut(store, id, &texts);
+        store.write("cut", Sync::Later, stored).await?;
+    }
+    let deliverer = Deliverer { channel, store, delivery: &delivery };
+    for chunk in &delivery.chunks {
+        match deliverer.bring(chunk).await? {
+            Then::GoOn => {}
+            Then::Leave => break,
+        }
+    }
+    // A dead one may have left a word to the owner, on another channel.
+    wake.up();
+    Ok(())
+}
+
+fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
+    let limits = channel.limits();
+    let Body::Text(whole) = &message.body;
+    // Room for the mark that a repeated chunk may need; it is plain ASCII.
+    let mark = replies::perhaps_repeated("").len();
+    let mut texts = text::split(whole, limits.text_max - mark, limits.unit);
+    if texts.is_empty() {
+        texts.push(replies::NO_WORDS.to_owned());
+    }
+    (0..)
+        .zip(texts)
+        .map(|(seq, text)| Chunk { seq, text, sending_since: None, doubts: 0 })
+        .collect()
+}
+
+struct Deliverer<'a> {
+    channel: &'a dyn Channel,
+    store: &'a Store,
+    delivery: &'a Delivery,
+}
+
+impl Deliverer<'_> {
+    async fn bring(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+        let message = self.message(chunk, chunk.doubts > 0);
+        let mut doubt = false;
+        if let Some(since) = chunk.sending_since {
+            match self.ask(&message, since).await {
+                Ok(Found::Sent(sent)) => return self.sent(chunk, sent.id).await,
+                Ok(Found::Absent) => {}
+                Ok(Found::Unknowable) if chunk.doubts + 1 >= DOUBTS_MAX => {
+                    return self.dead("nobody can say whether it arrived").await;
+                }
+                Ok(Found::Unknowable) => doubt = true,
+                Err(reason) => return self.postpone(&reason).await,
+            }
+        }
+        if Utc::now() - self.delivery.created > AGE_MAX {
+            return self.dead("it could not be delivered for a week").await;
+        }
+        self.send(chunk, doubt).await
+    }
+
+    async fn send(&self, chunk: &Chunk, doubt: bool) -> Result<Then, StoreError> {
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let begun = move |store: &_| outbox::sending(store, id, seq, doubt);
+        self.store.write("sending", Sync::Now, begun).await?;
+        let message = self.message(chunk, doubt || chunk.doubts > 0);
+        match timeout(SEND_TIME_MAX, self.channel.send(&message)).await {
+            Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
+            Ok(Err(ChannelError::Unavailable { after, reason })) => {
+                let wait = after.unwrap_or_else(|| backoff(self.delivery.attempts));
+                self.not_sent(chunk, wait, reason).await
+            }
+            Ok(Err(ChannelError::Closed(reason))) => {
+                self.not_sent(chunk, Duration::from_secs(60), reason).await
+            }
+            Ok(Err(ChannelError::Refused(reason))) => self.dead(&reason).await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.postpone(&reason).await,
+            Err(_) => self.postpone("the platform did not answer in time").await,
+        }
+    }
+
+    /// The chunk as a message of its own; the first one replies, and takes a draft's place.
+    fn message(&self, chunk: &Chunk, marked: bool) -> Outbound {
+        let mut message = self.delivery.message.clone();
+        let text = chunk.text.clone();
+        message.body = Body::Text(if marked { replies::perhaps_repeated(&text) } else { text });
+        if chunk.seq > 0 {
+            (message.reply_to, message.replaces) = (None, None);
+        }
+        message
+    }
+
+    /// Whether the platform has the message; an error says why it cannot be asked just now.
+    async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, String> {
+        match timeout(SEND_TIME_MAX, self.channel.find(message, since)).await {
+            Ok(found) => found.map_err(|error| error.to_string()),
+            Err(_) => Err("the platform did not answer in time".to_owned()),
+        }
+    }
+
+    async fn sent(
+        &self,
+        chunk: &Chunk,
+        platform_id: Option<crate::message::MessageId>,
+    ) -> Result<Then, StoreError> {
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let sent = move |store: &_| outbox::sent(store, id, seq, platform_id.as_ref());
+        self.store.write("sent", Sync::Later, sent).await?;
+        Ok(Then::GoOn)
+    }
+
+    async fn not_sent(
+        &self,
+        chunk: &Chunk,
+        wait: Duration,
+        reason: String,
+    ) -> Result<Then, StoreError> {
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        self.log(&reason);
+        let next = Utc::now() + wait;
+        let not_sent = move |store: &_| outbox::not_sent(store, id, seq, next, &reason);
+        self.store.write("not sent", Sync::Later, not_sent).await?;
+        Ok(Then::Leave)
+    }
+
+    async fn postpone(&self, reason: &str) -> Result<Then, StoreError> {
+        self.log(reason);
+        let (id, reason) = (self.delivery.message.id, reason.to_owned());
+        let next = Utc::now() + backoff(self.delivery.attempts);
+        let postpone = move |store: &_| outbox::postpone(store, id, next, &reason);
+        self.store.write("postpone", Sync::Later, postpone).await?;
+        Ok(Then::Leave)
+    }
+
+    async fn dead(&self, reason: &str) -> Result<Then, StoreError> {
+        tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
+        let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
+        let dead = move |store: &_| outbox::dead(store, &message, &reason);
+        self.store.write("dead", Sync::Later, dead).await?;
+        Ok(Then::Leave)
+    }
+
+    fn log(&self, reason: &str) {
+        let attempts = self.delivery.attempts;
+        tracing::info!(to = %self.delivery.message.to, attempts, reason, "Will deliver later");
+    }
+}

@@ -1,1 +1,112 @@
-//! stub
+//! Keeps a channel's link alive: whatever ends it, it is begun again under back-off, for ever.
+//! Also says to people what could not even be kept.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+use super::{Channel, ChannelError};
+use crate::bus::{Bus, Link, Publisher, Rejected};
+use crate::message::{Address, Body, ChannelName, DeliveryId, Outbound};
+use crate::replies;
+
+const BACKOFF_FIRST: Duration = Duration::from_secs(1);
+const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// How often a token that the platform rejected is tried again: it may have been mended there.
+const CLOSED_AGAIN: Duration = Duration::from_secs(300);
+
+/// A link that held for this long begins its back-off afresh.
+const STEADY: Duration = Duration::from_secs(60);
+
+/// How often one chat is told that the store fails.
+const NOTICE_EVERY: Duration = Duration::from_secs(3600);
+const NOTICE_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Listens until `stop`; the adapter is then simply dropped, and nothing more is acknowledged.
+pub async fn run(
+    name: ChannelName,
+    channel: Arc<dyn Channel>,
+    bus: Bus,
+    link: Arc<Link>,
+    stop: CancellationToken,
+) {
+    let (publisher, rejected) = bus.publisher(&name, Arc::clone(&link));
+    tokio::select! {
+        () = stop.cancelled() => {}
+        () = keep_listening(&name, channel.as_ref(), &publisher, &link) => {}
+        () = give_notice(channel.as_ref(), rejected) => {}
+    }
+}
+
+async fn keep_listening(
+    name: &ChannelName,
+    channel: &dyn Channel,
+    publisher: &Publisher,
+    link: &Link,
+) {
+    let mut failures = 0;
+    loop {
+        let begun = Instant::now();
+        let ended = AssertUnwindSafe(channel.listen(publisher)).catch_unwind().await;
+        if begun.elapsed() > STEADY {
+            failures = 0;
+        }
+        let wait = match ended {
+            Ok(Ok(())) => backoff(failures),
+            Ok(Err(ChannelError::Closed(reason))) => {
+                if failures == 0 {
+                    tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
+                }
+                link.down(&reason);
+                CLOSED_AGAIN
+            }
+            Ok(Err(error)) => {
+                let wait = match error {
+                    ChannelError::Unavailable { after: Some(after), .. } => after,
+                    _ => backoff(failures),
+                };
+                tracing::warn!(channel = %name, %error, ?wait, "Lost the channel, will reconnect");
+                link.down(&error.to_string());
+                wait
+            }
+            Err(_) => {
+                tracing::error!(channel = %name, "The channel panicked, will restart it");
+                link.down("it crashed");
+                backoff(failures)
+            }
+        };
+        failures += 1;
+        sleep(wait).await;
+    }
+}
+
+/// The wait after so many failures in a row, with jitter so that many bots do not knock at once.
+pub fn backoff(failures: u32) -> Duration {
+    let full = BACKOFF_FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
+    full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
+}
+
+/// Tells people, past the outbox, that the store fails; each chat at most once an hour.
+async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
+    let mut told: HashMap<Address, Instant> = HashMap::new();
+    while let Some(to) = rejected.recv().await {
+        told.retain(|_, at| at.elapsed() < NOTICE_EVERY);
+        if told.contains_key(&to) {
+            continue;
+        }
+        told.insert(to.clone(), Instant::now());
+        let body = Body::Text(replies::STORE_FAILED.to_owned());
+        let notice = Outbound { id: DeliveryId(0), to, reply_to: None, replaces: None, body };
+        let sent = tokio::time::timeout(NOTICE_TIME_MAX, channel.send(&notice)).await;
+        if !matches!(sent, Ok(Ok(_))) {
+            tracing::warn!(to = %notice.to, "Could not tell that the store fails");
+        }
+    }
+    std::future::pending().await
+}

@@ -1,0 +1,240 @@
+//! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, Row, params};
+
+use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::session::TurnId;
+
+/// Rows that one turn takes in at once; the rest follows in the next.
+const TAKEN_MAX: usize = 20;
+
+/// How long keys are kept: longer than any platform delivers again, or any catch-up reaches back.
+const KEPT: Duration = Duration::days(90);
+
+/// A row of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(pub i64);
+
+/// A message that was accepted and waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    pub id: RowId,
+    pub received: DateTime<Utc>,
+    pub inbound: Inbound,
+}
+
+impl Waiting {
+    pub fn sender(&self) -> &Sender {
+        let Cause::Person(sender) = &self.inbound.cause;
+        sender
+    }
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Answered,
+    /// A command, carried out.
+    Obeyed,
+    /// Told in words that it could not be taken, or what went wrong.
+    Refused,
+    Stopped,
+    /// Too old when it was found; one line was sent.
+    Late,
+}
+
+impl Fate {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Obeyed => "obeyed",
+            Self::Refused => "refused",
+            Self::Stopped => "stopped",
+            Self::Late => "late",
+        }
+    }
+}
+
+pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
+}
+
+/// Adds a message: waiting, or at once done with the fate given.
+pub fn add(
+    store: &Connection,
+    inbound: &Inbound,
+    control: bool,
+    done: Option<Fate>,
+) -> rusqlite::Result<RowId> {
+    let Cause::Person(sender) = &inbound.cause;
+    let Address { channel, chat, thread } = &inbound.from;
+    store
+        .prepare_cached(
+            "INSERT INTO inbound (key, received, channel, chat, thread, sender, control, message, state, outcome)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            inbound.key.as_str(),
+            Utc::now().timestamp_millis(),
+            channel.as_str(),
+            chat.as_str(),
+            thread.as_ref().map(|thread| thread.as_str()),
+            sender.id.as_str(),
+            control,
+            serde_json::to_string(inbound).expect("our own types have string keys"),
+            if done.is_some() { "done" } else { "waiting" },
+            done.map(Fate::as_str),
+        ])?;
+    Ok(RowId(store.last_insert_rowid()))
+}
+
+pub fn keep_raw(
+    store: &Connection,
+    key: &DedupKey,
+    channel: &ChannelName,
+    raw: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR IGNORE INTO unreadable (key, received, channel, raw) VALUES (?, ?, ?, ?)",
+        )?
+        .execute(params![key.as_str(), Utc::now().timestamp_millis(), channel.as_str(), raw])?;
+    Ok(())
+}
+
+/// How many messages wait at an address.
+pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "SELECT count(*) FROM inbound
+             WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?",
+        )?
+        .query_row(address_params(at), |row| row.get::<_, i64>(0))
+        .map(|count| usize::try_from(count).unwrap_or_default())
+}
+
+/// The addresses at which messages (not commands) wait, the one that waits longest first, each
+/// with its newest row.
+pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Address, RowId)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, max(id) FROM inbound
+         WHERE state = 'waiting' AND control = 0 GROUP BY channel, chat, thread ORDER BY min(id)",
+    )?;
+    rows.query_map([], |row| Ok((read_address(row)?, RowId(row.get(3)?))))?.collect()
+}
+
+/// The commands that wait, oldest first.
+pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE state = 'waiting' AND control = 1 ORDER BY id",
+    )?;
+    let rows = rows.query_map([], read_waiting)?;
+    rows.collect()
+}
+
+/// The messages of one person that are next at an address: those after `after`, up to the first of
+/// somebody else. With a `sender`, only theirs.
+pub fn next(
+    store: &Connection,
+    at: &Address,
+    after: RowId,
+    sender: Option<&SenderId>,
+) -> rusqlite::Result<Vec<Waiting>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
+         AND id > ? ORDER BY id LIMIT ?",
+    )?;
+    let (channel, chat, thread) = address_params(at);
+    let limit = i64::try_from(TAKEN_MAX).expect("a small number");
+    let rows = rows
+        .query_map(params![channel, chat, thread, after.0, limit], read_waiting)?
+        .collect::<Result<Vec<_>, _>>()?;
+    let speaks = sender.or_else(|| rows.first().map(|row| &row.sender().id)).cloned();
+    Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
+}
+
+/// Moves waiting rows into a turn; false if one of them does not wait any more.
+pub fn take(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<bool> {
+    let mut take = store.prepare_cached(
+        "UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ? AND state = 'waiting'",
+    )?;
+    for row in rows {
+        if take.execute([turn.0, row.0])? == 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Settles the rows that are in a turn.
+pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = ? WHERE turn = ? AND state = 'in turn'",
+        )?
+        .execute(params![fate.as_str(), turn.0])?;
+    Ok(())
+}
+
+/// Settles one waiting row; false if it does not wait any more.
+pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bool> {
+    let settled = store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'",
+        )?
+        .execute(params![fate.as_str(), row.0])?;
+    Ok(settled > 0)
+}
+
+/// Withdraws what waits at an address and is older than `before`: all of it, or one sender's.
+pub fn withdraw(
+    store: &Connection,
+    at: &Address,
+    before: RowId,
+    sender: Option<&SenderId>,
+) -> rusqlite::Result<usize> {
+    let (channel, chat, thread) = address_params(at);
+    store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = 'stopped'
+             WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
+             AND id < ?4 AND (?5 IS NULL OR sender = ?5)",
+        )?
+        .execute(params![channel, chat, thread, before.0, sender.map(SenderId::as_str)])
+}
+
+/// Forgets what was done long ago.
+pub fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
+    store.execute(
+        "DELETE FROM inbound WHERE state = 'done' AND received < ?",
+        [(now - KEPT).timestamp_millis()],
+    )
+}
+
+pub(super) fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
+    (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
+}
+
+/// The address in the first three columns.
+pub(super) fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
+    Ok(Address {
+        channel: row.get::<_, String>(0)?.into(),
+        chat: row.get::<_, String>(1)?.into(),
+        thread: row.get::<_, Option<String>>(2)?.map(Into::into),
+    })
+}
+
+fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Waiting> {
+    let message: String = row.get(2)?;
+    let inbound = serde_json::from_str(&message).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
+    })?;
+    Ok(Waiting {
+        id: RowId(row.get(0)?),
+        received: DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default(),
+        inbound,
+    })
+}

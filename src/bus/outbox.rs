@@ -1,0 +1,224 @@
+//! The outbox: messages on their way out, each cut into chunks once, each chunk `pending`,
+//! `sending`, `sent` or `dead`. What to do about a failure is decided in `channels::deliver`.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::journal::{address_params, read_address};
+use crate::message::{Address, Body, ChannelName, ChatId, DeliveryId, MessageId, Outbound};
+use crate::people;
+use crate::replies;
+
+/// A message and how far it has got.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delivery {
+    pub message: Outbound,
+    pub created: DateTime<Utc>,
+    pub attempts: u32,
+    /// Those that were not sent yet, in order; none before it was cut.
+    pub chunks: Vec<Chunk>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    pub seq: u32,
+    pub text: String,
+    /// When its sending began, if nobody knows yet how that ended.
+    pub sending_since: Option<DateTime<Utc>>,
+    /// Sendings of which nobody will ever know.
+    pub doubts: u32,
+}
+
+/// Queues a text for an address.
+pub fn put(
+    store: &Connection,
+    to: &Address,
+    reply_to: Option<&MessageId>,
+    text: &str,
+) -> rusqlite::Result<DeliveryId> {
+    let (channel, chat, thread) = address_params(to);
+    let body = serde_json::to_string(&Body::Text(text.to_owned())).expect("a body is plain");
+    store
+        .prepare_cached(
+            "INSERT INTO outbox (channel, chat, thread, reply_to, body, created, state, next)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?6)",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            thread,
+            reply_to.map(|id| id.as_str()),
+            body,
+            Utc::now().timestamp_millis()
+        ])?;
+    Ok(DeliveryId(store.last_insert_rowid()))
+}
+
+/// The oldest undelivered message of each chat of a channel, with the time it is not to be tried
+/// before. A later one never overtakes it.
+pub fn heads(
+    store: &Connection,
+    channel: &ChannelName,
+) -> rusqlite::Result<Vec<(DeliveryId, ChatId, DateTime<Utc>)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, chat, next FROM outbox WHERE id IN
+         (SELECT min(id) FROM outbox WHERE state = 'pending' AND channel = ? GROUP BY chat)",
+    )?;
+    rows.query_map([channel.as_str()], |row| {
+        let next = DateTime::from_timestamp_millis(row.get(2)?).unwrap_or_default();
+        Ok((DeliveryId(row.get(0)?), row.get::<_, String>(1)?.into(), next))
+    })?
+    .collect()
+}
+
+/// How many messages wait to be delivered on a channel.
+pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Result<i64> {
+    store
+        .prepare_cached("SELECT count(*) FROM outbox WHERE state = 'pending' AND channel = ?")?
+        .query_row([channel.as_str()], |row| row.get(0))
+}
+
+/// A pending delivery; none if it was settled meanwhile.
+pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
+    let head = store
+        .prepare_cached(
+            "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts
+             FROM outbox WHERE id = ? AND state = 'pending'",
+        )?
+        .query_row([id.0], |row| {
+            let body: String = row.get(5)?;
+            let body = serde_json::from_str(&body).unwrap_or(Body::Text(body));
+            let message = Outbound {
+                id,
+                to: read_address(row)?,
+                reply_to: row.get::<_, Option<String>>(3)?.map(Into::into),
+                replaces: row.get::<_, Option<String>>(4)?.map(Into::into),
+                body,
+            };
+            let created = DateTime::from_timestamp_millis(row.get(6)?).unwrap_or_default();
+            Ok(Delivery { message, created, attempts: row.get(7)?, chunks: Vec::new() })
+        })
+        .optional()?;
+    let Some(mut delivery) = head else { return Ok(None) };
+    let mut rows = store.prepare_cached(
+        "SELECT seq, text, state, since, doubts FROM chunks
+         WHERE delivery = ? AND state IN ('pending', 'sending') ORDER BY seq",
+    )?;
+    let chunks = rows.query_map([id.0], |row| {
+        let sending = row.get_ref(2)?.as_str()? == "sending";
+        let since = row.get::<_, Option<i64>>(3)?.and_then(DateTime::from_timestamp_millis);
+        Ok(Chunk {
+            seq: row.get(0)?,
+            text: row.get(1)?,
+            sending_since: since.filter(|_| sending),
+            doubts: row.get(4)?,
+        })
+    })?;
+    delivery.chunks = chunks.collect::<Result<_, _>>()?;
+    Ok(Some(delivery))
+}
+
+/// Stores how a message is cut, before its first chunk is sent; a second time changes nothing.
+pub fn cut(store: &Connection, id: DeliveryId, texts: &[String]) -> rusqlite::Result<()> {
+    let mut insert = store.prepare_cached(
+        "INSERT OR IGNORE INTO chunks (delivery, seq, text, state) VALUES (?, ?, ?, 'pending')",
+    )?;
+    for (seq, text) in texts.iter().enumerate() {
+        insert.execute(params![id.0, i64::try_from(seq).expect("a small number"), text])?;
+    }
+    Ok(())
+}
+
+/// The chunk's sending begins now; `doubt` if an earlier one may have arrived.
+pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE chunks SET state = 'sending', since = ?, doubts = doubts + ?
+             WHERE delivery = ? AND seq = ? AND state IN ('pending', 'sending')",
+        )?
+        .execute(params![Utc::now().timestamp_millis(), doubt, id.0, seq])?;
+    Ok(())
+}
+
+/// The chunk was certainly not sent; the delivery is tried again at `next`.
+pub fn not_sent(
+    store: &Connection,
+    id: DeliveryId,
+    seq: u32,
+    next: DateTime<Utc>,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE chunks SET state = 'pending' WHERE delivery = ? AND seq = ?")?
+        .execute(params![id.0, seq])?;
+    postpone(store, id, next, reason)
+}
+
+/// The delivery is tried again at `next`; its chunk stays as it is.
+pub fn postpone(
+    store: &Connection,
+    id: DeliveryId,
+    next: DateTime<Utc>,
+    reason: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET attempts = attempts + 1, next = ?, reason = ? WHERE id = ?",
+        )?
+        .execute(params![next.timestamp_millis(), reason, id.0])?;
+    Ok(())
+}
+
+/// Tries what waits for a chat at once: somebody is there to hear it.
+pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = 0 WHERE state = 'pending' AND channel = ? AND chat = ?",
+        )?
+        .execute([channel.as_str(), chat.as_str()])?;
+    Ok(())
+}
+
+/// The chunk has arrived; with the last one, the delivery is done.
+pub fn sent(
+    store: &Connection,
+    id: DeliveryId,
+    seq: u32,
+    platform_id: Option<&MessageId>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE chunks SET state = 'sent', platform_id = ? WHERE delivery = ? AND seq = ?",
+        )?
+        .execute(params![platform_id.map(|id| id.as_str()), id.0, seq])?;
+    store
+        .prepare_cached("UPDATE outbox SET attempts = 0, reason = NULL WHERE id = ?")?
+        .execute([id.0])?;
+    store
+        .prepare_cached(
+            "UPDATE outbox SET state = 'sent' WHERE id = ?1
+             AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'sent')",
+        )?
+        .execute([id.0])?;
+    Ok(())
+}
+
+/// Gives a delivery up, takes what is left of it along, and tells the owner if they can be told
+/// somewhere else.
+pub fn dead(store: &Connection, message: &Outbound, reason: &str) -> rusqlite::Result<()> {
+    store.execute(
+        "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
+        [message.id.0],
+    )?;
+    let died = store.execute(
+        "UPDATE outbox SET state = 'dead', reason = ? WHERE id = ? AND state = 'pending'",
+        params![reason, message.id.0],
+    )?;
+    let owner = people::owner_place(store)?;
+    let elsewhere = owner
+        .filter(|owner| (&owner.channel, &owner.chat) != (&message.to.channel, &message.to.chat));
+    if let (1.., Some(owner)) = (died, elsewhere) {
+        put(store, &owner, None, &replies::undeliverable(&message.to, reason))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! The two threads of the store. The writer takes whatever waits and commits it together, so that
+//! a busy bot pays one sync for many messages.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Ballast, Moment, Observer, Phase, StoreError, Sync};
+
+/// Changes that share a commit at most, so that the first of them does not wait for long.
+const GROUP_MAX: usize = 64;
+
+pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
+
+/// A change, and how its caller is told once it is committed.
+pub(super) struct Write {
+    label: &'static str,
+    sync: Sync,
+    work: Box<dyn FnOnce(Result<&Connection, StoreError>) -> Worked + Send>,
+}
+
+/// A change that was made inside the open transaction, or failed there.
+struct Worked {
+    failed: Option<StoreError>,
+    tell: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
+}
+
+impl Write {
+    pub(super) fn new<T: Send + 'static>(
+        label: &'static str,
+        sync: Sync,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+        tell: oneshot::Sender<Result<T, StoreError>>,
+    ) -> Self {
+        let attempt = move |connection: &Connection| {
+            catch_unwind(AssertUnwindSafe(|| work(connection)))
+                .map_err(|_| StoreError::Broken(format!("the change `{label}` panicked")))
+                .and_then(|done| done.map_err(StoreError::from))
+        };
+        let work = Box::new(move |open: Result<&Connection, StoreError>| {
+            let done = open.and_then(attempt);
+            let failed = done.as_ref().err().cloned();
+            let tell = move |committed: Result<(), StoreError>| {
+                tell.send(committed.and(done)).ok();
+            };
+            Worked { failed, tell: Box::new(tell) }
+        });
+        Self { label, sync, work }
+    }
+}
+
+pub(super) fn spawn_writer(
+    connection: Connection,
+    mut queue: mpsc::Receiver<Write>,
+    observer: Option<Observer>,
+    ballast: Ballast,
+) -> std::io::Result<()> {
+    let mut writer = Writer { connection, observer, ballast, commits: 0, full_sync: false };
+    thread::Builder::new().name("store-write".to_owned()).spawn(move || {
+        let mut group = Vec::new();
+        while queue.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
+            writer.commit(std::mem::take(&mut group));
+        }
+        // Leaves one tidy file behind; a crash here loses nothing.
+        writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();
+    })?;
+    Ok(())
+}
+
+pub(super) fn spawn_reader(
+    connection: Connection,
+    mut questions: mpsc::Receiver<Read>,
+) -> std::io::Result<()> {
+    thread::Builder::new().name("store-read".to_owned()).spawn(move || {
+        while let Some(read) = questions.blocking_recv() {
+            // The caller of a read that panics sees its answer dropped.
+            catch_unwind(AssertUnwindSafe(|| read(&connection))).ok();
+        }
+    })?;
+    Ok(())
+}
+
+struct Writer {
+    connection: Connection,
+    observer: Option<Observer>,
+    ballast: Ballast,
+    commits: u64,
+    full_sync: bool,
+}
+
+impl Writer {
+    fn commit(&mut self, group: Vec<Write>) {
+        let labels: Vec<_> = group.iter().map(|write| write.label).collect();
+        let mut state = self.begin(group.iter().any(|write| write.sync == Sync::Now));
+        let mut worked = Vec::with_capacity(group.len());
+        for write in group {
+            let done = self.make(write, state.clone());
+            // A full disk makes SQLite roll all of it back by itself.
+            if state.is_ok() && self.connection.is_autocommit() {
+                state = Err(done.failed.clone().unwrap_or_else(|| {
+                    StoreError::Broken("the transaction was rolled back".to_owned())
+                }));
+            }
+            worked.push(done);
+        }
+        let committed = state.and_then(|()| self.end(&labels));
+        if let Err(error) = &committed {
+            tracing::error!(%error, "Could not commit");
+            self.connection.execute_batch("ROLLBACK").ok();
+        }
+        let full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
+        if full(committed.as_ref().err()) || worked.iter().any(|done| full(done.failed.as_ref())) {
+            self.ballast.drop_overboard();
+        }
+        worked.into_iter().for_each(|worked| (worked.tell)(committed.clone()));
+    }
+
+    /// Makes one change such that its failure leaves the others of the group alone.
+    fn make(&self, write: Write, state: Result<(), StoreError>) -> Worked {
+        let open = state.and_then(|()| {
+            self.connection.execute_batch("SAVEPOINT change")?;
+            Ok(&self.connection)
+        });
+        let begun = open.is_ok();
+        let done = (write.work)(open);
+        if begun && !self.connection.is_autocommit() {
+            let end = match done.failed {
+                None => "RELEASE change",
+                Some(_) => "ROLLBACK TO change; RELEASE change",
+            };
+            self.connection.execute_batch(end).ok();
+        }
+        done
+    }
+
+    fn end(&mut self, labels: &[&'static str]) -> Result<(), StoreError> {
+        self.commits += 1;
+        self.observe(Phase::Before, labels);
+        self.connection.execute_batch("COMMIT")?;
+        self.observe(Phase::After, labels);
+        Ok(())
+    }
+
+    /// SQLite syncs the log at each commit of a connection that is set to full, and with it all
+    /// that was committed before.
+    fn begin(&mut self, sync: bool) -> Result<(), StoreError> {
+        if self.full_sync != sync {
+            let level = if sync { "full" } else { "normal" };
+            self.connection.pragma_update(None, "synchronous", level)?;
+            self.full_sync = sync;
+        }
+        Ok(self.connection.execute_batch("BEGIN IMMEDIATE")?)
+    }
+
+    fn observe(&self, phase: Phase, labels: &[&'static str]) {
+        if let Some(observer) = &self.observer {
+            observer(Moment { commit: self.commits, phase, labels });
+        }
+    }
+}
