@@ -1,1 +1,265 @@
-fn main() {}
+//! Prints what the real binary costs: size, memory, wake-ups, times, syncs, prompt. It runs the
+//! daemon with the rehearsal provider in a home of its own, and drives it as a person would, with
+//! the command line. It asserts nothing; what cannot be measured here says why.
+//!
+//! `cargo bench --bench footprint`, or with `--profile dist` for what ships.
+
+#![expect(clippy::print_stdout, reason = "a bench prints")]
+
+use std::error::Error;
+use std::fs;
+use std::io;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_peacrab");
+const START_MAX: Duration = Duration::from_secs(10);
+const STOP_MAX: Duration = Duration::from_secs(10);
+/// Until what a start set off has come to rest.
+const SETTLE: Duration = Duration::from_secs(2);
+const IDLE: Duration = Duration::from_secs(10);
+const TURNS: u32 = 100;
+const AT_ONCE: usize = 100;
+/// Clock ticks per second in `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 on Linux.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+fn main() {
+    row("binary", fs::metadata(BINARY).map(|file| mb(file.len())).map_err(Into::into));
+    if let Err(error) = measure() {
+        row("the rest", Err(error));
+    }
+}
+
+fn measure() -> Result<()> {
+    let (mut daemon, ready) = Daemon::start()?;
+    row("start → ready (`status` answers)", Ok(ms(ready)));
+    sleep(SETTLE);
+    row("idle VmRSS", daemon.memory("VmRSS"));
+    row("idle RssAnon", daemon.memory("RssAnon"));
+    row("idle context switches", daemon.idle_switches());
+    row("prompt of the shipped template", daemon.prompt_tokens());
+    row("CPU per rehearsal turn", daemon.cpu_per_turn());
+    row("VmRSS after those turns", daemon.memory("VmRSS"));
+    row("syncs per message, 1 alone", daemon.syncs_per_message(1));
+    row(&format!("syncs per message, {AT_ONCE} at once"), daemon.syncs_per_message(AT_ONCE));
+    row("SIGTERM → gone", daemon.stop().map(ms));
+    Ok(())
+}
+
+fn row(what: &str, figure: Result<String>) {
+    match figure {
+        Ok(figure) => println!("{what:<36} {figure:>14}"),
+        Err(why) => println!("{what:<36} not measured: {why}"),
+    }
+}
+
+/// The real binary with a home of its own; killed if it is dropped while it runs.
+struct Daemon {
+    child: Child,
+    home: TempDir,
+}
+
+impl Daemon {
+    /// Starts it; also tells how long it took until it answered.
+    fn start() -> Result<(Self, Duration)> {
+        let home = tempfile::tempdir()?;
+        let log = fs::File::create(home.path().join("bench.log"))?;
+        let begun = Instant::now();
+        let child = peacrab(home.path(), &["run"]).stderr(log).spawn()?;
+        let mut daemon = Self { child, home };
+        let socket = daemon.home.path().join("control.sock");
+        while UnixStream::connect(&socket).is_err() {
+            if let Some(status) = daemon.child.try_wait()? {
+                return Err(format!("the daemon ended ({status}):\n{}", daemon.log()).into());
+            }
+            if begun.elapsed() > START_MAX {
+                return Err(format!("no control socket in {START_MAX:?}:\n{}", daemon.log()).into());
+            }
+            sleep(Duration::from_millis(1));
+        }
+        daemon.status()?;
+        Ok((daemon, begun.elapsed()))
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.home.path().join("bench.log")).unwrap_or_default()
+    }
+
+    fn status(&self) -> Result<serde_json::Value> {
+        let mut status = peacrab(self.home.path(), &["status", "--json"]);
+        let output = status.stdout(Stdio::piped()).output()?;
+        if !output.status.success() {
+            return Err(format!("`status --json` failed ({})", output.status).into());
+        }
+        Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    fn say(&self, session: &str) -> io::Result<Child> {
+        let chat = ["chat", "-m", "hello", "--session", session];
+        peacrab(self.home.path(), &chat).spawn()
+    }
+
+    fn proc(&self) -> PathBuf {
+        Path::new("/proc").join(self.child.id().to_string())
+    }
+
+    /// A line of `/proc/PID/status` that is in kB.
+    fn memory(&self, key: &str) -> Result<String> {
+        Ok(format!("{} kB", status_field(&self.proc().join("status"), key)?))
+    }
+
+    fn switches(&self) -> Result<u64> {
+        let mut sum = 0;
+        for thread in fs::read_dir(self.proc().join("task"))? {
+            let status = thread?.path().join("status");
+            sum += status_field(&status, "voluntary_ctxt_switches")?;
+            sum += status_field(&status, "nonvoluntary_ctxt_switches")?;
+        }
+        Ok(sum)
+    }
+
+    fn idle_switches(&self) -> Result<String> {
+        let before = self.switches()?;
+        sleep(IDLE);
+        // Threads that ended meanwhile take their count with them.
+        let during = self.switches()?.saturating_sub(before);
+        Ok(format!("{:.1} /s", during as f64 / IDLE.as_secs_f64()))
+    }
+
+    fn prompt_tokens(&self) -> Result<String> {
+        let status = self.status()?;
+        let tokens = status.get("prompt_tokens").and_then(serde_json::Value::as_u64);
+        Ok(format!("{} tokens", tokens.ok_or("`status --json` has no prompt_tokens")?))
+    }
+
+    fn cpu_ticks(&self) -> Result<u64> {
+        let stat = fs::read_to_string(self.proc().join("stat"))?;
+        // The program's name, in parentheses, may hold anything; utime and stime are the fields 14
+        // and 15 of the whole line (proc(5)), so 12 and 13 of what follows the name.
+        let after_name = stat.rsplit_once(')').ok_or("/proc/PID/stat has no name")?.1;
+        let fields: Vec<&str> = after_name.split_whitespace().collect();
+        let [user, system] = [11, 12].map(|at| fields.get(at).map_or(Ok(0), |text| text.parse()));
+        Ok(user? + system?)
+    }
+
+    fn cpu_per_turn(&self) -> Result<String> {
+        let before = self.cpu_ticks()?;
+        for _ in 0..TURNS {
+            answered(self.say("cpu")?)?;
+        }
+        let seconds = (self.cpu_ticks()? - before) as f64 / TICKS_PER_SECOND;
+        Ok(format!("{:.1} ms", seconds * 1000.0 / f64::from(TURNS)))
+    }
+
+    /// Says `messages` things at once, each in a session of its own, and counts the syncs.
+    fn syncs_per_message(&self, messages: usize) -> Result<String> {
+        let counts = self.home.path().join("strace.txt");
+        let mut strace = quiet("strace")
+            .args(["-f", "-c", "-e", "trace=fsync,fdatasync", "-o"])
+            .arg(&counts)
+            .args(["-p", &self.child.id().to_string()])
+            .spawn()
+            .map_err(|_| "no strace")?;
+        self.wait_until_traced(&mut strace)?;
+        let people: io::Result<Vec<Child>> =
+            (0..messages).map(|person| self.say(&format!("sync-{person}"))).collect();
+        for person in people? {
+            answered(person)?;
+        }
+        signal("INT", &strace)?;
+        strace.wait()?;
+        let syncs = count_calls(&fs::read_to_string(&counts)?);
+        Ok(format!("{:.2}", syncs as f64 / messages as f64))
+    }
+
+    fn wait_until_traced(&self, strace: &mut Child) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let mut threads = fs::read_dir(self.proc().join("task"))?;
+            let traced = |thread: &Path| status_field(&thread.join("status"), "TracerPid");
+            if threads.all(|thread| thread.is_ok_and(|it| traced(&it.path()).unwrap_or(0) > 0)) {
+                return Ok(());
+            }
+            if strace.try_wait()?.is_some() || begun.elapsed() > START_MAX {
+                strace.kill().ok();
+                return Err("strace may not trace here".into());
+            }
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stop(&mut self) -> Result<Duration> {
+        let begun = Instant::now();
+        signal("TERM", &self.child)?;
+        while self.child.try_wait()?.is_none() {
+            if begun.elapsed() > STOP_MAX {
+                return Err(format!("still there after {STOP_MAX:?}").into());
+            }
+            sleep(Duration::from_millis(1));
+        }
+        Ok(begun.elapsed())
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.child.kill().ok();
+        self.child.wait().ok();
+    }
+}
+
+/// Our binary on this home, with no key in its environment, so that the provider is rehearsal.
+fn peacrab(home: &Path, args: &[&str]) -> Command {
+    let mut command = quiet(BINARY);
+    command.env_clear().env("HOME", home).arg("--home").arg(home).args(args);
+    command
+}
+
+#[expect(clippy::disallowed_methods, reason = "a bench measures programs from outside")]
+fn quiet(program: &str) -> Command {
+    let mut command = Command::new(program);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Sends a signal; the standard library knows only how to kill.
+fn signal(name: &str, to: &Child) -> Result<()> {
+    let sent = quiet("sh").args(["-c", &format!("kill -{name} {}", to.id())]).status()?;
+    if sent.success() { Ok(()) } else { Err(format!("cannot send SIG{name}").into()) }
+}
+
+fn answered(mut person: Child) -> Result<()> {
+    let status = person.wait()?;
+    if status.success() { Ok(()) } else { Err(format!("`chat -m` failed ({status})").into()) }
+}
+
+/// The number behind `key:` in a `/proc/…/status`.
+fn status_field(path: &Path, key: &str) -> Result<u64> {
+    let text = fs::read_to_string(path)?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let number = value.and_then(|value| value.split_whitespace().next());
+    Ok(number.ok_or_else(|| format!("{} has no {key}", path.display()))?.parse()?)
+}
+
+/// The calls in a table of `strace -c`: percent, seconds, each, calls, perhaps errors, name.
+fn count_calls(table: &str) -> u64 {
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| matches!(row.last(), Some(&("fsync" | "fdatasync"))))
+        .filter_map(|row| row.get(3)?.parse::<u64>().ok())
+        .sum()
+}
+
+fn ms(time: Duration) -> String {
+    format!("{:.0} ms", time.as_secs_f64() * 1000.0)
+}
+
+fn mb(bytes: u64) -> String {
+    format!("{:.2} MB", bytes as f64 / 1e6)
+}

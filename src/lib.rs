@@ -15,17 +15,22 @@
 //!
 //! Modules stand in reading order; one imports only those above it.
 
+pub mod secret;
+pub mod replies;
+pub mod message;
+pub mod session;
+pub mod event;
+pub mod workspace;
+pub mod provider;
+pub mod store;
+pub mod people;
+pub mod memory;
 pub mod bus;
 pub mod channels;
-pub mod config;
-pub mod event;
-pub mod logging;
-pub mod message;
-pub mod people;
-pub mod provider;
-pub mod replies;
-pub mod secret;
-pub mod session;
-pub mod store;
 pub mod tools;
-pub mod workspace;
+pub mod agent;
+pub mod control;
+pub mod config;
+pub mod logging;
+pub mod daemon;
+pub mod cli;

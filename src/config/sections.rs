@@ -203,7 +203,7 @@ fn channel(
 
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {
-    let access = Access { pairing: false, ..Access::default() };
+    let access = Access::local();
     channels::Config { access, kind: channels::Kind::Terminal }
 }
 

@@ -1,7 +1,5 @@
 //! What goes to the log: redacted lines, in both formats.
 
-#![expect(clippy::unwrap_used, reason = "a test may panic")]
-
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 

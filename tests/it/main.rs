@@ -1,4 +1,7 @@
-//! The one test crate.
+//! The one test crate: promises, each tried against the real thing.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod config;
 mod logging;
+mod tidy;

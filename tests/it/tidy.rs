@@ -1,0 +1,270 @@
+//! What the tree promises to its readers, checked by reading it as text: direction of imports, size
+//! and opening of files, nothing left open, documents that tell the truth. Not a parser: it knows as
+//! much Rust as these rules need.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What a reader can hold in mind.
+const LINES_MAX: usize = 450;
+
+/// What is never merged. In pieces, so that this file does not hold it.
+const LEFT_OPEN: [&str; 6] = [
+    concat!("to", "do!("),
+    concat!("unimple", "mented!("),
+    concat!("FIX", "ME"),
+    concat!("#[ig", "nore"),
+    concat!("cfg!(", "test)"),
+    concat!("cfg(not(", "test))"),
+];
+
+/// A text file, named as seen from the project's root.
+struct File {
+    path: PathBuf,
+    text: String,
+}
+
+impl File {
+    fn name(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    /// The lines that are not comments, with their numbers.
+    fn code(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines = self.text.lines().enumerate();
+        lines.map(|(at, line)| (at + 1, line)).filter(|(_, line)| !line.trim().starts_with("//"))
+    }
+
+    /// The module that `src/NAME.rs` or `src/NAME/…` belongs to; none for `lib.rs` and `main.rs`.
+    fn module(&self) -> Option<String> {
+        let mut parts = self.path.iter().skip(1);
+        let name = parts.next()?.to_str()?.trim_end_matches(".rs");
+        (!matches!(name, "lib" | "main")).then(|| name.to_owned())
+    }
+}
+
+#[test]
+fn every_file_says_what_it_is_for() {
+    let silent = rust_files(&["src", "tests", "benches"])
+        .into_iter()
+        .filter(|file| !file.text.starts_with("//! "))
+        .map(|file| file.name());
+    none(silent, "open these files with `//! what it is for, and what it is not`");
+}
+
+#[test]
+fn files_are_short() {
+    let long = rust_files(&["src"]).into_iter().filter_map(|file| {
+        let lines = file.text.lines().count();
+        (lines > LINES_MAX).then(|| format!("{}: {lines} lines", file.name()))
+    });
+    none(
+        long,
+        &format!("find the noun that is missing, so that each has at most {LINES_MAX} lines"),
+    );
+}
+
+#[test]
+fn nothing_is_left_open() {
+    let mut found = Vec::new();
+    for file in rust_files(&["src", "tests", "benches"]) {
+        for (at, line) in file.text.lines().enumerate() {
+            let open = LEFT_OPEN.iter().find(|open| line.contains(**open));
+            found.extend(open.map(|open| format!("{}:{}: `{open}`", file.name(), at + 1)));
+        }
+    }
+    none(found, "finish it, or take it out");
+}
+
+#[test]
+fn modules_import_only_those_above_them() {
+    let order = modules();
+    let rank = |name: &str| order.iter().position(|module| module == name);
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        let Some(module) = file.module() else { continue };
+        let Some(own) = rank(&module) else {
+            found.push(format!("{}: `{module}` is not declared in src/lib.rs", file.name()));
+            continue;
+        };
+        let code: String = file.code().map(|(_, line)| format!("{line}\n")).collect();
+        for import in imports(&code) {
+            if rank(&import).is_some_and(|rank| rank > own) {
+                found.push(format!(
+                    "{}: imports `{import}`, which is below `{module}`",
+                    file.name()
+                ));
+            }
+        }
+    }
+    none(found, "move the code to where it belongs, or the module's line in src/lib.rs");
+}
+
+#[test]
+fn imports_are_found_however_they_are_written() {
+    let code = "use crate::bus::{self, Inbox};\nuse crate::{store, people::Role, tools as t};\n\
+        let x = crate::agent::run();\nuse crate::{\n    cli,\n    config::{a, b},\n};\nmacrocrate::no";
+    let found: Vec<String> = imports(code);
+    assert_eq!(found, ["bus", "store", "people", "tools", "agent", "cli", "config"]);
+}
+
+#[test]
+fn every_dependency_is_used() {
+    let manifest = read("Cargo.toml");
+    let mut found = Vec::new();
+    for (section, places) in [
+        ("[dependencies]", &["src"] as &[&str]),
+        ("[dev-dependencies]", &["tests", "benches", "src"]),
+    ] {
+        let files = rust_files(places);
+        for name in section_keys(&manifest, section) {
+            let path = format!("{}::", name.replace('-', "_"));
+            let used = files.iter().any(|file| file.code().any(|(_, line)| has_path(line, &path)));
+            found.extend((!used).then(|| format!("{section} {name}")));
+        }
+    }
+    none(found, "take these lines out of Cargo.toml, or use what they bring");
+}
+
+#[test]
+fn readme_has_the_two_commands() {
+    let readme = read("README.md");
+    let missing = ["cargo run --release", "cargo test"].into_iter().filter(|command| {
+        !readme.lines().any(|line| line.split('#').next().unwrap().trim_end() == *command)
+    });
+    none(missing.map(str::to_owned), "give each a line of its own in a code block of README.md");
+}
+
+#[test]
+fn architecture_names_every_module() {
+    let text = read("ARCHITECTURE.md");
+    let missing = modules().into_iter().filter(|module| !text.contains(&format!("{module}.rs")));
+    none(missing, "add them to the tree in ARCHITECTURE.md, with what each is for");
+}
+
+#[test]
+fn documents_name_only_files_that_exist() {
+    let files: BTreeSet<String> = rust_files(&["src", "tests", "benches"])
+        .iter()
+        .filter_map(|file| Some(file.path.file_name()?.to_str()?.to_owned()))
+        .collect();
+    let mut found = Vec::new();
+    for document in ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"] {
+        let text = read(document);
+        let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || "_./-".contains(c)));
+        let named = words
+            .map(|word| word.trim_end_matches('.'))
+            .filter(|word| word.ends_with(".rs") && !word.starts_with("//"));
+        let gone = named.filter(|word| !files.contains(word.rsplit('/').next().unwrap()));
+        found.extend(gone.map(|word| format!("{document}: {word}")));
+    }
+    none(found, "rename them in the document, or take the sentence out");
+}
+
+/// Fails with `found`, one a line, and what to do about it.
+fn none(found: impl IntoIterator<Item = String>, what_to_do: &str) {
+    let found: Vec<String> = found.into_iter().collect();
+    assert!(found.is_empty(), "{what_to_do}:\n  {}\n", found.join("\n  "));
+}
+
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+fn read(path: &str) -> String {
+    fs::read_to_string(root().join(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// All Rust files under these folders, sorted.
+fn rust_files(folders: &[&str]) -> Vec<File> {
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    let mut files = Vec::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = fs::read_to_string(&path).unwrap();
+                files.push(File { path: path.strip_prefix(root()).unwrap().to_owned(), text });
+            }
+        }
+    }
+    assert!(!files.is_empty(), "there are no Rust files to look at");
+    files.sort_by(|a, b| a.path.cmp(&b.path));
+    files
+}
+
+/// The modules of `src/lib.rs`, in the order in which they stand there.
+fn modules() -> Vec<String> {
+    let library = read("src/lib.rs");
+    let names = library.lines().filter_map(|line| {
+        let line = line.trim_start_matches("pub ").strip_prefix("mod ")?;
+        line.strip_suffix(';').map(str::to_owned)
+    });
+    names.collect()
+}
+
+/// The first name after each `crate::`, also of those in braces.
+fn imports(code: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    for (at, root) in code.match_indices("crate::") {
+        if code[..at].ends_with(is_name) {
+            continue;
+        }
+        let rest = &code[at + root.len()..];
+        match rest.strip_prefix('{') {
+            None => names.push(first_name(rest)),
+            Some(group) => names.extend(heads(group)),
+        }
+    }
+    names
+}
+
+/// The first name of each item of a `{` group whose inside begins here.
+fn heads(group: &str) -> Vec<String> {
+    let mut names = Vec::new();
+    let mut depth = 0;
+    let mut item = 0;
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.push(first_name(&group[item..at]));
+                item = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names.retain(|name| !name.is_empty());
+    names
+}
+
+fn first_name(text: &str) -> String {
+    text.trim_start().chars().take_while(|c| is_name(*c)).collect()
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+/// Whether `path` begins a path in `line`, rather than being the end of a longer name.
+fn has_path(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| !line[..at].ends_with(is_name))
+}
+
+/// The keys of one section of a manifest that has one key a line.
+fn section_keys<'a>(manifest: &'a str, section: &'a str) -> impl Iterator<Item = &'a str> {
+    manifest
+        .lines()
+        .skip_while(move |line| *line != section)
+        .skip(1)
+        .take_while(|line| !line.starts_with('['))
+        .filter_map(|line| line.split_once(['=', '.']).map(|(key, _)| key.trim()))
+        .filter(|key| !key.is_empty() && !key.starts_with('#'))
+}
