@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
-pub use transcript::used_since;
+pub use transcript::{count_running, used_since};
 
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};

@@ -198,6 +198,12 @@ pub fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     .collect()
 }
 
+pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL")?
+        .query_row([], |row| row.get(0))
+}
+
 /// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
 /// ended.
 pub fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {

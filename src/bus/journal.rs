@@ -60,6 +60,12 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
 }
 
+/// Whether a message that was accepted has not had its outcome yet.
+pub fn is_open(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
+    let mut open = store.prepare_cached("SELECT 1 FROM inbound WHERE key = ? AND state <> 'done'")?;
+    open.exists([key.as_str()])
+}
+
 /// Adds a message: waiting, or at once done with the fate given.
 pub fn add(
     store: &Connection,

@@ -78,6 +78,13 @@ pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Res
         .query_row([channel.as_str()], |row| row.get(0))
 }
 
+/// Whether something is on its way to a chat.
+pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM outbox WHERE state = 'pending' AND channel = ? AND chat = ?")?
+        .exists([to.channel.as_str(), to.chat.as_str()])
+}
+
 /// A pending delivery; none if it was settled meanwhile.
 pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
     let head = store

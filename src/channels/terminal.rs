@@ -1,1 +1,158 @@
-//! stub
+//! The machine's own terminals: whoever reaches the control socket speaks as the owner. A chat is
+//! a session's name; what is said to a chat at which nobody sits waits in the outbox.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use crate::bus::Publisher;
+use crate::message::{
+    Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said, Sender,
+};
+use crate::people::LOCAL;
+
+/// Longer messages are shown in parts.
+const TEXT_CHARS_MAX: usize = 100_000;
+
+/// Messages that one terminal may be behind before it counts as gone.
+const BEHIND_MAX: usize = 32;
+
+/// Lines that may wait to be taken.
+const SAID_MAX: usize = 16;
+
+/// How long a message rests if nobody sits at its terminal; somebody who sits down hastens it.
+const NOBODY_THERE: Duration = Duration::from_secs(3600);
+
+/// What a terminal is to show.
+#[derive(Debug)]
+pub enum Show {
+    /// The text so far.
+    Draft(String),
+    /// A message; tell once it is written.
+    Message(String, oneshot::Sender<()>),
+}
+
+/// A line that somebody typed.
+struct Line {
+    chat: ChatId,
+    key: DedupKey,
+    text: String,
+    kept: oneshot::Sender<bool>,
+}
+
+pub struct Terminal {
+    name: ChannelName,
+    lines: mpsc::Sender<Line>,
+    /// Taken by `listen` for as long as it runs.
+    typed: tokio::sync::Mutex<mpsc::Receiver<Line>>,
+    /// A mutex because terminals come and go beside deliveries; held for a look only.
+    attached: Mutex<HashMap<ChatId, Vec<mpsc::Sender<Show>>>>,
+}
+
+impl Terminal {
+    pub fn new(name: ChannelName) -> Self {
+        let (lines, typed) = mpsc::channel(SAID_MAX);
+        Self { name, lines, typed: tokio::sync::Mutex::new(typed), attached: Mutex::default() }
+    }
+
+    pub fn name(&self) -> &ChannelName {
+        &self.name
+    }
+
+    /// Sits down at a chat; stands up when the receiver is dropped.
+    pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Show> {
+        let (shows, shown) = mpsc::channel(BEHIND_MAX);
+        let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        attached.retain(|_, terminals| {
+            terminals.retain(|terminal| !terminal.is_closed());
+            !terminals.is_empty()
+        });
+        attached.entry(chat.clone()).or_default().push(shows);
+        shown
+    }
+
+    /// Says a line; its key once it is kept, or none if it could not be.
+    pub async fn say(&self, chat: &ChatId, text: String) -> Option<DedupKey> {
+        let mut unique = [0; 16];
+        getrandom::fill(&mut unique).expect("the kernel has random bytes");
+        let key = DedupKey::from(format!("{}:{:032x}", self.name, u128::from_ne_bytes(unique)));
+        let (kept, was_kept) = oneshot::channel();
+        let line = Line { chat: chat.clone(), key: key.clone(), text, kept };
+        self.lines.send(line).await.ok()?;
+        was_kept.await.unwrap_or(false).then_some(key)
+    }
+
+    fn terminals(&self, chat: &ChatId) -> Vec<mpsc::Sender<Show>> {
+        let attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
+        attached.get(chat).cloned().unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Channel for Terminal {
+    fn limits(&self) -> Limits {
+        Limits {
+            text_max: TEXT_CHARS_MAX,
+            unit: Unit::Chars,
+            typing_every: None,
+            draft_every: Some(Duration::from_millis(40)),
+        }
+    }
+
+    async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        let mut typed = self.typed.lock().await;
+        publisher.link_up("control socket".to_owned());
+        while let Some(Line { chat, key, text, kept }) = typed.recv().await {
+            let from = Address { channel: self.name.clone(), chat, thread: None };
+            let sender = Sender { id: LOCAL.into(), name: "owner".to_owned() };
+            let inbound = Inbound {
+                key,
+                at: Utc::now(),
+                from,
+                place: Place::Private,
+                cause: Cause::Person(sender),
+                id: None,
+                body: Said { text, quoted: None },
+            };
+            let published = publisher.publish(inbound).await;
+            kept.send(published.is_ok()).ok();
+        }
+        Ok(())
+    }
+
+    async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        let Body::Text(text) = &message.body;
+        let mut shown = 0;
+        for terminal in self.terminals(&message.to.chat) {
+            let (tell, told) = oneshot::channel();
+            if terminal.try_send(Show::Message(text.clone(), tell)).is_ok() && told.await.is_ok() {
+                shown += 1;
+            }
+        }
+        match shown {
+            0 => Err(ChannelError::Unavailable {
+                after: Some(NOBODY_THERE),
+                reason: "nobody sits at this terminal".to_owned(),
+            }),
+            _ => Ok(Sent { id: None }),
+        }
+    }
+
+    async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
+        if let Hint::Draft(text) = hint {
+            for terminal in self.terminals(&to.chat) {
+                terminal.try_send(Show::Draft(text.clone())).ok();
+            }
+        }
+        Ok(())
+    }
+
+    async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+        Ok(Found::Unknowable)
+    }
+}

@@ -1,0 +1,214 @@
+//! The command line: what it understands, and where it leads. Only `cli` prints.
+
+mod chat;
+mod print;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::config::{self, Config, Environment};
+use crate::control::{Request, Response};
+use crate::daemon::{Daemon, Plan};
+use crate::logging;
+use crate::secret::Redactor;
+
+/// Small threads for a small board: blocking work is files and name lookups.
+const BLOCKING_THREADS_MAX: usize = 4;
+
+/// One task that blocks must not stop all channels.
+const WORKERS: usize = 2;
+
+/// A small assistant that answers on your chat platforms and loses nothing.
+#[derive(Parser)]
+#[command(name = "peacrab", version)]
+struct Cli {
+    /// Where everything is kept; else $PEACRAB_HOME, else your data folder
+    #[arg(long, global = true)]
+    home: Option<PathBuf>,
+    /// The config file; else config.toml in the home
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the daemon, in the foreground (also without a subcommand)
+    Run,
+    /// Talk to it from here
+    Chat {
+        /// Say this, print the answer and leave
+        #[arg(short, long, value_name = "TEXT")]
+        message: Option<String>,
+        /// The conversation's name
+        #[arg(long, default_value = "main", value_name = "NAME")]
+        session: String,
+        /// Also show what happens inside
+        #[arg(short, long)]
+        verbose: bool,
+    },
+    /// Say what would start, without starting it
+    Check,
+    /// Say how the running daemon is
+    Status {
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Who may talk to it
+    #[command(subcommand)]
+    Pair(Pair),
+}
+
+#[derive(Subcommand)]
+enum Pair {
+    /// Who waits, and who was let in
+    List,
+    /// Let somebody in by their code; the first becomes the owner
+    Approve { code: String },
+    /// Turn somebody away by their code
+    Deny { code: String },
+    /// Shut somebody out again
+    Revoke { channel: String, id: String },
+}
+
+/// Runs a command line: 0 done, 1 failed, 2 used wrongly.
+pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(args) {
+        Ok(cli) => cli,
+        Err(error) => {
+            error.print().ok();
+            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .max_blocking_threads(BLOCKING_THREADS_MAX)
+        .thread_keep_alive(std::time::Duration::from_secs(1))
+        .enable_all()
+        .build();
+    let done = match &runtime {
+        Ok(runtime) => runtime.block_on(Box::pin(obey(cli))),
+        Err(error) => Err(anyhow::anyhow!("cannot start: {error}")),
+    };
+    // A terminal that is being read from would be waited for.
+    runtime.map(tokio::runtime::Runtime::shutdown_background).ok();
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            print::error(&format!("peacrab: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
+    let environment = Environment::of_process();
+    let home = config::home(cli.home.clone(), &environment);
+    let load = || config::load(&home, cli.config.as_deref(), &environment);
+    match cli.command.unwrap_or(Command::Run) {
+        Command::Run => run(&environment, Plan::new(&home, prepare(load()?, &environment)?)?).await?,
+        Command::Chat { message, session, verbose } => {
+            let options = chat::Options { message, session, events: verbose };
+            if chat::through_socket(&home, &options).await? {
+                return Ok(ExitCode::SUCCESS);
+            }
+            // Nobody runs here: be the daemon for as long as this lasts, without other channels.
+            let mut config = prepare(load()?, &environment)?;
+            config.channels.clear();
+            let daemon = Daemon::open(Plan::new(&home, config)?).await?;
+            let desk = daemon.desk();
+            let stop = CancellationToken::new();
+            let talk = async {
+                let talked = chat::through_memory(desk, &options).await;
+                stop.cancel();
+                talked
+            };
+            let (ran, talked) = tokio::join!(Box::pin(daemon.run(stop.clone(), || {})), talk);
+            ran?;
+            talked?;
+        }
+        Command::Check => return Ok(check(&load())),
+        Command::Status { json } => {
+            let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {
+                anyhow::bail!("the daemon gave an answer of another kind");
+            };
+            print::line(&if json { serde_json::to_string_pretty(&status)? } else { print::status(&status) });
+        }
+        Command::Pair(pair) => match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {
+            Response::Done(words) => print::line(&words),
+            Response::Failed(words) => anyhow::bail!(words),
+            _ => anyhow::bail!("the daemon gave an answer of another kind"),
+        },
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Pair {
+    fn words(&self) -> Vec<String> {
+        let words: &[&str] = match self {
+            Self::List => &["list"],
+            Self::Approve { code } => &["approve", code],
+            Self::Deny { code } => &["deny", code],
+            Self::Revoke { channel, id } => &["revoke", channel, id],
+        };
+        words.iter().map(|word| (*word).to_owned()).collect()
+    }
+}
+
+/// Begins to log, now that the secrets are known that must not be in it.
+fn prepare(config: Config, environment: &Environment) -> anyhow::Result<Config> {
+    rustls::crypto::ring::default_provider().install_default().ok();
+    logging::init(Redactor::new(config.secrets()), environment)?;
+    config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    Ok(config)
+}
+
+/// The daemon: until a signal, with a terminal of its own if there is one.
+async fn run(environment: &Environment, plan: Plan) -> anyhow::Result<()> {
+    let _ = environment;
+    let daemon = Daemon::open(plan).await?;
+    let stop = CancellationToken::new();
+    let mut terminate = signal(SignalKind::terminate()).context("cannot watch for signals")?;
+    let mut hangup = signal(SignalKind::hangup()).context("cannot watch for signals")?;
+    let desk = daemon.desk();
+    let until = stop.clone();
+    let own_terminal = chat::own_terminal(Arc::clone(&desk));
+    let signals = async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = hangup.recv() => {}
+            () = own_terminal => {}
+        }
+        sd_notify::notify(&[sd_notify::NotifyState::Stopping]).ok();
+        until.cancel();
+    };
+    let ready = || {
+        // Fails where no systemd listens, which is fine.
+        sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
+    };
+    let (ran, ()) = tokio::join!(Box::pin(daemon.run(stop, ready)), signals);
+    ran
+}
+
+fn check(loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
+    match loaded {
+        Ok(config) => {
+            print::line(&config.describe());
+            config.warnings().iter().for_each(|warning| print::line(&format!("warning: {warning}")));
+            ExitCode::SUCCESS
+        }
+        Err(faults) => {
+            print::error(&faults.to_string());
+            ExitCode::FAILURE
+        }
+    }
+}

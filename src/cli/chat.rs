@@ -1,0 +1,231 @@
+//! The terminal's side of the control socket: says lines, shows answers as they come. The daemon's
+//! own terminal is the same, over a pipe in memory.
+
+use std::future::pending;
+use std::io::{IsTerminal, stdin, stdout};
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context as _, bail};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, Lines, WriteHalf};
+use tokio::net::UnixStream;
+
+use super::print;
+use crate::control::{self, Desk, Request, Response, SOCKET, Say};
+
+/// Bytes that may be under way in the pipe.
+const PIPE_BYTES: usize = 64 * 1024;
+
+const PROMPT: &str = "> ";
+
+pub(super) struct Options {
+    /// Say this and leave, else talk.
+    pub(super) message: Option<String>,
+    pub(super) session: String,
+    pub(super) events: bool,
+}
+
+/// Asks the running daemon one thing.
+pub(super) async fn ask(home: &Path, request: &Request) -> anyhow::Result<Response> {
+    let Some(stream) = connect(home).await? else {
+        bail!("no daemon runs on {}; start it with `peacrab run`", home.display());
+    };
+    let (read, mut write) = tokio::io::split(stream);
+    send(&mut write, request).await?;
+    let line = BufReader::new(read).lines().next_line().await?;
+    let line = line.context("the daemon hung up")?;
+    match serde_json::from_str(&line)? {
+        Response::Failed(words) => bail!(words),
+        response => Ok(response),
+    }
+}
+
+/// Talks to the running daemon; false if none runs.
+pub(super) async fn through_socket(home: &Path, options: &Options) -> anyhow::Result<bool> {
+    match connect(home).await? {
+        None => Ok(false),
+        Some(stream) => talk(stream, options).await.map(|()| true),
+    }
+}
+
+/// Talks to the daemon that this process is.
+pub(super) async fn through_memory(desk: Arc<Desk>, options: &Options) -> anyhow::Result<()> {
+    let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
+    tokio::select! {
+        talked = talk(ours, options) => talked,
+        served = control::serve(&desk, theirs) => Ok(served?),
+    }
+}
+
+/// The daemon's own terminal: ends when somebody wants the daemon to end, by Ctrl-C while nothing
+/// is being worked on. Never ends because there is nobody there.
+pub(super) async fn own_terminal(desk: Arc<Desk>) {
+    let talks = stdin().is_terminal() && stdout().is_terminal();
+    if !talks {
+        tokio::signal::ctrl_c().await.ok();
+        return;
+    }
+    let options = Options { message: None, session: "main".to_owned(), events: false };
+    if let Err(error) = through_memory(desk, &options).await {
+        tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
+        pending().await
+    }
+}
+
+async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
+    use std::io::ErrorKind::{ConnectionRefused, NotFound};
+    match UnixStream::connect(home.join(SOCKET)).await {
+        Ok(stream) => Ok(Some(stream)),
+        Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => Ok(None),
+        Err(error) => {
+            Err(error).with_context(|| format!("cannot reach the daemon on {}", home.display()))
+        }
+    }
+}
+
+async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow::Result<()> {
+    let (read, write) = tokio::io::split(stream);
+    let mut talk = Talk {
+        write,
+        busy: false,
+        open_line: false,
+        streamed: String::new(),
+        streams: stdout().is_terminal(),
+        prompts: options.message.is_none() && stdin().is_terminal(),
+        leaves: options.message.is_some(),
+    };
+    let Options { session, events, .. } = options;
+    send(&mut talk.write, &Request::Chat { session: session.clone(), events: *events }).await?;
+    if let Some(message) = &options.message {
+        talk.say(message.clone()).await?;
+    }
+    talk.run(BufReader::new(read).lines()).await
+}
+
+/// A terminal that talks.
+struct Talk<S> {
+    write: WriteHalf<S>,
+    /// Something was said whose outcome is not known yet.
+    busy: bool,
+    /// The cursor is not at the beginning of a line.
+    open_line: bool,
+    /// What is on the screen of the answer that is being written.
+    streamed: String,
+    /// Shows answers while they are written.
+    streams: bool,
+    prompts: bool,
+    /// Leaves when all is answered.
+    leaves: bool,
+}
+
+impl<S: AsyncWrite> Talk<S> {
+    async fn run(&mut self, mut lines: Lines<impl AsyncBufReadExt + Unpin>) -> anyhow::Result<()> {
+        let mut typed = BufReader::new(tokio::io::stdin()).lines();
+        let mut listens = !self.leaves;
+        self.prompt();
+        loop {
+            tokio::select! {
+                line = lines.next_line() => {
+                    let line = line?.context("the daemon hung up")?;
+                    if self.show(serde_json::from_str(&line)?)? {
+                        return Ok(());
+                    }
+                }
+                line = typed.next_line(), if listens => match line? {
+                    Some(line) => self.say(line).await?,
+                    // No more will be said; what was said still gets its answer.
+                    None if self.busy => (listens, self.leaves) = (false, true),
+                    None => return Ok(()),
+                },
+                pressed = tokio::signal::ctrl_c() => {
+                    pressed?;
+                    if !self.busy {
+                        self.fresh_line();
+                        return Ok(());
+                    }
+                    self.say("/stop".to_owned()).await?;
+                }
+            }
+        }
+    }
+
+    async fn say(&mut self, say: String) -> anyhow::Result<()> {
+        if say.trim().is_empty() {
+            self.prompt();
+            return Ok(());
+        }
+        self.busy = true;
+        Ok(send(&mut self.write, &Say { say }).await?)
+    }
+
+    /// Shows a line of the daemon's; true if it was the last that is wanted.
+    fn show(&mut self, response: Response) -> anyhow::Result<bool> {
+        match response {
+            Response::Text(text) if self.streams => {
+                print::piece(&text);
+                self.streamed.push_str(&text);
+                self.open_line = !text.ends_with('\n');
+            }
+            Response::Again if self.streams => {
+                self.fresh_line();
+                self.streamed.clear();
+            }
+            Response::Text(_) | Response::Again | Response::Status(_) => {}
+            Response::Message(text) => {
+                match text.strip_prefix(self.streamed.trim_end()) {
+                    Some(rest) if !self.streamed.is_empty() => print::line(rest),
+                    _ => {
+                        self.fresh_line();
+                        print::line(&text);
+                    }
+                }
+                self.streamed.clear();
+                self.open_line = false;
+            }
+            Response::Done(text) => print::line(&text),
+            Response::Failed(words) if self.leaves => bail!(words),
+            Response::Failed(words) => {
+                print::error(&words);
+                self.busy = false;
+                self.prompt();
+            }
+            Response::Event(event) => {
+                self.fresh_line();
+                print::error(&event.to_string());
+            }
+            Response::Settled => {
+                self.fresh_line();
+                self.busy = false;
+                if self.leaves {
+                    return Ok(true);
+                }
+                self.prompt();
+            }
+        }
+        Ok(false)
+    }
+
+    fn prompt(&mut self) {
+        if self.prompts {
+            print::piece(PROMPT);
+            self.open_line = true;
+        }
+    }
+
+    fn fresh_line(&mut self) {
+        if self.open_line {
+            print::line("");
+            self.open_line = false;
+        }
+    }
+}
+
+async fn send(
+    write: &mut (impl AsyncWrite + Unpin),
+    line: &impl serde::Serialize,
+) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(line)?;
+    line.push(b'\n');
+    write.write_all(&line).await?;
+    write.flush().await
+}

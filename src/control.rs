@@ -1,0 +1,351 @@
+//! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one
+//! line back; `chat` turns the connection into a terminal.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Lines};
+use tokio::net::UnixListener;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{self, Means, Pairing};
+use crate::bus::{Link, LinkState, journal, outbox};
+use crate::channels::terminal::{Show, Terminal};
+use crate::event::Event;
+use crate::message::{Address, ChannelName, ChatId, DedupKey};
+use crate::replies;
+use crate::store::{StoreError, Sync};
+
+/// The socket's name within the home.
+pub const SOCKET: &str = "control.sock";
+
+/// Connections at once; more wait.
+const CONNECTIONS_MAX: usize = 32;
+
+/// How long a client may take to say what it wants.
+const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The first line of a client.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Request {
+    Status,
+    /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
+    Pair { words: Vec<String> },
+    Chat {
+        session: String,
+        /// Also show what happens inside the turns.
+        #[serde(default)]
+        events: bool,
+    },
+}
+
+/// A further line of a client that chats.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Say {
+    pub say: String,
+}
+
+/// A line of ours.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Response {
+    Status(Box<Status>),
+    Done(String),
+    Failed(String),
+    /// Text that continues the draft.
+    Text(String),
+    /// The draft begins anew.
+    Again,
+    /// A whole message.
+    Message(String),
+    /// All that was said here has had its outcome, and it was shown.
+    Settled,
+    Event(serde_json::Value),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Status {
+    pub version: String,
+    pub home: String,
+    pub pid: u32,
+    pub since: DateTime<Utc>,
+    pub provider: String,
+    pub tools: usize,
+    pub skills: usize,
+    pub prompt_tokens: usize,
+    pub turns_running: usize,
+    pub waiting: usize,
+    pub tokens_30_days: u64,
+    pub channels: BTreeMap<String, ChannelStatus>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ChannelStatus {
+    pub up: bool,
+    pub about: String,
+    /// Seconds since the platform's server was last heard.
+    pub last_byte_s: Option<i64>,
+    pub last_event_s: Option<i64>,
+    pub trouble: Option<String>,
+    /// Messages on their way out.
+    pub pending: i64,
+}
+
+/// What the socket speaks for.
+pub struct Desk {
+    pub means: Arc<Means>,
+    pub terminal: Arc<Terminal>,
+    pub links: BTreeMap<ChannelName, Arc<Link>>,
+    pub home: String,
+    pub since: DateTime<Utc>,
+}
+
+/// Makes the socket, for this account only.
+pub fn bind(home: &Path) -> std::io::Result<UnixListener> {
+    let path = home.join(SOCKET);
+    // The home is locked: what lies there is left from a crash.
+    std::fs::remove_file(&path).ok();
+    let listener = UnixListener::bind(&path)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Serves clients until `stop`.
+pub async fn run(desk: Arc<Desk>, listener: UnixListener, stop: CancellationToken) {
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            Some(_) = clients.join_next() => {}
+            accepted = listener.accept(), if clients.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) => {
+                    let desk = Arc::clone(&desk);
+                    clients.spawn(async move { serve(&desk, stream).await.ok() });
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "Cannot accept a control connection");
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                }
+            },
+        }
+    }
+}
+
+/// Serves one client to its end.
+pub async fn serve(
+    desk: &Desk,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+) -> std::io::Result<()> {
+    let (read, write) = tokio::io::split(stream);
+    let mut lines = BufReader::new(read).lines();
+    let mut out = BufWriter::new(write);
+    let Ok(first) = timeout(REQUEST_TIME_MAX, lines.next_line()).await else { return Ok(()) };
+    let Some(first) = first? else { return Ok(()) };
+    let response = match serde_json::from_str(&first) {
+        Ok(Request::Chat { session, events }) => {
+            return Chat::begin(desk, session.into(), events).run(lines, out).await;
+        }
+        Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
+        Ok(Request::Pair { words }) => pair(desk, &words).await,
+        Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
+    };
+    let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
+    write_line(&mut out, &response).await
+}
+
+async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
+    let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
+        return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
+    };
+    let bus = &desk.means.bus;
+    let people = bus.people.clone();
+    let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
+    let done = bus.store.write("pair", Sync::Now, change).await?;
+    bus.outbox.up();
+    Ok(done.map_or_else(Response::Failed, Response::Done))
+}
+
+async fn status(desk: &Desk) -> Result<Status, StoreError> {
+    let means = &desk.means;
+    let names: Vec<_> = desk.links.keys().cloned().collect();
+    let counted = means.bus.store.read(move |store| {
+        let month_ago = Utc::now() - chrono::Duration::days(30);
+        let used = agent::used_since(store, month_ago)?;
+        let pending: Result<Vec<_>, _> =
+            names.iter().map(|name| outbox::count_pending(store, name)).collect();
+        let waiting = journal::places(store)?.len();
+        Ok((agent::count_running(store)?, waiting, used, pending?))
+    });
+    let (turns_running, waiting, used, pending) = counted.await?;
+    let channels = desk.links.iter().zip(pending).map(|((name, link), pending)| {
+        (name.to_string(), channel_status(link.state(), pending))
+    });
+    let skills = means.workspace.off_thread(|workspace| {
+        crate::workspace::skills::catalogue(workspace).skills.len()
+    });
+    Ok(Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        home: desk.home.clone(),
+        pid: std::process::id(),
+        since: desk.since,
+        provider: means.provider.name().to_owned(),
+        tools: means.tools.len(),
+        skills: skills.await,
+        prompt_tokens: agent::prompt_tokens(means).await,
+        turns_running,
+        waiting,
+        tokens_30_days: used.input + used.output,
+        channels: channels.collect(),
+    })
+}
+
+fn channel_status(link: LinkState, pending: i64) -> ChannelStatus {
+    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds());
+    ChannelStatus {
+        up: link.up,
+        about: link.about,
+        last_byte_s: age(link.last_byte),
+        last_event_s: age(link.last_event),
+        trouble: link.trouble,
+        pending,
+    }
+}
+
+/// A client that is a terminal.
+struct Chat<'a> {
+    desk: &'a Desk,
+    address: Address,
+    events: bool,
+    /// What was shown of the draft.
+    draft: String,
+    /// What was said and may not have had its outcome.
+    said: Vec<DedupKey>,
+}
+
+impl<'a> Chat<'a> {
+    fn begin(desk: &'a Desk, chat: ChatId, events: bool) -> Self {
+        let address = Address { channel: desk.terminal.name().clone(), chat, thread: None };
+        Self { desk, address, events, draft: String::new(), said: Vec::new() }
+    }
+
+    async fn run(
+        mut self,
+        mut lines: Lines<impl AsyncBufReadExt + Unpin>,
+        mut out: impl AsyncWrite + Unpin,
+    ) -> std::io::Result<()> {
+        let bus = &self.desk.means.bus;
+        let mut shows = self.desk.terminal.attach(&self.address.chat);
+        let mut events = self.desk.means.events.subscribe();
+        let mut moved = bus.outbox.watch();
+        self.hasten().await;
+        loop {
+            tokio::select! {
+                biased;
+                Some(show) = shows.recv() => self.show(&mut out, show).await?,
+                line = lines.next_line() => match line? {
+                    None => return Ok(()),
+                    Some(line) => self.said(&mut out, &line).await?,
+                },
+                event = events.recv(), if self.events => match event {
+                    Ok(event) => self.event(&mut out, &event).await?,
+                    Err(RecvError::Lagged(missed)) => {
+                        let missed = serde_json::json!({ "missed": missed });
+                        write_line(&mut out, &Response::Event(missed)).await?;
+                    }
+                    Err(RecvError::Closed) => return Ok(()),
+                },
+                changed = moved.changed(), if !self.said.is_empty() => {
+                    if changed.is_err() { return Ok(()) }
+                    if self.settled().await && shows.is_empty() {
+                        self.said.clear();
+                        write_line(&mut out, &Response::Settled).await?;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Brings what waited for somebody to sit down here.
+    async fn hasten(&self) {
+        let bus = &self.desk.means.bus;
+        let Address { channel, chat, .. } = self.address.clone();
+        let hasten = move |store: &Connection| outbox::hasten(store, &channel, &chat);
+        if let Err(error) = bus.store.write("hasten", Sync::Later, hasten).await {
+            tracing::warn!(%error, "Cannot hasten what waits for a terminal");
+        }
+        bus.outbox.up();
+    }
+
+    async fn said(&mut self, out: &mut (impl AsyncWrite + Unpin), line: &str) -> std::io::Result<()> {
+        let response = match serde_json::from_str::<Say>(line) {
+            Err(error) => Response::Failed(format!("cannot read the line: {error}")),
+            Ok(Say { say }) if say.trim().is_empty() => Response::Settled,
+            Ok(Say { say }) => match self.desk.terminal.say(&self.address.chat, say).await {
+                None => Response::Failed(replies::STORE_FAILED.to_owned()),
+                Some(key) => {
+                    self.said.push(key);
+                    self.draft.clear();
+                    return Ok(());
+                }
+            },
+        };
+        write_line(out, &response).await
+    }
+
+    async fn show(&mut self, out: &mut (impl AsyncWrite + Unpin), show: Show) -> std::io::Result<()> {
+        match show {
+            Show::Message(text, tell) => {
+                self.draft.clear();
+                write_line(out, &Response::Message(text)).await?;
+                tell.send(()).ok();
+                Ok(())
+            }
+            Show::Draft(text) => {
+                if !text.starts_with(&self.draft) {
+                    self.draft.clear();
+                    write_line(out, &Response::Again).await?;
+                }
+                let more = text[self.draft.len()..].to_owned();
+                self.draft = text;
+                if more.is_empty() { Ok(()) } else { write_line(out, &Response::Text(more)).await }
+            }
+        }
+    }
+
+    async fn event(&self, out: &mut (impl AsyncWrite + Unpin), event: &Event) -> std::io::Result<()> {
+        if event.address != self.address {
+            return Ok(());
+        }
+        let event = serde_json::to_value(event).unwrap_or_default();
+        write_line(out, &Response::Event(event)).await
+    }
+
+    /// Whether all that was said here is done, and nothing is on its way here.
+    async fn settled(&self) -> bool {
+        let (said, address) = (self.said.clone(), self.address.clone());
+        let settled = move |store: &Connection| {
+            let open = said.iter().map(|key| journal::is_open(store, key));
+            let open = open.collect::<Result<Vec<_>, _>>()?.contains(&true);
+            Ok(!open && !outbox::is_pending(store, &address)?)
+        };
+        self.desk.means.bus.store.read(settled).await.unwrap_or(false)
+    }
+}
+
+async fn write_line(out: &mut (impl AsyncWrite + Unpin), line: &impl Serialize) -> std::io::Result<()> {
+    let mut line = serde_json::to_vec(line).expect("our own types have string keys");
+    line.push(b'\n');
+    out.write_all(&line).await?;
+    out.flush().await
+}

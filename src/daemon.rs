@@ -1,0 +1,220 @@
+//! Puts the parts together, starts them in order and ends them in order: sources first, then
+//! turns, then deliveries. Everything that runs is a task here, and is joined here.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use chrono::Utc;
+use futures_util::FutureExt;
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::agent::{self, Means};
+use crate::bus::{Bus, Link, journal};
+use crate::channels::telegram::Telegram;
+use crate::channels::terminal::Terminal;
+use crate::channels::{self, Channel, Channels, deliver, supervise};
+use crate::config::{AgentConfig, Config, TERMINAL};
+use crate::control::{self, Desk};
+use crate::event::Events;
+use crate::message::ChannelName;
+use crate::people::{Access, People};
+use crate::provider::{self, Provider};
+use crate::store::{self, HomeLock, Store};
+use crate::tools::ToolSet;
+use crate::workspace::Workspace;
+
+/// How long each stage of the end may take; turns have their own grace within it.
+const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
+
+/// How long deliveries that are due may still take at the end.
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// A loop that panicked is begun again after this; its state is in the store.
+const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// What a daemon is made of.
+pub struct Plan {
+    pub home: PathBuf,
+    pub agent: AgentConfig,
+    pub provider: Arc<dyn Provider>,
+    /// Besides the terminal, which is always there.
+    pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
+    pub tools: ToolSet,
+    pub store: store::Options,
+}
+
+impl Plan {
+    /// What the config asks for, in this home.
+    pub fn new(home: &Path, config: Config) -> anyhow::Result<Self> {
+        let mut providers = Vec::new();
+        for name in &config.agent.providers {
+            let section = config.providers.get(name);
+            let section = section.with_context(|| format!("there is no provider `{name}`"))?;
+            providers.push(provider::connect(name, section)?);
+        }
+        let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
+        for (name, channels::Config { access, kind }) in config.channels {
+            let channel: Arc<dyn Channel> = match kind {
+                channels::Kind::Telegram(telegram) => Arc::new(Telegram::new(&telegram)?),
+                channels::Kind::Terminal => continue,
+            };
+            channels.insert(name, (channel, access));
+        }
+        Ok(Self {
+            home: home.to_owned(),
+            agent: config.agent,
+            provider: provider::chain(providers),
+            channels,
+            tools: ToolSet::standard(),
+            store: store::Options::default(),
+        })
+    }
+}
+
+/// A daemon that holds its home and is about to run.
+pub struct Daemon {
+    _lock: HomeLock,
+    plan: Plan,
+    means: Arc<Means>,
+    terminal: Arc<Terminal>,
+    desk: Arc<Desk>,
+}
+
+impl Daemon {
+    /// Claims the home, opens what is in it, and makes what is missing.
+    pub async fn open(plan: Plan) -> anyhow::Result<Self> {
+        let lock = HomeLock::claim(&plan.home)?;
+        let store = Store::open(&plan.home, &plan.store)?;
+        let workspace = Workspace::open(&plan.home.join("workspace"))?;
+
+        let terminal = Arc::new(Terminal::new(TERMINAL.into()));
+        let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
+        let mut access = BTreeMap::new();
+        for (name, (channel, let_in)) in &plan.channels {
+            channels.insert(name.clone(), Arc::clone(channel));
+            access.insert(name.clone(), let_in.clone());
+        }
+        channels.insert(TERMINAL.into(), Arc::clone(&terminal) as _);
+        access.insert(TERMINAL.into(), Access::local());
+        let channels: Channels = Arc::new(channels);
+
+        store
+            .write("prune", store::Sync::Later, |store| journal::prune(store, Utc::now()))
+            .await
+            .context("cannot tidy the journal")?;
+        let means = Arc::new(Means {
+            bus: Bus::new(store, People::new(access), plan.agent.waiting_max),
+            channels: Arc::clone(&channels),
+            provider: Arc::clone(&plan.provider),
+            tools: plan.tools.clone(),
+            workspace,
+            events: Events::default(),
+            steps_max: plan.agent.steps_max,
+        });
+        let desk = Arc::new(Desk {
+            means: Arc::clone(&means),
+            terminal: Arc::clone(&terminal),
+            links: channels.keys().map(|name| (name.clone(), Arc::default())).collect(),
+            home: plan.home.display().to_string(),
+            since: Utc::now(),
+        });
+        Ok(Self { _lock: lock, plan, means, terminal, desk })
+    }
+
+    /// What the control socket speaks for; the daemon's own terminal uses it too.
+    pub fn desk(&self) -> Arc<Desk> {
+        Arc::clone(&self.desk)
+    }
+
+    /// Runs until `stop`. `ready` is called once the loop runs, whether or not the channels are up.
+    pub async fn run(self, stop: CancellationToken, ready: impl FnOnce()) -> anyhow::Result<()> {
+        let listener = control::bind(&self.plan.home).context("cannot make the control socket")?;
+        let (sources, turns, deliveries) =
+            (stop.child_token(), CancellationToken::new(), CancellationToken::new());
+
+        let mut listening = JoinSet::new();
+        let mut delivering = JoinSet::new();
+        for (name, channel) in self.means.channels.iter() {
+            let link = self.link(name);
+            let bus = self.means.bus.clone();
+            let parts = (name.clone(), Arc::clone(channel), bus);
+            let (name, channel, bus) = parts.clone();
+            listening.spawn(supervise::run(name, channel, bus, link, sources.clone()));
+            let stop = deliveries.clone();
+            delivering.spawn(forever("deliveries", move || {
+                let (name, channel, bus) = parts.clone();
+                deliver::run(name, channel, bus, stop.clone())
+            }));
+        }
+        listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
+
+        let mut thinking = JoinSet::new();
+        let (means, turns_max, until) =
+            (Arc::clone(&self.means), self.plan.agent.turns_max, turns.clone());
+        thinking.spawn(forever("the agent loop", move || {
+            agent::run(Arc::clone(&means), turns_max, until.clone())
+        }));
+        self.greet().await;
+        ready();
+
+        stop.cancelled().await;
+        tracing::info!("Stopping");
+        end(listening, STAGE_TIME_MAX).await;
+        turns.cancel();
+        end(thinking, STAGE_TIME_MAX).await;
+        deliveries.cancel();
+        end(delivering, DRAIN_TIME_MAX).await;
+        std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
+        tracing::info!("Stopped");
+        Ok(())
+    }
+
+    fn link(&self, name: &ChannelName) -> Arc<Link> {
+        self.desk.links.get(name).map(Arc::clone).unwrap_or_default()
+    }
+
+    /// Says in the log what has started.
+    async fn greet(&self) {
+        let skills = crate::workspace::skills::catalogue;
+        let found = self.means.workspace.off_thread(skills).await;
+        for broken in &found.broken {
+            tracing::warn!(skill = %broken.path, reason = %broken.reason, "Left a skill out");
+        }
+        let channels: Vec<_> =
+            self.means.channels.keys().map(|name| name.as_str()).collect();
+        tracing::info!(
+            version = env!("CARGO_PKG_VERSION"),
+            home = %self.plan.home.display(),
+            provider = self.means.provider.name(),
+            channels = channels.join(", "),
+            tools = self.means.tools.len(),
+            skills = found.skills.len(),
+            terminal = %self.terminal.name(),
+            "Started"
+        );
+    }
+}
+
+/// Begins a loop again that panicked, until it ends by itself.
+async fn forever<F: Future<Output = ()>>(what: &'static str, begin: impl Fn() -> F) {
+    while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
+        tracing::error!("Restarting {what} after a panic");
+        sleep(RESTART_AFTER).await;
+    }
+}
+
+/// Joins tasks that have been told to end; those that do not are dropped.
+async fn end(mut tasks: JoinSet<()>, within: Duration) {
+    let joined = async { while tasks.join_next().await.is_some() {} };
+    if timeout(within, joined).await.is_err() {
+        tracing::warn!(tasks = tasks.len(), "Did not end in time");
+    }
+    tasks.shutdown().await;
+}
