@@ -4,15 +4,21 @@
 
 pub mod anthropic;
 pub mod fallback;
+mod fault;
+mod http;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
+mod wire;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::{StreamExt, stream::BoxStream};
+use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
+
+pub use http::Limits;
 
 use crate::secret::Secret;
 use crate::session::{Call, Ending, Step, Thinking, Turn};
@@ -57,44 +63,54 @@ pub struct ToolSchema {
     pub parameters: Value,
 }
 
-/// A message of the transcript. Roles alternate validly: results follow the calls they answer,
-/// each call has exactly one, and two `User` messages never follow each other.
+/// A message of the transcript. Roles alternate validly: a `User` comes first, `Results` follow the
+/// calls they answer, each call has exactly one, and neither two `User` nor two `Assistant`
+/// messages follow each other.
 #[derive(Debug, PartialEq)]
 pub enum Message<'a> {
+    /// Never blank.
     User(String),
-    Assistant { text: &'a str, thinking: &'a [Thinking], calls: &'a [Call] },
+    /// With words or calls or both; the text may be blank beside calls.
+    Assistant {
+        text: &'a str,
+        thinking: &'a [Thinking],
+        calls: &'a [Call],
+    },
     Results(&'a [Call]),
 }
 
-/// The transcript of `turns` and of what was `heard` since, as messages.
+/// Stands where the person said nothing, though a model must be given something to answer.
+const GO_ON: &str = "[Go on.]";
+
+/// The transcript of `turns` and of what was `heard` since, as messages. It ends with what the
+/// model is to answer: `User` or `Results`.
 pub fn messages<'a>(turns: &'a [Turn], heard: Option<&str>) -> Vec<Message<'a>> {
     let mut messages = Vec::new();
     for turn in turns {
         turn.steps.iter().for_each(|step| push_step(&mut messages, step));
         if let Some(note) = ending_note(turn) {
-            messages.push(Message::Assistant { text: note, thinking: &[], calls: &[] });
+            push_assistant(&mut messages, note, &[], &[]);
         }
     }
-    if let Some(heard) = heard {
-        push_user(&mut messages, heard);
+    push_user(&mut messages, heard.unwrap_or_default());
+    if !matches!(messages.last(), Some(Message::User(_) | Message::Results(_))) {
+        push_user(&mut messages, GO_ON);
     }
     messages
 }
 
 fn push_step<'a>(messages: &mut Vec<Message<'a>>, step: &'a Step) {
-    if let Some(heard) = &step.heard {
-        push_user(messages, heard);
-    }
+    push_user(messages, step.heard.as_deref().unwrap_or_default());
     let Step { text, thinking, calls, .. } = step;
-    if !text.is_empty() || !calls.is_empty() {
-        messages.push(Message::Assistant { text, thinking, calls });
-    }
-    if !calls.is_empty() {
-        messages.push(Message::Results(calls));
+    if !is_blank(text) || !calls.is_empty() {
+        push_assistant(messages, text, thinking, calls);
     }
 }
 
 fn push_user(messages: &mut Vec<Message<'_>>, heard: &str) {
+    if is_blank(heard) {
+        return;
+    }
     match messages.last_mut() {
         Some(Message::User(before)) => {
             before.push_str("\n\n");
@@ -104,17 +120,36 @@ fn push_user(messages: &mut Vec<Message<'_>>, heard: &str) {
     }
 }
 
+fn push_assistant<'a>(
+    messages: &mut Vec<Message<'a>>,
+    text: &'a str,
+    thinking: &'a [Thinking],
+    calls: &'a [Call],
+) {
+    if matches!(messages.last(), None | Some(Message::Assistant { .. })) {
+        push_user(messages, GO_ON);
+    }
+    messages.push(Message::Assistant { text, thinking, calls });
+    if !calls.is_empty() {
+        messages.push(Message::Results(calls));
+    }
+}
+
 /// What stands for the answer of a turn that ended without one.
 fn ending_note(turn: &Turn) -> Option<&'static str> {
-    let answered =
-        turn.steps.last().is_some_and(|step| !step.text.is_empty() && step.calls.is_empty());
+    let last = turn.steps.last()?;
     match turn.ending? {
-        _ if answered => None,
+        _ if !is_blank(&last.text) && last.calls.is_empty() => None,
         Ending::Answered => Some("[Answered without words.]"),
         Ending::Silent => Some("NO_REPLY"),
         Ending::Stopped => Some("[Stopped by the person.]"),
         Ending::Failed => Some("[This failed; the person was told why.]"),
     }
+}
+
+/// Vendors refuse texts without a visible character.
+fn is_blank(text: &str) -> bool {
+    text.trim().is_empty()
 }
 
 /// One piece of a completion as it arrives.
@@ -130,6 +165,8 @@ pub enum Delta {
     Usage(Usage),
     /// A line for the person: that another provider answers, say.
     Note(String),
+    /// What came before, but for notes, is to be forgotten: the answer begins again.
+    Restart,
     /// The last one; a stream that ends without it was cut.
     End(StopReason),
 }
@@ -172,7 +209,8 @@ pub struct Completion {
     pub stop: Option<StopReason>,
 }
 
-pub type DeltaStream = BoxStream<'static, Result<Delta, ProviderError>>;
+/// Borrows the request, which retry and fallback may have to send again.
+pub type DeltaStream<'a> = BoxStream<'a, Result<Delta, ProviderError>>;
 
 /// Sorted by who acts next.
 #[derive(Debug, thiserror::Error)]
@@ -192,6 +230,11 @@ impl ProviderError {
     pub fn busy(reason: impl Into<String>) -> Self {
         Self::Busy { after: None, reason: reason.into() }
     }
+
+    /// The stream ended before its end.
+    fn cut() -> Self {
+        Self::busy("the answer was cut off in the middle")
+    }
 }
 
 #[async_trait]
@@ -200,7 +243,36 @@ pub trait Provider: Send + Sync + 'static {
     fn name(&self) -> &str;
 
     /// Begins a completion. The stream ends after [`Delta::End`] or an error.
-    async fn stream(&self, request: &Request<'_>) -> Result<DeltaStream, ProviderError>;
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError>;
+}
+
+/// The provider that a config section describes, with retries. `name` is that of the section.
+///
+/// # Errors
+/// The base URL or the key cannot be used at all.
+pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>> {
+    let limits = Limits::default();
+    let bare: Arc<dyn Provider> = match config.kind {
+        Kind::Anthropic => Arc::new(anthropic::Anthropic::new(name, config, limits)?),
+        Kind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
+        Kind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
+    };
+    Ok(Arc::new(retry::Retry::new(bare, retry::Options::default())))
+}
+
+/// Providers as one: the first answers, the others are its fallbacks in this order.
+///
+/// # Panics
+/// If there are none.
+pub fn chain(mut providers: Vec<Arc<dyn Provider>>) -> Arc<dyn Provider> {
+    if providers.len() == 1 {
+        providers.remove(0)
+    } else {
+        Arc::new(fallback::Fallback::new(providers))
+    }
 }
 
 /// Makes a whole completion, showing each delta to `watch` on the way.
@@ -209,7 +281,7 @@ pub async fn complete(
     request: &Request<'_>,
     mut watch: impl FnMut(&Delta),
 ) -> Result<Completion, ProviderError> {
-    let mut stream = provider.stream(request).await?;
+    let mut stream = begin(provider, request);
     let mut completion = Completion::default();
     while let Some(delta) = stream.next().await {
         let delta = delta?;
@@ -221,11 +293,19 @@ pub async fn complete(
             Delta::Call(call) => completion.calls.push(call),
             Delta::Usage(usage) => completion.usage = usage,
             Delta::Note(note) => completion.note = Some(note),
+            Delta::Restart => {
+                completion = Completion { note: completion.note, ..Completion::default() };
+            }
             Delta::End(stop) => {
                 completion.stop = Some(stop);
                 return Ok(completion);
             }
         }
     }
-    Err(ProviderError::busy("the answer was cut off in the middle"))
+    Err(ProviderError::cut())
+}
+
+/// A completion whose failure to begin is the stream's first item.
+fn begin<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
+    stream::once(provider.stream(request)).try_flatten().boxed()
 }

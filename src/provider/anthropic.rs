@@ -1,1 +1,336 @@
-//! stub
+//! Anthropic's Messages API: streaming, tools, reasoning that is passed back, prompt caching.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use async_trait::async_trait;
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use super::http::Endpoint;
+use super::wire::{self, CallIds, Flow, Fold};
+use super::{
+    Config, Delta, DeltaStream, Limits, Message, Provider, ProviderError, Request, StopReason,
+    ToolCall, ToolSchema, Usage,
+};
+use crate::session::{Call, Thinking};
+
+/// The only version of the API so far.
+const VERSION: &str = "2023-06-01";
+/// How many system parts and how many messages end with a cache breakpoint: the API takes four in
+/// all. Those of the messages are the newest, where the next request will find it, and the one
+/// before, where this request finds what the last one left: the API itself looks back only 20 blocks.
+const SYSTEM_CUTS: usize = 2;
+const MESSAGE_CUTS: usize = 2;
+
+/// A model behind Anthropic's API or one like it.
+pub struct Anthropic {
+    name: String,
+    model: String,
+    tokens_max: u32,
+    endpoint: Endpoint,
+}
+
+impl Anthropic {
+    /// # Errors
+    /// The base URL or the key cannot be used at all.
+    pub fn new(name: &str, config: &Config, limits: Limits) -> anyhow::Result<Self> {
+        let base = config.base_url.trim_end_matches('/').trim_end_matches("/v1");
+        let key = config.api_key.as_ref();
+        let key = key.map(|key| (HeaderName::from_static("x-api-key"), "", key));
+        let version =
+            (HeaderName::from_static("anthropic-version"), HeaderValue::from_static(VERSION));
+        let headers = HeaderMap::from_iter([version]);
+        Ok(Self {
+            name: format!("{name} ({})", config.model),
+            model: config.model.clone(),
+            tokens_max: config.tokens_max,
+            endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
+        })
+    }
+
+    /// What changes comes last, so that requests share their beginning.
+    fn body(&self, request: &Request<'_>) -> Value {
+        let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
+        let system = system(request.system);
+        if !request.tools.is_empty() {
+            let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
+            // A breakpoint in the system prompt is after the tools, and so keeps them too.
+            if system.is_empty() {
+                tools.last_mut().map(cut);
+            }
+            body["tools"] = tools.into();
+        }
+        if !system.is_empty() {
+            body["system"] = system.into();
+        }
+        let mut messages = transcript(&request.messages, &self.model);
+        let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
+        for message in heard.take(MESSAGE_CUTS) {
+            message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
+        }
+        body["messages"] = messages.into();
+        body
+    }
+}
+
+#[async_trait]
+impl Provider for Anthropic {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        let events = self.endpoint.post(&self.body(request)).await?;
+        Ok(wire::deltas(events, Answer::new(&self.model)))
+    }
+}
+
+/// Ends a part of the prompt that is to be cached.
+fn cut(block: &mut Value) {
+    block["cache_control"] = json!({"type": "ephemeral"});
+}
+
+fn text_block(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Cut after the first part, which changes least, and after the last.
+fn system(parts: &[String]) -> Vec<Value> {
+    let mut blocks: Vec<_> =
+        parts.iter().filter(|part| !super::is_blank(part)).map(|part| text_block(part)).collect();
+    let parts = blocks.len();
+    for at in [0, parts.saturating_sub(1)].into_iter().take(parts.min(SYSTEM_CUTS)) {
+        cut(&mut blocks[at]);
+    }
+    blocks
+}
+
+fn tool(tool: &ToolSchema) -> Value {
+    let mut schema = tool.parameters.clone();
+    if !schema.is_object() {
+        schema = json!({});
+    }
+    if schema.get("type").is_none() {
+        schema["type"] = json!("object");
+    }
+    json!({"name": tool.name, "description": tool.description, "input_schema": schema})
+}
+
+fn transcript(messages: &[Message<'_>], model: &str) -> Vec<Value> {
+    let mut sent: Vec<Value> = Vec::new();
+    let mut ids = CallIds::default();
+    let mut asked = Vec::new();
+    for message in messages {
+        match message {
+            Message::User(text) => push_user(&mut sent, vec![text_block(text)]),
+            Message::Assistant { text, thinking, calls } => {
+                asked = ids.name(calls);
+                let mut blocks = own_thinking(thinking, model);
+                blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
+                blocks.extend(calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id)));
+                sent.push(json!({"role": "assistant", "content": blocks}));
+            }
+            Message::Results(calls) => {
+                let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
+                push_user(&mut sent, results.collect());
+            }
+        }
+    }
+    sent
+}
+
+/// Roles alternate: what the person says after results is part of the same message.
+fn push_user(sent: &mut Vec<Value>, blocks: Vec<Value>) {
+    match sent.last_mut() {
+        Some(last) if last["role"] == "user" => {
+            if let Some(content) = last["content"].as_array_mut() {
+                content.extend(blocks);
+            }
+        }
+        _ => sent.push(json!({"role": "user", "content": blocks})),
+    }
+}
+
+/// The blocks that `model` made, unharmed: they are signed. Another's would be refused.
+fn own_thinking(thinking: &[Thinking], model: &str) -> Vec<Value> {
+    let is_own = |thinking: &&Thinking| {
+        let kind = thinking.block["type"].as_str();
+        thinking.model == model && matches!(kind, Some("thinking" | "redacted_thinking"))
+    };
+    thinking.iter().filter(is_own).map(|thinking| thinking.block.clone()).collect()
+}
+
+fn tool_use(call: &Call, id: &str) -> Value {
+    let input = wire::arguments(&call.arguments).unwrap_or_default();
+    json!({"type": "tool_use", "id": id, "name": wire::tool_name(&call.tool), "input": input})
+}
+
+fn tool_result(call: &Call, id: &str) -> Value {
+    let mut block =
+        json!({"type": "tool_result", "tool_use_id": id, "content": wire::result(call)});
+    if call.outcome.is_error() {
+        block["is_error"] = json!(true);
+    }
+    block
+}
+
+/// An answer as far as it has come. Calls are held back until it is whole.
+struct Answer {
+    model: String,
+    open: BTreeMap<u64, Block>,
+    calls: Vec<ToolCall>,
+    /// The counts as told so far; later ones replace earlier ones, field by field.
+    counts: BTreeMap<&'static str, u64>,
+    stop: Option<StopReason>,
+}
+
+/// A block whose parts arrive one by one.
+enum Block {
+    /// Reasoning, open or redacted.
+    Thinking(Value),
+    Call {
+        id: String,
+        name: String,
+        /// What stood in the block's beginning, for servers that send it at once.
+        input: Value,
+        json: String,
+    },
+}
+
+impl Fold for Answer {
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
+        let index = event["index"].as_u64().unwrap_or_default();
+        match event["type"].as_str().unwrap_or_default() {
+            "message_start" => self.count(&event["message"]["usage"]),
+            "content_block_start" => self.open(index, &event["content_block"], deltas),
+            "content_block_delta" => self.add(index, &event["delta"], deltas),
+            "content_block_stop" => self.shut(index, deltas),
+            "message_delta" => {
+                self.count(&event["usage"]);
+                if let Some(reason) = event["delta"]["stop_reason"].as_str() {
+                    self.stop = Some(stop_reason(reason));
+                }
+            }
+            "message_stop" => return Flow::Last,
+            // Pings, and what is yet to be invented (Versioning: "new event types may be added").
+            _ => {}
+        }
+        Flow::More
+    }
+
+    fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
+        let stop = match self.stop {
+            Some(stop) => stop,
+            None if closed => StopReason::Done,
+            None => return false,
+        };
+        deltas.push_back(Delta::Usage(self.usage()));
+        wire::close(std::mem::take(&mut self.calls), stop, deltas);
+        true
+    }
+}
+
+impl Answer {
+    fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            open: BTreeMap::new(),
+            calls: Vec::new(),
+            counts: BTreeMap::new(),
+            stop: None,
+        }
+    }
+
+    fn open(&mut self, index: u64, block: &Value, deltas: &mut VecDeque<Delta>) {
+        let word = |key: &str| block[key].as_str().unwrap_or_default().to_owned();
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => say(&block["text"], Delta::Text, deltas),
+            "thinking" | "redacted_thinking" => {
+                self.open.insert(index, Block::Thinking(block.clone()));
+            }
+            "tool_use" => {
+                let (id, name, input) = (word("id"), word("name"), block["input"].clone());
+                self.open.insert(index, Block::Call { id, name, input, json: String::new() });
+            }
+            _ => {}
+        }
+    }
+
+    fn add(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) {
+        match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&index)) {
+            ("text_delta", _) => say(&delta["text"], Delta::Text, deltas),
+            ("thinking_delta", Some(Block::Thinking(block))) => {
+                say(&delta["thinking"], Delta::Thinking, deltas);
+                append(block, "thinking", &delta["thinking"]);
+            }
+            ("signature_delta", Some(Block::Thinking(block))) => {
+                append(block, "signature", &delta["signature"]);
+            }
+            ("input_json_delta", Some(Block::Call { json, .. })) => {
+                json.push_str(delta["partial_json"].as_str().unwrap_or_default());
+            }
+            _ => {}
+        }
+    }
+
+    fn shut(&mut self, index: u64, deltas: &mut VecDeque<Delta>) {
+        match self.open.remove(&index) {
+            Some(Block::Thinking(block)) => {
+                let model = self.model.clone();
+                deltas.push_back(Delta::ThinkingBlock(Thinking { model, block }));
+            }
+            Some(Block::Call { id, name, input, json }) => {
+                let is_given = input.as_object().is_some_and(|input| !input.is_empty());
+                let arguments = if json.is_empty() && is_given { input.to_string() } else { json };
+                self.calls.push(ToolCall { id, name, arguments });
+            }
+            None => {}
+        }
+    }
+
+    fn count(&mut self, usage: &Value) {
+        for key in [
+            "input_tokens",
+            "cache_read_input_tokens",
+            "cache_creation_input_tokens",
+            "output_tokens",
+        ] {
+            if let Some(count) = usage[key].as_u64() {
+                self.counts.insert(key, count);
+            }
+        }
+    }
+
+    fn usage(&self) -> Usage {
+        let count = |key| self.counts.get(key).copied().unwrap_or_default();
+        let cached = count("cache_read_input_tokens");
+        Usage {
+            input: count("input_tokens") + cached + count("cache_creation_input_tokens"),
+            cached,
+            output: count("output_tokens"),
+        }
+    }
+}
+
+fn say(text: &Value, delta: fn(String) -> Delta, deltas: &mut VecDeque<Delta>) {
+    if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
+        deltas.push_back(delta(text.to_owned()));
+    }
+}
+
+fn append(block: &mut Value, key: &str, part: &Value) {
+    let before = block[key].as_str().unwrap_or_default();
+    block[key] = json!(format!("{before}{}", part.as_str().unwrap_or_default()));
+}
+
+fn stop_reason(reason: &str) -> StopReason {
+    match reason {
+        "tool_use" => StopReason::Calls,
+        "max_tokens" | "model_context_window_exceeded" => StopReason::MaxTokens,
+        "refusal" => StopReason::Refused,
+        _ => StopReason::Done,
+    }
+}

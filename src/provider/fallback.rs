@@ -1,1 +1,135 @@
-//! stub
+//! Several providers as one: the next answers when one cannot. It remembers nothing, the first is
+//! always tried first.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt};
+use tracing::warn;
+
+use super::{Delta, DeltaStream, Provider, ProviderError, Request, begin};
+use crate::replies;
+
+/// Providers in the order in which they are asked.
+pub struct Fallback {
+    providers: Vec<Arc<dyn Provider>>,
+}
+
+impl Fallback {
+    /// # Panics
+    /// If there are none.
+    pub fn new(providers: Vec<Arc<dyn Provider>>) -> Self {
+        assert!(!providers.is_empty(), "a fallback needs a provider");
+        Self { providers }
+    }
+}
+
+#[async_trait]
+impl Provider for Fallback {
+    /// That of the first, which is meant to answer.
+    fn name(&self) -> &str {
+        self.providers[0].name()
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        let asking = Asking {
+            providers: &self.providers,
+            request,
+            current: Some(begin(&*self.providers[0], request)),
+            brought: false,
+            failures: Vec::new(),
+            ready: VecDeque::new(),
+        };
+        Ok(stream::try_unfold(asking, |mut asking| async move {
+            Ok(asking.next().await?.map(|delta| (delta, asking)))
+        })
+        .boxed())
+    }
+}
+
+struct Asking<'a> {
+    providers: &'a [Arc<dyn Provider>],
+    request: &'a Request<'a>,
+    /// The stream of the provider after those that failed; None once the answer is whole.
+    current: Option<DeltaStream<'a>>,
+    /// Whether deltas of the current provider were passed on.
+    brought: bool,
+    failures: Vec<ProviderError>,
+    ready: VecDeque<Delta>,
+}
+
+impl Asking<'_> {
+    async fn next(&mut self) -> Result<Option<Delta>, ProviderError> {
+        loop {
+            if let Some(delta) = self.ready.pop_front() {
+                return Ok(Some(delta));
+            }
+            let Some(current) = &mut self.current else { return Ok(None) };
+            match current.next().await.unwrap_or_else(|| Err(ProviderError::cut())) {
+                Ok(delta) => self.pass_on(delta),
+                Err(ProviderError::TooLong) => return Err(ProviderError::TooLong),
+                Err(error @ (ProviderError::Busy { .. } | ProviderError::Refused(_))) => {
+                    self.ask_next(error)?;
+                }
+            }
+        }
+    }
+
+    fn pass_on(&mut self, delta: Delta) {
+        if !std::mem::replace(&mut self.brought, true)
+            && let Some(note) = self.note()
+        {
+            self.ready.push_back(Delta::Note(note));
+        }
+        if matches!(delta, Delta::End(_)) {
+            self.current = None;
+        }
+        self.ready.push_back(delta);
+    }
+
+    fn note(&self) -> Option<String> {
+        let failures = self.providers.iter().zip(&self.failures);
+        let failed: Vec<_> = failures.map(|(it, error)| (it.name(), error.to_string())).collect();
+        let name = self.providers[failed.len()].name();
+        (!failed.is_empty()).then(|| replies::another_provider_answered(&failed, name))
+    }
+
+    fn ask_next(&mut self, error: ProviderError) -> Result<(), ProviderError> {
+        let provider = self.providers[self.failures.len()].name();
+        warn!(%provider, %error, "A provider cannot answer");
+        self.failures.push(error);
+        let Some(next) = self.providers.get(self.failures.len()) else {
+            self.current = None;
+            return Err(self.sum());
+        };
+        if std::mem::take(&mut self.brought) {
+            self.ready.push_back(Delta::Restart);
+        }
+        self.current = Some(begin(&**next, self.request));
+        Ok(())
+    }
+
+    /// All failures as one. If any provider may recover by itself, so may the whole, as soon as the
+    /// first of those.
+    fn sum(&mut self) -> ProviderError {
+        let failures = std::mem::take(&mut self.failures);
+        let named = self.providers.iter().zip(&failures);
+        let named: Vec<_> = named.map(|(it, error)| format!("{}: {error}", it.name())).collect();
+        let reason = named.join("; ");
+        let busy = failures.iter().filter_map(|error| match error {
+            ProviderError::Busy { after, .. } => Some(after.unwrap_or(Duration::ZERO)),
+            ProviderError::TooLong | ProviderError::Refused(_) => None,
+        });
+        match busy.min() {
+            Some(after) => {
+                ProviderError::Busy { after: Some(after).filter(|after| !after.is_zero()), reason }
+            }
+            None => ProviderError::Refused(reason),
+        }
+    }
+}

@@ -1,1 +1,140 @@
-//! stub
+//! A provider that tries again when the one inside it is busy, breaks off or stalls.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::stream::{self, StreamExt};
+use tokio::time::{Instant, sleep};
+use tracing::warn;
+
+use super::{Delta, DeltaStream, Provider, ProviderError, Request, begin};
+
+/// How often and how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The first one included.
+    pub attempts_max: u32,
+    /// For pauses, and attempts that brought nothing: a person waits for the answer.
+    pub waiting_max: Duration,
+    /// The longest first pause; each further one may be twice as long.
+    pub pause: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            attempts_max: 4,
+            waiting_max: Duration::from_secs(60),
+            pause: Duration::from_secs(2),
+        }
+    }
+}
+
+/// A provider with patience. An answer that broke off is made again, after a [`Delta::Restart`].
+pub struct Retry {
+    inner: Arc<dyn Provider>,
+    options: Options,
+}
+
+impl Retry {
+    pub fn new(inner: Arc<dyn Provider>, options: Options) -> Self {
+        Self { inner, options }
+    }
+}
+
+#[async_trait]
+impl Provider for Retry {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        let attempts = Attempts {
+            retry: self,
+            request,
+            current: Some(begin(&*self.inner, request)),
+            began: Instant::now(),
+            brought: false,
+            failed: 0,
+            waited: Duration::ZERO,
+        };
+        Ok(stream::try_unfold(attempts, |mut attempts| async move {
+            Ok(attempts.next().await?.map(|delta| (delta, attempts)))
+        })
+        .boxed())
+    }
+}
+
+struct Attempts<'a> {
+    retry: &'a Retry,
+    request: &'a Request<'a>,
+    /// None once the answer is whole.
+    current: Option<DeltaStream<'a>>,
+    began: Instant,
+    /// Whether deltas of the current attempt were passed on.
+    brought: bool,
+    failed: u32,
+    waited: Duration,
+}
+
+impl Attempts<'_> {
+    async fn next(&mut self) -> Result<Option<Delta>, ProviderError> {
+        loop {
+            let Some(current) = &mut self.current else { return Ok(None) };
+            match current.next().await.unwrap_or_else(|| Err(ProviderError::cut())) {
+                Ok(delta) => {
+                    self.brought = true;
+                    if matches!(delta, Delta::End(_)) {
+                        self.current = None;
+                    }
+                    return Ok(Some(delta));
+                }
+                Err(ProviderError::Busy { after, reason }) => {
+                    if self.begin_again(after, reason).await? {
+                        return Ok(Some(Delta::Restart));
+                    }
+                }
+                Err(error @ (ProviderError::TooLong | ProviderError::Refused(_))) => {
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Waits and begins the next attempt, or gives up at once. Returns whether something has to be
+    /// taken back.
+    async fn begin_again(
+        &mut self,
+        after: Option<Duration>,
+        reason: String,
+    ) -> Result<bool, ProviderError> {
+        let options = &self.retry.options;
+        self.failed += 1;
+        if !self.brought {
+            self.waited += self.began.elapsed();
+        }
+        let pause = after.unwrap_or_else(|| jittered(options.pause, self.failed));
+        if self.failed >= options.attempts_max || self.waited + pause > options.waiting_max {
+            return Err(ProviderError::Busy { after, reason });
+        }
+        let provider = self.retry.inner.name();
+        warn!(%provider, %reason, ?pause, "A completion failed, will try again");
+        // Lets go of the broken connection first.
+        self.current = None;
+        sleep(pause).await;
+        self.waited += pause;
+        self.current = Some(begin(&*self.retry.inner, self.request));
+        self.began = Instant::now();
+        Ok(std::mem::take(&mut self.brought))
+    }
+}
+
+/// Between nothing and twice as long as the time before, so that many who were refused at once do
+/// not come back at once.
+fn jittered(pause: Duration, failed: u32) -> Duration {
+    pause.saturating_mul(1 << (failed - 1).min(16)).mul_f64(fastrand::f64())
+}

@@ -1,0 +1,290 @@
+//! What a model API's error means, sorted by who acts next. Pure; takes the words of both vendors
+//! and of those who imitate them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use reqwest::header::{HeaderMap, RETRY_AFTER};
+use serde_json::Value;
+
+use super::ProviderError;
+use crate::secret::Secret;
+
+/// What people are shown of a server's own words.
+const MESSAGE_CHARS_MAX: usize = 200;
+
+/// Codes and types that say that the prompt is too long.
+const TOO_LONG_CODES: [&str; 5] = [
+    "context_length_exceeded",   // OpenAI
+    "request_too_large",         // Anthropic
+    "exceed_context_size_error", // llama.cpp
+    "context_exceeded",          // ds4
+    "1261",                      // Z.ai
+];
+
+/// The same in words, in lower case. None is about `max_tokens` alone: that is a wrong setting,
+/// which a shorter prompt does not mend.
+const TOO_LONG_WORDS: [&str; 17] = [
+    "prompt is too long",                       // Anthropic
+    "exceed context limit",                     // Anthropic, prompt and answer together
+    "prompt too long",                          // Ollama, Z.ai
+    "exceeds the context length",               // Ollama
+    "maximum context length",                   // OpenAI, vLLM, OpenRouter, Mistral
+    "exceeds the context window",               // OpenAI
+    "tokens must be reduced",                   // OpenAI, more than a minute's tokens at once
+    "exceeds the available context size",       // llama.cpp
+    "greater than the context length",          // LM Studio
+    "configured context size",                  // ds4
+    "maximum prompt length",                    // xAI
+    "reduce the length of the messages",        // Groq
+    "exceeds the maximum number of tokens",     // Google
+    "exceeds the maximum allowed input length", // Poolside
+    "context window exceeds limit",             // MiniMax
+    "exceeded model token limit",               // Kimi
+    "input is too long",                        // Bedrock
+];
+
+/// An error as the server told it.
+#[derive(Debug, Default)]
+pub(super) struct Fault {
+    status: Option<u16>,
+    after: Option<Duration>,
+    /// The vendor's words for machines: type and code.
+    codes: Vec<String>,
+    message: String,
+}
+
+impl Fault {
+    pub(super) fn of_response(status: u16, after: Option<Duration>, body: &str) -> Self {
+        let told = serde_json::from_str(body).map(|value| Self::of_event(&value));
+        let told = told.unwrap_or_else(|_| Self { message: plain_text(body), ..Self::default() });
+        Self { status: Some(status), after, ..told }
+    }
+
+    /// From `{"error": {..}}`, `{"error": ".."}`, `{"message": ".."}`, `{"detail": ".."}`, or a list
+    /// of one of these.
+    pub(super) fn of_event(event: &Value) -> Self {
+        let event = event.get(0).unwrap_or(event);
+        let error = event.get("error").filter(|error| !error.is_null()).unwrap_or(event);
+        let word = |key: &str| match error.get(key) {
+            Some(Value::String(text)) => Some(text.clone()),
+            Some(Value::Number(number)) => Some(number.to_string()),
+            _ => None,
+        };
+        let message = error.as_str().map(str::to_owned);
+        Self {
+            status: word("code")
+                .and_then(|code| code.parse().ok())
+                .filter(|c| (400..600).contains(c)),
+            after: None,
+            codes: ["type", "code"].into_iter().filter_map(word).collect(),
+            message: message
+                .or_else(|| word("message"))
+                .or_else(|| word("detail"))
+                .unwrap_or_default(),
+        }
+    }
+
+    /// `key` is struck out of the server's words.
+    pub(super) fn sort(&self, key: Option<&Secret>) -> ProviderError {
+        if self.is_too_long() {
+            return ProviderError::TooLong;
+        }
+        let (is_busy, what) = self.verdict();
+        let reason = format!("{what}{}", self.quoted(key));
+        if is_busy {
+            ProviderError::Busy { after: self.after, reason }
+        } else {
+            ProviderError::Refused(reason)
+        }
+    }
+
+    fn is_too_long(&self) -> bool {
+        // Not 401 to 404: those quote what was sent, or an HTML page.
+        let message = self.message.to_lowercase();
+        match self.status {
+            Some(413) => true,
+            None | Some(400 | 422 | 429 | 500) => {
+                TOO_LONG_CODES.iter().any(|code| self.has_code(code))
+                    || TOO_LONG_WORDS.iter().any(|words| message.contains(words))
+            }
+            Some(_) => false,
+        }
+    }
+
+    fn has_code(&self, code: &str) -> bool {
+        self.codes.iter().any(|own| own == code)
+    }
+
+    /// Whether to try again, and one short sentence: what is wrong, and what to check.
+    fn verdict(&self) -> (bool, &'static str) {
+        const REFUSED: bool = false;
+        const BUSY: bool = true;
+        let codes = |codes: &[&str]| codes.iter().any(|code| self.has_code(code));
+
+        if codes(&["insufficient_quota", "billing_error", "billing_hard_limit_reached"])
+            || self.message.to_lowercase().contains("credit balance")
+        {
+            return (REFUSED, "there is no credit left; check the account's billing");
+        }
+        match self.status {
+            Some(401) => (REFUSED, "the key was not accepted; check api_key"),
+            Some(402) => (REFUSED, "there is no credit left; check the account's billing"),
+            Some(403) => (REFUSED, "access was denied; check api_key and what it may use"),
+            Some(404 | 405) => (REFUSED, "nothing there has this name; check model and base_url"),
+            Some(408) => (BUSY, "the server timed out"),
+            Some(409 | 425) => (BUSY, "the server could not take the request now"),
+            Some(429) => (BUSY, "the rate limit is reached"),
+            Some(503 | 529) => (BUSY, "the server is overloaded"),
+            Some(500..) => (BUSY, "the server failed"),
+            Some(400..) => (REFUSED, "the request was not accepted; check model and tokens_max"),
+            Some(300..) => (REFUSED, "the server sends us elsewhere; check base_url"),
+            Some(_) => (REFUSED, "the server is no model API; check base_url"),
+            None if codes(&["authentication_error", "invalid_api_key"]) => {
+                (REFUSED, "the key was not accepted; check api_key")
+            }
+            None if codes(&["permission_error"]) => {
+                (REFUSED, "access was denied; check api_key and what it may use")
+            }
+            None if codes(&["not_found_error", "model_not_found"]) => {
+                (REFUSED, "nothing there has this name; check model and base_url")
+            }
+            None if codes(&["invalid_request_error"]) => {
+                (REFUSED, "the request was not accepted; check model and tokens_max")
+            }
+            None if codes(&["overloaded_error"]) => (BUSY, "the server is overloaded"),
+            None if codes(&["rate_limit_error", "rate_limit_exceeded"]) => {
+                (BUSY, "the rate limit is reached")
+            }
+            None => (BUSY, "the server failed"),
+        }
+    }
+
+    /// ` (401: the server's words)`, or less of it.
+    fn quoted(&self, key: Option<&Secret>) -> String {
+        let mut message = self.message.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(key) = key.map(|key| key.reveal().trim()).filter(|key| !key.is_empty()) {
+            message = message.replace(key, "[key]");
+        }
+        if let Some((at, _)) = message.char_indices().nth(MESSAGE_CHARS_MAX) {
+            message.truncate(at);
+            message.push('…');
+        }
+        match (self.status, message.is_empty()) {
+            (Some(status), false) => format!(" ({status}: {message})"),
+            (Some(status), true) => format!(" ({status})"),
+            (None, false) => format!(" ({message})"),
+            (None, true) => String::new(),
+        }
+    }
+}
+
+/// A body that is no JSON: nothing of an HTML page is worth reading.
+fn plain_text(body: &str) -> String {
+    if body.trim_start().starts_with('<') { String::new() } else { body.to_owned() }
+}
+
+/// How long the server asks us to wait: `retry-after-ms`, or `Retry-After` in seconds or as a date
+/// (RFC 9110, 10.2.3).
+pub(super) fn retry_after(headers: &HeaderMap, now: DateTime<Utc>) -> Option<Duration> {
+    let text = |name: &str| headers.get(name)?.to_str().ok().map(str::trim);
+    let number = |name: &str| text(name)?.parse::<f64>().ok();
+    if let Some(ms) = number("retry-after-ms") {
+        return Duration::try_from_secs_f64(ms / 1000.0).ok();
+    }
+    if let Some(seconds) = number(RETRY_AFTER.as_str()) {
+        return Duration::try_from_secs_f64(seconds).ok();
+    }
+    let date = DateTime::parse_from_rfc2822(text(RETRY_AFTER.as_str())?).ok()?;
+    Some((date.to_utc() - now).to_std().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use reqwest::header::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    #[test]
+    fn reads_every_form_of_retry_after() {
+        let now = DateTime::from_timestamp(784_111_777, 0).unwrap(); // Sun, 06 Nov 1994 08:49:37 GMT
+        let check = |name: &'static str, value: &'static str, expected| {
+            let name = HeaderName::from_static(name);
+            let headers = HeaderMap::from_iter([(name, HeaderValue::from_static(value))]);
+            assert_eq!(retry_after(&headers, now), expected, "{value}");
+        };
+        check("retry-after", "7", Some(Duration::from_secs(7)));
+        check("retry-after", "0.5", Some(Duration::from_millis(500)));
+        check("retry-after-ms", "250", Some(Duration::from_millis(250)));
+        check("retry-after", "Sun, 06 Nov 1994 08:50:07 GMT", Some(Duration::from_secs(30)));
+        check("retry-after", "Sun, 06 Nov 1994 08:00:00 GMT", Some(Duration::ZERO));
+        check("retry-after", "-3", None);
+        check("retry-after", "soon", None);
+        check("x-other", "3", None);
+    }
+
+    fn sorted(status: u16, body: &str) -> String {
+        let secret = Secret::new("sk-very-secret");
+        match Fault::of_response(status, None, body).sort(Some(&secret)) {
+            ProviderError::Busy { reason, .. } => format!("busy: {reason}"),
+            ProviderError::TooLong => "too long".to_owned(),
+            ProviderError::Refused(reason) => format!("refused: {reason}"),
+        }
+    }
+
+    #[test]
+    fn tells_a_long_prompt_from_a_wrong_setting() {
+        for (status, body) in [
+            (
+                400,
+                r#"{"error":{"message":"This model's maximum context length is 8192 tokens. However…","code":"context_length_exceeded"}}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"prompt is too long: 213462 tokens > 200000 maximum"}}"#,
+            ),
+            (
+                400,
+                r#"{"type":"error","error":{"type":"invalid_request_error","message":"input length and `max_tokens` exceed context limit: 190000 + 32000 > 200000"}}"#,
+            ),
+            (
+                413,
+                r#"{"type":"error","error":{"type":"request_too_large","message":"Request exceeds the maximum size"}}"#,
+            ),
+            (413, "<html>413</html>"),
+            (
+                400,
+                r#"{"error":{"code":400,"type":"exceed_context_size_error","message":"the request exceeds the available context size, try increasing it"}}"#,
+            ),
+            (400, r#"{"error":"the input length exceeds the context length"}"#),
+            (
+                429,
+                r#"{"error":{"code":"rate_limit_exceeded","message":"Request too large for gpt-4o: Limit 30000, Requested 40000. The input or output tokens must be reduced in order to run successfully."}}"#,
+            ),
+            (
+                400,
+                r#"[{"error":{"code":400,"message":"The input token count (1196265) exceeds the maximum number of tokens allowed (1048575)."}}]"#,
+            ),
+        ] {
+            assert_eq!(sorted(status, body), "too long", "{body}");
+        }
+        let wrong = r#"{"error":{"message":"max_tokens is too large: 99999. This model supports at most 16384 completion tokens","type":"invalid_request_error","param":"max_tokens"}}"#;
+        assert!(sorted(400, wrong).starts_with("refused: the request was not accepted"));
+    }
+
+    #[test]
+    fn shows_little_of_what_servers_say_and_never_the_key() {
+        let long =
+            format!(r#"{{"error":{{"message":"key sk-very-secret\nis {}"}}}}"#, "x".repeat(900));
+        let shown = sorted(401, &long);
+        assert!(shown.starts_with(
+            "refused: the key was not accepted; check api_key (401: key [key] is xxx"
+        ));
+        assert!(shown.chars().count() < 280, "{shown}");
+        assert_eq!(sorted(502, "<!doctype html><p>Bad gateway"), "busy: the server failed (502)");
+        assert_eq!(
+            sorted(404, "no such page"),
+            "refused: nothing there has this name; check model and base_url (404: no such page)"
+        );
+    }
+}

@@ -1,0 +1,335 @@
+//! The HTTP side of model APIs: one client with its timeouts, a request, and the events of its
+//! answer. Knows neither vendor; what an error means is sorted in `fault.rs`.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use chrono::Utc;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Response, redirect};
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+use url::{Host, Url};
+
+use super::ProviderError;
+use super::fault::{self, Fault};
+use crate::secret::Secret;
+
+/// What is read of an error's body; more is never shown anyway.
+const ERROR_BYTES_MAX: usize = 64 * 1024;
+/// How long it is waited for.
+const ERROR_WAIT: Duration = Duration::from_secs(5);
+/// One event. Servers that do not stream calls put a whole file's text into one.
+const EVENT_BYTES_MAX: usize = 2 * 1024 * 1024;
+/// A whole answer as sent, of which the text is a small part; larger ones run in circles.
+const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// How long a model API may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    pub connect: Duration,
+    /// From the request to the answer's first byte: a small machine reads a long prompt for minutes.
+    pub begin: Duration,
+    /// Between two bytes; servers that think for long send pings or comments meanwhile.
+    pub stall: Duration,
+    /// From the request to the answer's last byte.
+    pub whole: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            begin: Duration::from_secs(300),
+            stall: Duration::from_secs(60),
+            whole: Duration::from_secs(30 * 60),
+        }
+    }
+}
+
+/// Where completions are asked for.
+pub(super) struct Endpoint {
+    client: Client,
+    pub(super) url: Url,
+    key: Option<Secret>,
+    limits: Limits,
+}
+
+impl Endpoint {
+    /// `key` is sent in its header with each request; never to another host, as redirects are not
+    /// followed.
+    pub(super) fn new(
+        url: &str,
+        key: Option<(HeaderName, &str, &Secret)>,
+        mut headers: HeaderMap,
+        limits: Limits,
+    ) -> anyhow::Result<Self> {
+        let url = Url::parse(url).with_context(|| format!("base_url is not a URL: {url}"))?;
+        ensure!(matches!(url.scheme(), "http" | "https"), "base_url is not an HTTP URL: {url}");
+        if let Some((name, scheme, key)) = &key {
+            let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.reveal().trim()))
+                .context("api_key has characters that no key has")?;
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        Ok(Self {
+            client: client(&url, headers, limits)?,
+            url,
+            key: key.map(|(_, _, key)| key.clone()),
+            limits,
+        })
+    }
+
+    /// Posts `body` and returns the answer's events once it has begun well.
+    pub(super) async fn post(&self, body: &Value) -> Result<Events, ProviderError> {
+        let now = Instant::now();
+        let until = now + self.limits.begin;
+        let response = timeout_at(until, self.client.post(self.url.clone()).json(body).send())
+            .await
+            .map_err(|_| silent(self.limits.begin))?
+            .map_err(|error| self.unreachable(&error))?;
+        let status = response.status();
+        let after = fault::retry_after(response.headers(), Utc::now());
+        let kind = media_type(&response);
+        let mut body =
+            Body { response, until, end: now + self.limits.whole, stall: self.limits.stall };
+
+        if !status.is_success() || kind == "text/html" {
+            // An error whose body cannot be read is sorted by its status alone.
+            body.end = Instant::now() + ERROR_WAIT;
+            let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
+            return Err(Fault::of_response(status.as_u16(), after, &text).sort(self.key.as_ref()));
+        }
+        let mut events = Events {
+            body: Some(body),
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            key: self.key.clone(),
+        };
+        if kind == "application/json" {
+            events.take_whole().await?;
+        }
+        Ok(events)
+    }
+
+    fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
+        let host = self.url.host_str().unwrap_or_default();
+        ProviderError::busy(format!("cannot reach {host}: {}", root_cause(error)))
+    }
+}
+
+/// Made here only, so that no request goes without a bound.
+fn client(url: &Url, headers: HeaderMap, limits: Limits) -> anyhow::Result<Client> {
+    let mut builder = Client::builder()
+        .default_headers(headers)
+        .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
+        .redirect(redirect::Policy::none())
+        .connect_timeout(limits.connect)
+        .tcp_keepalive(limits.stall);
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    builder.build().context("cannot make an HTTP client")
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+fn media_type(response: &Response) -> String {
+    let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
+    value.and_then(|value| value.split(';').next()).unwrap_or_default().trim().to_lowercase()
+}
+
+/// The innermost error, which names the cause; the outer ones repeat the URL.
+fn root_cause(error: &reqwest::Error) -> String {
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    cause.to_string()
+}
+
+fn silent(limit: Duration) -> ProviderError {
+    ProviderError::busy(format!("nothing came for {} s", limit.as_secs_f32()))
+}
+
+/// An answer's bytes, each awaited no longer than the limits allow.
+struct Body {
+    response: Response,
+    /// When the next byte must have come.
+    until: Instant,
+    /// When the last byte must have come.
+    end: Instant,
+    stall: Duration,
+}
+
+impl Body {
+    async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ProviderError> {
+        let until = self.until.min(self.end);
+        let chunk = timeout_at(until, self.response.chunk())
+            .await
+            .map_err(|_| ProviderError::busy("the answer stalled"))?
+            .map_err(|error| {
+                ProviderError::busy(format!("the answer was cut off: {}", root_cause(&error)))
+            })?;
+        self.until = Instant::now() + self.stall;
+        Ok(chunk.map(Vec::from))
+    }
+
+    /// All of it, or its first `bytes_max`.
+    async fn read(&mut self, bytes_max: usize) -> Result<String, ProviderError> {
+        let mut all = Vec::new();
+        while all.len() < bytes_max
+            && let Some(chunk) = self.chunk().await?
+        {
+            all.extend(chunk);
+        }
+        all.truncate(bytes_max);
+        Ok(String::from_utf8_lossy(&all).into_owned())
+    }
+}
+
+/// The payloads of an event stream, in order.
+pub(super) struct Events {
+    body: Option<Body>,
+    parser: Parser,
+    ready: VecDeque<String>,
+    bytes: usize,
+    key: Option<Secret>,
+}
+
+impl Events {
+    /// The next payload; None when the server closed the stream.
+    pub(super) async fn next(&mut self) -> Result<Option<String>, ProviderError> {
+        loop {
+            if let Some(event) = self.ready.pop_front() {
+                return Ok(Some(event));
+            }
+            let Some(body) = &mut self.body else { return Ok(None) };
+            match body.chunk().await? {
+                Some(chunk) => {
+                    self.bytes += chunk.len();
+                    self.parser.feed(&chunk, &mut self.ready);
+                    if self.bytes > ANSWER_BYTES_MAX || self.parser.held() > EVENT_BYTES_MAX {
+                        return Err(ProviderError::Refused(
+                            "the answer is endless; check the model".to_owned(),
+                        ));
+                    }
+                }
+                None => {
+                    self.body = None;
+                    self.parser.flush(&mut self.ready);
+                }
+            }
+        }
+    }
+
+    /// Sorts an error object that came instead of an event.
+    pub(super) fn sort(&self, event: &Value) -> ProviderError {
+        Fault::of_event(event).sort(self.key.as_ref())
+    }
+
+    /// For a server that does not stream: its whole answer is one event.
+    async fn take_whole(&mut self) -> Result<(), ProviderError> {
+        if let Some(mut body) = self.body.take() {
+            self.ready.push_back(body.read(ANSWER_BYTES_MAX).await?);
+        }
+        Ok(())
+    }
+}
+
+/// Server-sent events, of which only the payloads matter to us: both vendors repeat the event's
+/// name in it. Ours because the ready-made parser fails on fields it does not know (older
+/// llama.cpp reports errors in a field `error`) and holds lines of any length.
+#[derive(Default)]
+struct Parser {
+    line: Vec<u8>,
+    data: Vec<u8>,
+    after_cr: bool,
+}
+
+impl Parser {
+    fn feed(&mut self, bytes: &[u8], events: &mut VecDeque<String>) {
+        for &byte in bytes {
+            match byte {
+                b'\n' if self.after_cr => {}
+                b'\n' | b'\r' => self.end_line(events),
+                _ => self.line.push(byte),
+            }
+            self.after_cr = byte == b'\r';
+        }
+    }
+
+    /// The bytes of an unfinished event.
+    fn held(&self) -> usize {
+        self.line.len() + self.data.len()
+    }
+
+    /// Servers forget the empty line after the last event.
+    fn flush(&mut self, events: &mut VecDeque<String>) {
+        self.end_line(events);
+        self.end_event(events);
+    }
+
+    fn end_line(&mut self, events: &mut VecDeque<String>) {
+        let line = std::mem::take(&mut self.line);
+        if line.is_empty() {
+            return self.end_event(events);
+        }
+        let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(&line);
+        let trim = |value: &[u8]| value.strip_prefix(b" ").unwrap_or(value).to_vec();
+        if let Some(value) = line.strip_prefix(b"data:") {
+            if !self.data.is_empty() {
+                self.data.push(b'\n');
+            }
+            self.data.extend(trim(value));
+        } else if let Some(value) = line.strip_prefix(b"error:") {
+            self.data = [b"{\"error\":".as_slice(), &trim(value), b"}"].concat();
+        }
+    }
+
+    fn end_event(&mut self, events: &mut VecDeque<String>) {
+        let data = std::mem::take(&mut self.data);
+        if !data.is_empty() {
+            events.push_back(String::from_utf8_lossy(&data).into_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const STREAM: &str = "\u{feff}: hello\r\n\r\nevent: a\ndata: {\"ü\": 1}\nid: 7\n\ndata:x\rdata: y 🦀\r\r\
+                          nonsense\nerror: {\"code\":500}\n\ndata: [DONE]";
+
+    fn parse<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
+        let (mut parser, mut events) = (Parser::default(), VecDeque::new());
+        chunks.into_iter().for_each(|chunk| parser.feed(chunk, &mut events));
+        parser.flush(&mut events);
+        events.into()
+    }
+
+    #[test]
+    fn reads_payloads_only() {
+        let wanted = ["{\"ü\": 1}", "x\ny 🦀", "{\"error\":{\"code\":500}}", "[DONE]"];
+        assert_eq!(parse([STREAM.as_bytes()]), wanted);
+    }
+
+    proptest! {
+        #[test]
+        fn does_not_care_where_a_stream_is_split(size in 1usize..STREAM.len()) {
+            prop_assert_eq!(parse(STREAM.as_bytes().chunks(size)), parse([STREAM.as_bytes()]));
+        }
+    }
+}

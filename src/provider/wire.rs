@@ -1,0 +1,166 @@
+//! What both wire formats share: words of earlier models made fit for a strict API, and the way
+//! from a stream of events to deltas. Nothing here knows a vendor's fields.
+
+use std::collections::{HashSet, VecDeque};
+
+use futures_util::stream::{self, StreamExt};
+use serde_json::{Map, Value};
+
+use super::http::Events;
+use super::{Delta, DeltaStream, ProviderError, StopReason, ToolCall};
+use crate::session::Call;
+
+/// OpenAI's limit for the id of a call; Anthropic has none that is smaller.
+const ID_CHARS_MAX: usize = 40;
+/// Both vendors' limit for the name of a function.
+const NAME_CHARS_MAX: usize = 64;
+
+/// Names the calls of a transcript. Each id is unique and fit for every vendor, and stays the same
+/// from request to request; it is the call's own one if that is possible.
+#[derive(Default)]
+pub(super) struct CallIds {
+    taken: HashSet<String>,
+}
+
+impl CallIds {
+    pub(super) fn name(&mut self, calls: &[Call]) -> Vec<String> {
+        calls.iter().map(|call| self.name_one(&call.wire_id)).collect()
+    }
+
+    fn name_one(&mut self, wire_id: &str) -> String {
+        let plain = plain(wire_id, ID_CHARS_MAX);
+        let mut id = plain.clone();
+        let mut copy = 1;
+        while !self.taken.insert(id.clone()) {
+            copy += 1;
+            let number = format!("-{copy}");
+            id = format!("{}{number}", &plain[..plain.len().min(ID_CHARS_MAX - number.len())]);
+        }
+        id
+    }
+}
+
+/// A tool's name as a model once wrote it, who may have made it up.
+pub(super) fn tool_name(name: &str) -> String {
+    plain(name, NAME_CHARS_MAX)
+}
+
+/// The arguments if they are a JSON object. Others were refused by the tool, and would be by the
+/// API: they would spoil every later request.
+pub(super) fn arguments(arguments: &str) -> Option<Map<String, Value>> {
+    serde_json::from_str(arguments).ok()
+}
+
+/// What the model reads as the result, never blank.
+pub(super) fn result(call: &Call) -> &str {
+    let text = call.outcome.for_model();
+    if super::is_blank(text) { "(no output)" } else { text }
+}
+
+/// `text` of ASCII letters, digits, `_` and `-` only, not empty, so one byte a character.
+fn plain(text: &str, chars_max: usize) -> String {
+    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+    let plain: String = text.chars().take(chars_max).map(fit).collect();
+    if plain.is_empty() { "_".to_owned() } else { plain }
+}
+
+/// Turns a vendor's events into deltas.
+pub(super) trait Fold: Send + 'static {
+    /// Takes one event, which is no error.
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow;
+
+    /// There are no more events; `closed` if the server said so. Emits what was held back and
+    /// [`Delta::End`], and returns true, if the answer is whole.
+    fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool;
+}
+
+pub(super) enum Flow {
+    More,
+    Last,
+}
+
+/// The deltas of a completion that arrives as `events`.
+pub(super) fn deltas(events: Events, fold: impl Fold) -> DeltaStream<'static> {
+    let reading = Reading { events, fold, ready: VecDeque::new(), ended: false };
+    stream::try_unfold(reading, |mut reading| async move {
+        while reading.ready.is_empty() && !reading.ended {
+            reading.step().await?;
+        }
+        Ok(reading.ready.pop_front().map(|delta| (delta, reading)))
+    })
+    .boxed()
+}
+
+struct Reading<F> {
+    events: Events,
+    fold: F,
+    ready: VecDeque<Delta>,
+    ended: bool,
+}
+
+impl<F: Fold> Reading<F> {
+    async fn step(&mut self) -> Result<(), ProviderError> {
+        match self.events.next().await {
+            Ok(Some(text)) if text.trim() == "[DONE]" => self.end(true, ProviderError::cut()),
+            Ok(Some(text)) => match serde_json::from_str::<Value>(&text) {
+                Err(_) => self.end(false, ProviderError::cut()),
+                Ok(event) => match event.get("error") {
+                    Some(error) if !error.is_null() => Err(self.events.sort(&event)),
+                    _ => match self.fold.take(&event, &mut self.ready) {
+                        Flow::More => Ok(()),
+                        Flow::Last => self.end(true, ProviderError::cut()),
+                    },
+                },
+            },
+            Ok(None) => self.end(false, ProviderError::cut()),
+            Err(error) => self.end(false, error),
+        }
+    }
+
+    /// What breaks after the answer was whole does not matter.
+    fn end(&mut self, closed: bool, error: ProviderError) -> Result<(), ProviderError> {
+        self.ended = true;
+        if self.fold.finish(closed, &mut self.ready) { Ok(()) } else { Err(error) }
+    }
+}
+
+/// The last deltas of an answer: its calls, with what the server left out, and its end. A call that
+/// the model's limit cut in two is dropped: its beginning must not run.
+pub(super) fn close(calls: Vec<ToolCall>, stop: StopReason, deltas: &mut VecDeque<Delta>) {
+    let is_whole =
+        |call: &ToolCall| stop != StopReason::MaxTokens || arguments(&call.arguments).is_some();
+    let calls: Vec<_> = calls.into_iter().filter(is_whole).map(complete).collect();
+    let stop = match stop {
+        StopReason::Done if !calls.is_empty() => StopReason::Calls,
+        StopReason::Calls if calls.is_empty() => StopReason::Done,
+        stop => stop,
+    };
+    deltas.extend(calls.into_iter().map(Delta::Call));
+    deltas.push_back(Delta::End(stop));
+}
+
+fn complete(mut call: ToolCall) -> ToolCall {
+    if call.id.is_empty() {
+        call.id = format!("call_{:016x}", fastrand::u64(..));
+    }
+    if super::is_blank(&call.arguments) {
+        call.arguments = "{}".to_owned();
+    }
+    call
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_each_call_once_and_always_the_same() {
+        let mut ids = CallIds::default();
+        let long = "x".repeat(60);
+        let named: Vec<_> =
+            ["a", "a", "a-2", "", "ü b", &long, &long].map(|id| ids.name_one(id)).into();
+        let forty = "x".repeat(40);
+        let cut = format!("{}-2", "x".repeat(38));
+        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "__b", &forty, &cut]);
+    }
+}

@@ -1,0 +1,135 @@
+//! Model providers, against strict fakes of the APIs behind them.
+
+mod anthropic;
+mod errors;
+mod openai;
+mod patience;
+mod transcript;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peacrab::provider::anthropic::Anthropic;
+use peacrab::provider::openai::OpenAi;
+use peacrab::provider::{
+    Completion, Config, Delta, Kind, Limits, Provider, ProviderError, Request, ToolSchema,
+    complete, messages,
+};
+use peacrab::secret::Secret;
+use peacrab::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
+use serde_json::{Value, json};
+
+use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
+
+/// Longer than loopback ever takes, shorter than a test may.
+const LIMITS: Limits = Limits {
+    connect: Duration::from_secs(5),
+    begin: Duration::from_millis(300),
+    stall: Duration::from_millis(300),
+    whole: Duration::from_secs(20),
+};
+
+fn config(api: &ModelApi) -> Config {
+    Config {
+        kind: match api.platform {
+            Platform::OpenAi => Kind::OpenAi,
+            Platform::Anthropic => Kind::Anthropic,
+        },
+        model: MODEL.to_owned(),
+        api_key: Some(Secret::new(KEY)),
+        base_url: api.base_url.clone(),
+        tokens_max: 1000,
+    }
+}
+
+/// The bare provider, without retries.
+fn provider(api: &ModelApi) -> Arc<dyn Provider> {
+    connected(&config(api), "main", LIMITS)
+}
+
+fn connected(config: &Config, name: &str, limits: Limits) -> Arc<dyn Provider> {
+    match config.kind {
+        Kind::OpenAi => Arc::new(OpenAi::new(name, config, limits).unwrap()),
+        Kind::Anthropic => Arc::new(Anthropic::new(name, config, limits).unwrap()),
+        Kind::Rehearsal => unreachable!("no API"),
+    }
+}
+
+fn tools() -> Vec<ToolSchema> {
+    ["look", "write"]
+        .map(|name| ToolSchema {
+            name: name.to_owned(),
+            description: format!("Does {name}."),
+            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
+        })
+        .into()
+}
+
+fn system() -> Vec<String> {
+    vec!["You are a crab.".to_owned(), "Be brief.".to_owned()]
+}
+
+/// Asks with `turns` before, and shows every delta.
+async fn ask_after(
+    provider: &dyn Provider,
+    turns: &[Turn],
+    heard: Option<&str>,
+) -> (Result<Completion, ProviderError>, Vec<Delta>) {
+    let (system, tools) = (system(), tools());
+    let request = Request { system: &system, tools: &tools, messages: messages(turns, heard) };
+    let mut deltas = Vec::new();
+    let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
+    (completion, deltas)
+}
+
+async fn ask(provider: &dyn Provider) -> (Result<Completion, ProviderError>, Vec<Delta>) {
+    ask_after(provider, &[], Some("Hello?")).await
+}
+
+fn turn(steps: Vec<Step>, ending: Option<Ending>) -> Turn {
+    Turn { id: TurnId(1), steps, ending }
+}
+
+fn call(wire_id: &str, outcome: Outcome) -> Call {
+    Call {
+        id: CallId(1),
+        wire_id: wire_id.to_owned(),
+        tool: "look".to_owned(),
+        arguments: r#"{"path": "a"}"#.to_owned(),
+        outcome,
+    }
+}
+
+/// The events of a plain answer.
+fn answer(platform: Platform, text: &str) -> Vec<Value> {
+    match platform {
+        Platform::OpenAi => vec![
+            json!({"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}}]}),
+            json!({"choices": [{"index": 0, "delta": {"content": text}}]}),
+            json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}),
+            json!({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 5,
+                "prompt_tokens_details": {"cached_tokens": 20}}}),
+        ],
+        Platform::Anthropic => vec![
+            json!({"type": "message_start", "message": {"id": "msg_1", "role": "assistant", "content": [],
+                "usage": {"input_tokens": 4, "cache_read_input_tokens": 20,
+                    "cache_creation_input_tokens": 6, "output_tokens": 1}}}),
+            json!({"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}}),
+            json!({"type": "ping"}),
+            json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}),
+            json!({"type": "content_block_stop", "index": 0}),
+            json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 5}}),
+            json!({"type": "message_stop"}),
+        ],
+    }
+}
+
+/// An answer that ends in the middle of it.
+fn half_an_answer(platform: Platform, ending: StreamEnding) -> Reply {
+    let whole = crate::support::model_api::sse(&answer(platform, "Half a"));
+    let text = String::from_utf8(whole).unwrap();
+    let end = text.find("Half a").unwrap() + "Half a".len();
+    let end = end + text[end..].find("\n\n").unwrap() + 2;
+    // And the beginning of a line that never ends.
+    Reply::Stream(vec![text.as_bytes()[..end].to_vec(), b"data: {\"ty".to_vec()], ending)
+}

@@ -1,0 +1,181 @@
+//! What is particular to chat completions, and to those who imitate them.
+
+use peacrab::provider::{StopReason, Usage};
+
+use super::*;
+use crate::support::model_api::sse;
+
+fn chunk(delta: &Value) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta}]})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+/// What comes of an answer of these events.
+async fn completion_of(events: &[Value]) -> Completion {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.reply(Reply::events(events));
+    let completion = ask(&*provider(&api)).await.0.unwrap();
+    api.finish();
+    completion
+}
+
+fn calls(completion: &Completion) -> Vec<(&str, &str, &str)> {
+    completion.calls.iter().map(|it| (&*it.id, &*it.name, &*it.arguments)).collect()
+}
+
+#[tokio::test]
+async fn reads_a_stream_split_in_odd_places() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let text = "Ünïcödé 🦀🦀 crabs";
+    let mut stream = b": keep-alive\n\n".to_vec();
+    stream.extend(sse(&answer(Platform::OpenAi, text)));
+    for size in [1, 2, 3, 7] {
+        let pieces = stream.chunks(size).map(<[u8]>::to_vec).collect();
+        api.reply(Reply::Stream(pieces, StreamEnding::Closes));
+        let (completion, _) = ask(&*provider(&api)).await;
+        let expected = Completion {
+            text: text.to_owned(),
+            usage: Usage { input: 30, cached: 20, output: 5 },
+            stop: Some(StopReason::Done),
+            ..Completion::default()
+        };
+        assert_eq!(completion.unwrap(), expected);
+    }
+    api.finish();
+}
+
+#[tokio::test]
+async fn joins_parallel_calls_by_index() {
+    let completion = completion_of(&[
+        chunk(&json!({"content": "Let me see.", "tool_calls": [
+            {"index": 0, "id": "call_a", "type": "function", "function": {"name": "look", "arguments": ""}}]})),
+        chunk(&json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"path\":"}}]})),
+        chunk(&json!({"tool_calls": [
+            {"index": 1, "id": "call_b", "function": {"name": "write", "arguments": "{}"}},
+            {"index": 0, "id": "", "function": {"name": null, "arguments": " \"a\"}"}}]})),
+        finish("tool_calls"),
+    ])
+    .await;
+    assert_eq!(completion.text, "Let me see.");
+    assert_eq!(completion.stop, Some(StopReason::Calls));
+    assert_eq!(
+        calls(&completion),
+        [("call_a", "look", "{\"path\": \"a\"}"), ("call_b", "write", "{}")]
+    );
+}
+
+#[tokio::test]
+async fn takes_calls_as_imitators_send_them() {
+    // No index, no ids, arguments as an object or missing, and `stop` as the reason.
+    let completion = completion_of(&[
+        chunk(&json!({"tool_calls": [
+            {"function": {"name": "look", "arguments": {"path": "a"}}},
+            {"function": {"name": "look"}}]})),
+        finish("stop"),
+    ])
+    .await;
+    assert_eq!(completion.stop, Some(StopReason::Calls));
+    let [first, second] = &completion.calls[..] else { panic!("{completion:?}") };
+    assert_eq!((&*first.name, &*first.arguments), ("look", r#"{"path":"a"}"#));
+    assert_eq!((&*second.name, &*second.arguments), ("look", "{}"));
+    assert!(!first.id.is_empty() && !second.id.is_empty() && first.id != second.id);
+
+    // The same index for all.
+    let completion = completion_of(&[
+        chunk(&json!({"tool_calls": [{"index": 0, "id": "x", "function": {"name": "look", "arguments": "{}"}}]})),
+        chunk(&json!({"tool_calls": [{"index": 0, "id": "y", "function": {"name": "write", "arguments": "{}"}}]})),
+        finish("tool_calls"),
+    ])
+    .await;
+    assert_eq!(calls(&completion), [("x", "look", "{}"), ("y", "write", "{}")]);
+}
+
+#[tokio::test]
+async fn drops_a_call_that_was_cut_at_the_limit() {
+    let completion = completion_of(&[
+        chunk(&json!({"content": "I write.", "tool_calls": [
+            {"index": 0, "id": "a", "function": {"name": "write", "arguments": "{\"path\": \"a"}}]})),
+        finish("length"),
+    ])
+    .await;
+    assert_eq!((completion.stop, completion.calls), (Some(StopReason::MaxTokens), vec![]));
+}
+
+#[tokio::test]
+async fn shows_reasoning_but_keeps_it_out_of_the_answer() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.reply(Reply::events(&[
+        chunk(&json!({"reasoning_content": "Hm. "})),
+        chunk(&json!({"reasoning": "Well. "})),
+        chunk(&json!({"content": "Yes."})),
+        finish("stop"),
+    ]));
+    let (completion, deltas) = ask(&*provider(&api)).await;
+    assert_eq!(completion.unwrap().text, "Yes.");
+    let expected = ["Hm. ", "Well. "].map(|text| Delta::Thinking(text.to_owned()));
+    assert_eq!(deltas[..2], expected);
+    api.finish();
+}
+
+#[tokio::test]
+async fn takes_an_answer_without_done_and_one_that_is_not_streamed() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let mut stream = sse(&answer(Platform::OpenAi, "Hi"));
+    stream.truncate(stream.len() - "data: [DONE]\n\n".len());
+    api.reply(Reply::Stream(vec![stream.clone()], StreamEnding::Closes));
+    api.reply(Reply::Stream(vec![stream], StreamEnding::Breaks));
+    api.reply(Reply::error(
+        200,
+        &json!({"choices": [{"index": 0, "finish_reason": "stop",
+            "message": {"role": "assistant", "content": "Hi"}}], "usage": null}),
+    ));
+    for _ in 0..3 {
+        let completion = ask(&*provider(&api)).await.0.unwrap();
+        assert_eq!((&*completion.text, completion.stop), ("Hi", Some(StopReason::Done)));
+    }
+    api.finish();
+}
+
+#[tokio::test]
+async fn sends_no_key_where_there_is_none() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.want_no_key();
+    api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
+    let config = Config { api_key: None, ..config(&api) };
+    ask(&*connected(&config, "main", LIMITS)).await.0.unwrap();
+    api.finish();
+}
+
+#[tokio::test]
+async fn sends_what_every_imitator_knows() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
+    let mut bad = call("", Outcome::Failed(String::new()));
+    bad.arguments = "{\"path\": ".to_owned();
+    bad.tool = "löok!".to_owned();
+    let steps = vec![Step {
+        heard: Some("See?".to_owned()),
+        calls: vec![call("call_1", Outcome::Done("seen".to_owned())), bad],
+        ..Step::default()
+    }];
+    let (completion, _) = ask_after(&*provider(&api), &[turn(steps, None)], None).await;
+    completion.unwrap();
+    let requests = api.requests();
+    assert_eq!(
+        requests[0]["messages"],
+        json!([
+            {"role": "system", "content": "You are a crab.\n\nBe brief."},
+            {"role": "user", "content": "See?"},
+            {"role": "assistant", "content": null, "tool_calls": [
+                {"id": "call_1", "type": "function",
+                    "function": {"name": "look", "arguments": "{\"path\": \"a\"}"}},
+                {"id": "_", "type": "function", "function": {"name": "l_ok_", "arguments": "{}"}}]},
+            {"role": "tool", "tool_call_id": "call_1", "content": "seen"},
+            {"role": "tool", "tool_call_id": "_", "content": "(no output)"},
+        ])
+    );
+    api.finish();
+}

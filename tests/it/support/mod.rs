@@ -1,0 +1,4 @@
+//! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
+
+pub(crate) mod model_api;
+pub(crate) mod record;

@@ -1,0 +1,235 @@
+//! Strict fakes of the two model APIs, on a socket of their own. They check each request whole and
+//! answer from a script, if need be in odd pieces or not to the end.
+
+pub(crate) mod rules;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, Request, StatusCode};
+use axum::response::Response;
+use axum::serve::ListenerExt as _;
+use futures_util::stream::{self, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::task::JoinSet;
+
+use super::record::record;
+
+/// The key that the fakes want.
+pub(crate) const KEY: &str = "sk-test-0123456789";
+/// The model that they know.
+pub(crate) const MODEL: &str = "pea-1";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Platform {
+    OpenAi,
+    Anthropic,
+}
+
+/// What the fake does with one request.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// Sends these pieces of an event stream, each by itself.
+    Stream(Vec<Vec<u8>>, Ending),
+    /// Sends a whole body.
+    Whole { status: u16, headers: Vec<(&'static str, String)>, body: String },
+    /// Reads the request and says nothing.
+    Silence,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Closes,
+    /// The connection is torn down.
+    Breaks,
+    /// The connection stays open and nothing comes any more.
+    Stalls,
+}
+
+impl Reply {
+    /// A whole and well-formed event stream.
+    pub(crate) fn events(events: &[Value]) -> Self {
+        Self::Stream(vec![sse(events)], Ending::Closes)
+    }
+
+    pub(crate) fn error(status: u16, body: &Value) -> Self {
+        Self::page(status, "application/json", &body.to_string())
+    }
+
+    pub(crate) fn page(status: u16, kind: &str, body: &str) -> Self {
+        let headers = vec![("content-type", kind.to_owned())];
+        Self::Whole { status, headers, body: body.to_owned() }
+    }
+
+    #[must_use]
+    pub(crate) fn with_header(mut self, name: &'static str, value: &str) -> Self {
+        if let Self::Whole { headers, .. } = &mut self {
+            headers.push((name, value.to_owned()));
+        }
+        self
+    }
+}
+
+/// Events as both vendors write them: Anthropic names each, OpenAI ends with `[DONE]`.
+pub(crate) fn sse(events: &[Value]) -> Vec<u8> {
+    let mut text = String::new();
+    for event in events {
+        if let Some(name) = event["type"].as_str() {
+            text += &format!("event: {name}\n");
+        }
+        text += &format!("data: {event}\n\n");
+    }
+    if events.iter().any(|event| event.get("choices").is_some()) {
+        text += "data: [DONE]\n\n";
+    }
+    text.into_bytes()
+}
+
+/// A running fake.
+pub(crate) struct ModelApi {
+    pub(crate) platform: Platform,
+    pub(crate) base_url: String,
+    seen: Arc<Mutex<Seen>>,
+    _server: JoinSet<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    wants_key: bool,
+    replies: VecDeque<Reply>,
+    requests: Vec<Value>,
+    faults: Vec<String>,
+}
+
+impl ModelApi {
+    pub(crate) async fn start(platform: Platform) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        // Small pieces leave at once.
+        let listener = listener.tap_io(|socket| socket.set_nodelay(true).unwrap());
+        let seen = Arc::new(Mutex::new(Seen { wants_key: true, ..Seen::default() }));
+        let app = Router::new().fallback(answer).with_state((platform, Arc::clone(&seen)));
+        let mut server = JoinSet::new();
+        server.spawn(async move { axum::serve(listener, app).await.unwrap() });
+        let base_url = match platform {
+            Platform::OpenAi => format!("http://{address}/v1"),
+            Platform::Anthropic => format!("http://{address}"),
+        };
+        Self { platform, base_url, seen, _server: server }
+    }
+
+    /// Appends to the script.
+    pub(crate) fn reply(&self, reply: Reply) {
+        self.seen.lock().unwrap().replies.push_back(reply);
+    }
+
+    /// From now on a request with a key is wrong.
+    pub(crate) fn want_no_key(&self) {
+        self.seen.lock().unwrap().wants_key = false;
+    }
+
+    /// The bodies so far.
+    pub(crate) fn requests(&self) -> Vec<Value> {
+        self.seen.lock().unwrap().requests.clone()
+    }
+
+    /// Every request was right, and every reply was fetched.
+    pub(crate) fn finish(&self) {
+        let seen = self.seen.lock().unwrap();
+        assert!(seen.faults.is_empty(), "faulty requests: {:#?}", seen.faults);
+        assert!(seen.replies.is_empty(), "nobody asked for: {:#?}", seen.replies);
+    }
+}
+
+type Shared = (Platform, Arc<Mutex<Seen>>);
+
+async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) -> Response {
+    let (head, body) = request.into_parts();
+    let body = axum::body::to_bytes(body, 32 << 20).await.unwrap();
+    let body: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let (name, path) = match platform {
+        Platform::OpenAi => ("openai", "/v1/chat/completions"),
+        Platform::Anthropic => ("anthropic", "/v1/messages"),
+    };
+    record(name, head.method.as_str(), head.uri.path(), &body);
+
+    let reply = {
+        let mut seen = seen.lock().unwrap();
+        let mut faults = match platform {
+            Platform::OpenAi => rules::openai(&body),
+            Platform::Anthropic => rules::anthropic(&body),
+        };
+        faults.extend(header_faults(platform, &head.headers, seen.wants_key));
+        if head.method != "POST" || head.uri.path() != path {
+            faults.push(format!("{} {} is no route", head.method, head.uri));
+        }
+        let reply = seen.replies.pop_front();
+        if reply.is_none() {
+            faults.push("nobody expected this request".to_owned());
+        }
+        seen.requests.push(body);
+        seen.faults.extend(faults.iter().cloned());
+        match reply {
+            Some(reply) if faults.is_empty() => reply,
+            _ => Reply::error(400, &json!({"error": {"message": faults.join("; ")}})),
+        }
+    };
+    send(reply).await
+}
+
+async fn send(reply: Reply) -> Response {
+    match reply {
+        Reply::Silence => std::future::pending().await,
+        Reply::Whole { status, headers, body } => {
+            let mut response = Response::builder().status(StatusCode::from_u16(status).unwrap());
+            for (name, value) in headers {
+                response = response.header(name, value);
+            }
+            response.body(Body::from(body)).unwrap()
+        }
+        Reply::Stream(pieces, ending) => {
+            let pieces = stream::iter(pieces).then(|piece| async move {
+                // Lets the server send what it has, so that pieces arrive as pieces.
+                tokio::task::yield_now().await;
+                Ok::<_, std::io::Error>(piece)
+            });
+            let last = stream::once(async move {
+                match ending {
+                    Ending::Closes => None,
+                    // Later, or it would tear down what is still to be sent.
+                    Ending::Breaks => {
+                        tokio::task::yield_now().await;
+                        Some(Err(std::io::Error::other("torn down")))
+                    }
+                    Ending::Stalls => std::future::pending().await,
+                }
+            });
+            let body = Body::from_stream(pieces.chain(last.filter_map(std::future::ready)));
+            Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
+        }
+    }
+}
+
+fn header_faults(platform: Platform, headers: &HeaderMap, wants_key: bool) -> Vec<String> {
+    let mut wanted = match platform {
+        Platform::OpenAi => vec![("authorization", format!("Bearer {KEY}"))],
+        Platform::Anthropic => vec![("x-api-key", KEY.to_owned())],
+    };
+    if !wants_key {
+        wanted.clear();
+    }
+    if platform == Platform::Anthropic {
+        wanted.push(("anthropic-version", "2023-06-01".to_owned()));
+    }
+    let names = ["authorization", "x-api-key", "anthropic-version"];
+    let is_wrong = |name: &&str| {
+        let wanted =
+            wanted.iter().find(|(wanted, _)| wanted == name).map(|(_, value)| value.as_str());
+        headers.get(*name).map(|value| value.to_str().unwrap()) != wanted
+    };
+    names.into_iter().filter(is_wrong).map(|name| format!("header {name} is wrong")).collect()
+}

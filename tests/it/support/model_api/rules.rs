@@ -1,0 +1,235 @@
+//! What the model APIs accept, each object closed: an unknown field is a fault.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+/// The faults of a chat completions request, none if it is right.
+pub(crate) fn openai(body: &Value) -> Vec<String> {
+    let mut rules = Rules::default();
+    let keys = ["model", "max_tokens", "stream", "stream_options", "messages"];
+    rules.closed(body, &keys, &["tools"], "the body");
+    rules.head(body);
+    rules.check(body["stream_options"] == json!({"include_usage": true}), "stream_options");
+    for tool in rules.tools(body) {
+        rules.closed(&tool, &["type", "function"], &[], "a tool");
+        rules.closed(&tool["function"], &["name", "description", "parameters"], &[], "a function");
+        rules.name(&tool["function"]["name"]);
+        rules.check(tool["function"]["parameters"].is_object(), "parameters are no object");
+    }
+    let mut before = "";
+    let mut open = Vec::new();
+    for (at, message) in array(&body["messages"]).iter().enumerate() {
+        let role = message["role"].as_str().unwrap_or_default();
+        if role != "tool" {
+            rules.check(open.is_empty(), "a call has no result");
+        }
+        rules.check(role == "tool" || role != before, "two messages of one role in a row");
+        rules.check(role != "assistant" || !matches!(before, "" | "system"), "assistant first");
+        match role {
+            "system" => rules.check(at == 0, "a late system message"),
+            "user" => {}
+            "assistant" => open = rules.openai_calls(message),
+            "tool" => {
+                let id = message["tool_call_id"].as_str().unwrap_or_default();
+                rules.check(open.first().is_some_and(|open| open == id), "a result of no call");
+                open.drain(..open.len().min(1));
+            }
+            _ => rules.check(false, "an unknown role"),
+        }
+        match role {
+            "assistant" => {}
+            "tool" => rules.closed(message, &["role", "content", "tool_call_id"], &[], "a result"),
+            _ => rules.closed(message, &["role", "content"], &[], "a message"),
+        }
+        if role != "assistant" {
+            rules.text(&message["content"]);
+        }
+        before = role;
+    }
+    rules.check(open.is_empty(), "a call has no result");
+    rules.check(matches!(before, "user" | "tool"), "nothing to answer");
+    rules.faults
+}
+
+/// The faults of a Messages API request, none if it is right.
+pub(crate) fn anthropic(body: &Value) -> Vec<String> {
+    let mut rules = Rules::default();
+    let keys = ["model", "max_tokens", "stream", "messages"];
+    rules.closed(body, &keys, &["system", "tools"], "the body");
+    rules.head(body);
+    for tool in rules.tools(body) {
+        rules.closed(&tool, &["name", "description", "input_schema"], &["cache_control"], "a tool");
+        rules.name(&tool["name"]);
+        rules.check(tool["input_schema"]["type"] == "object", "input_schema is of no object");
+        rules.breakpoint(&tool);
+    }
+    for part in array(&body["system"]) {
+        rules.check(part["type"] == "text", "a system part without text");
+        rules.block(part);
+    }
+    rules.check(body.get("system").is_none_or(|it| !array(it).is_empty()), "an empty system");
+    let mut before = "assistant";
+    let mut open: Vec<String> = Vec::new();
+    for message in array(&body["messages"]) {
+        rules.closed(message, &["role", "content"], &[], "a message");
+        let role = message["role"].as_str().unwrap_or_default();
+        rules.check(
+            matches!((before, role), ("assistant", "user") | ("user", "assistant")),
+            "roles",
+        );
+        before = role;
+        let content = array(&message["content"]);
+        rules.check(!content.is_empty(), "a message without content");
+        let kinds: Vec<_> = content.iter().map(|block| rules.block(block)).collect();
+        if role == "user" {
+            let results: Vec<_> =
+                content.iter().filter_map(|it| it["tool_use_id"].as_str()).collect();
+            rules.check(results == open, "results differ from the calls before");
+            open.clear();
+            rules.in_order(&kinds, &["tool_result", "text"]);
+        } else {
+            let uses = content.iter().filter(|it| it["type"] == "tool_use");
+            open = uses.map(|it| it["id"].as_str().unwrap_or_default().to_owned()).collect();
+            rules.in_order(&kinds, &["thinking", "text", "tool_use"]);
+        }
+    }
+    rules.check(before == "user" && body["messages"] != json!([]), "nothing to answer");
+    rules.check(rules.breakpoints <= 4, "more than four cache breakpoints");
+    rules.faults
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+#[derive(Default)]
+struct Rules {
+    faults: Vec<String>,
+    ids: BTreeSet<String>,
+    breakpoints: usize,
+}
+
+impl Rules {
+    fn check(&mut self, holds: bool, fault: &str) {
+        if !holds {
+            self.faults.push(fault.to_owned());
+        }
+    }
+
+    fn closed(&mut self, object: &Value, wanted: &[&str], allowed: &[&str], what: &str) {
+        for key in wanted {
+            self.check(object.get(key).is_some(), &format!("{what} lacks {key}"));
+        }
+        for key in object.as_object().into_iter().flat_map(|object| object.keys()) {
+            let is_known = wanted.contains(&key.as_str()) || allowed.contains(&key.as_str());
+            self.check(is_known, &format!("{what} has an unknown field {key}"));
+        }
+    }
+
+    fn head(&mut self, body: &Value) {
+        self.check(body["model"] == super::MODEL, "an unknown model");
+        self.check(body["stream"] == json!(true), "stream");
+        self.check(body["max_tokens"].as_u64().is_some_and(|max| max > 0), "max_tokens");
+    }
+
+    fn tools(&mut self, body: &Value) -> Vec<Value> {
+        let Some(tools) = body.get("tools") else { return Vec::new() };
+        self.check(!array(tools).is_empty(), "an empty list of tools");
+        array(tools).to_vec()
+    }
+
+    fn name(&mut self, name: &Value) {
+        let name = name.as_str().unwrap_or_default();
+        self.check((1..=64).contains(&name.len()) && is_plain(name), "a tool's name");
+    }
+
+    fn id(&mut self, id: &Value) -> String {
+        let id = id.as_str().unwrap_or_default().to_owned();
+        self.check((1..=40).contains(&id.len()) && is_plain(&id), "a call's id");
+        let is_new = self.ids.insert(id.clone());
+        self.check(is_new, "two calls of one id");
+        id
+    }
+
+    fn text(&mut self, text: &Value) {
+        self.check(text.as_str().is_some_and(|text| !text.trim().is_empty()), "an empty text");
+    }
+
+    fn openai_calls(&mut self, message: &Value) -> Vec<String> {
+        self.closed(message, &["role", "content"], &["tool_calls"], "an answer");
+        let calls = array(&message["tool_calls"]);
+        match message.get("tool_calls") {
+            Some(_) => self.check(!calls.is_empty(), "an empty list of calls"),
+            None => self.text(&message["content"]),
+        }
+        if !message["content"].is_null() {
+            self.text(&message["content"]);
+        }
+        let mut ids = Vec::new();
+        for call in calls {
+            self.closed(call, &["id", "type", "function"], &[], "a call");
+            self.closed(&call["function"], &["name", "arguments"], &[], "a called function");
+            self.name(&call["function"]["name"]);
+            let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
+            let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+            self.check(arguments.is_object(), "arguments are no object");
+            ids.push(self.id(&call["id"]));
+        }
+        ids
+    }
+
+    /// Checks a content block, and names its kind.
+    fn block(&mut self, block: &Value) -> &'static str {
+        self.breakpoint(block);
+        match block["type"].as_str().unwrap_or_default() {
+            "text" => {
+                self.closed(block, &["type", "text"], &["cache_control"], "a text");
+                self.text(&block["text"]);
+                "text"
+            }
+            "thinking" => {
+                self.closed(block, &["type", "thinking", "signature"], &[], "thinking");
+                "thinking"
+            }
+            "redacted_thinking" => {
+                self.closed(block, &["type", "data"], &[], "redacted thinking");
+                "thinking"
+            }
+            "tool_use" => {
+                self.closed(block, &["type", "id", "name", "input"], &[], "a call");
+                self.name(&block["name"]);
+                self.id(&block["id"]);
+                self.check(block["input"].is_object(), "input is no object");
+                "tool_use"
+            }
+            "tool_result" => {
+                let optional = ["is_error", "cache_control"];
+                self.closed(block, &["type", "tool_use_id", "content"], &optional, "a result");
+                self.text(&block["content"]);
+                "tool_result"
+            }
+            _ => {
+                self.check(false, "an unknown block");
+                "unknown"
+            }
+        }
+    }
+
+    fn breakpoint(&mut self, block: &Value) {
+        if let Some(control) = block.get("cache_control") {
+            self.breakpoints += 1;
+            self.check(*control == json!({"type": "ephemeral"}), "cache_control");
+        }
+    }
+
+    fn in_order(&mut self, kinds: &[&str], order: &[&str]) {
+        let places: Vec<_> =
+            kinds.iter().map(|kind| order.iter().position(|known| known == kind)).collect();
+        self.check(places.is_sorted() && !places.contains(&None), "blocks in a wrong order");
+    }
+}
+
+fn is_plain(name: &str) -> bool {
+    name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
