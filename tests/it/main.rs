@@ -1,1 +1,5 @@
-fn main() {}
+//! The one test crate.
+
+mod support;
+mod telegram;
+mod text;
