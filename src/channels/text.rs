@@ -1,7 +1,250 @@
-//! stub
+//! Cuts long texts into messages that a platform takes. Pure; knows fences of code, but turns
+//! nothing into a platform's own markup.
 
 use super::Unit;
 
-pub fn split(text: &str, _max: usize, _unit: Unit) -> Vec<String> {
-    vec![text.to_owned()]
+/// The least `max` that [`split`] works with: room for a cut fence's two lines and some code.
+pub const CHUNK_MIN: usize = 16;
+
+/// How long `text` is to a platform that counts in `unit`.
+pub fn length(text: &str, unit: Unit) -> usize {
+    text.chars().map(|char| width(char, unit)).sum()
+}
+
+/// Cuts `text` into chunks of at most `max` (at least [`CHUNK_MIN`]) `unit`s: between paragraphs
+/// where it can, else lines, sentences, words, and only then characters. No chunk is blank. All
+/// of `text` is there but for white space at the cuts; a fence that is cut is closed, and opened
+/// again in the next chunk.
+pub fn split(text: &str, max: usize, unit: Unit) -> Vec<String> {
+    let max = max.max(CHUNK_MIN);
+    let ruler = Ruler { max, unit };
+    let mut chunks = Vec::new();
+    let mut open: Option<Fence<'_>> = None;
+    let mut rest = skip_gap(text, false);
+    while !rest.trim().is_empty() {
+        let head = open.map(|fence| ruler.opening(&fence)).unwrap_or_default();
+        let room = max - length(&head, unit);
+        if length(rest.trim_end(), unit) <= room {
+            chunks.push(head + rest.trim_end());
+            break;
+        }
+        let cut = ruler.cut(rest, room, open);
+        let piece = rest[..cut.end].trim_end();
+        let repeated = cut.open.is_some_and(|fence| {
+            piece == fence.line.trim_end() && ruler.opening(&fence).trim_end() == fence.line.trim()
+        });
+        if !piece.trim().is_empty() && !repeated {
+            let tail = cut.open.map(|fence| format!("\n{}", fence.marker)).unwrap_or_default();
+            chunks.push(head + piece + &tail);
+        }
+        rest = skip_gap(&rest[cut.end..], cut.open.is_some());
+        open = cut.open;
+        if let Some(after) = open.and_then(|fence| skip_closing(rest, fence)) {
+            rest = skip_gap(after, false);
+            open = None;
+        }
+    }
+    chunks
+}
+
+/// A block of code that has been opened: "```rust".
+#[derive(Clone, Copy)]
+struct Fence<'a> {
+    marker: &'a str,
+    line: &'a str,
+    /// Where its line begins in the text that was scanned, if it begins there.
+    at: usize,
+}
+
+struct Cut<'a> {
+    /// Where the piece ends.
+    end: usize,
+    /// The fence that is open there.
+    open: Option<Fence<'a>>,
+}
+
+/// What fits.
+struct Ruler {
+    max: usize,
+    unit: Unit,
+}
+
+impl Ruler {
+    /// The line that opens `fence` again; without its language if that would take half a chunk.
+    fn opening(&self, fence: &Fence<'_>) -> String {
+        let line = fence.line.trim();
+        if length(line, self.unit) < self.max / 2 {
+            format!("{line}\n")
+        } else {
+            format!("{}\n", fence.marker)
+        }
+    }
+
+    /// Chooses where a piece of `rest` ends that fits into `room`, a closing fence included.
+    fn cut<'a>(&self, rest: &'a str, room: usize, open: Option<Fence<'a>>) -> Cut<'a> {
+        let mut reserve = 0;
+        loop {
+            let end = self.best_break(rest, room - reserve, open.is_some());
+            let inside = self.scan(&rest[..end], open);
+            let Some(fence) = inside else { return Cut { end, open: None } };
+            let opened_last = open.is_none()
+                && rest[fence.at..end].trim() == fence.line.trim()
+                && !rest[..fence.at].trim().is_empty();
+            if opened_last {
+                return Cut { end: fence.at, open: None };
+            }
+            let closing = 1 + length(fence.marker, self.unit);
+            if length(rest[..end].trim_end(), self.unit) + closing <= room {
+                return Cut { end, open: inside };
+            }
+            // Grows each time, and is bounded, since `scan` ignores long markers.
+            reserve = closing.max(reserve + 1);
+        }
+    }
+
+    /// The fence that is open at the end of `text`. Markers too long to be repeated are ignored.
+    fn scan<'a>(&self, text: &'a str, open: Option<Fence<'a>>) -> Option<Fence<'a>> {
+        let (mut open, mut at) = (open, 0);
+        for line in text.split_inclusive('\n') {
+            match open {
+                Some(fence) if closes(line, fence) => open = None,
+                Some(_) => {}
+                None => {
+                    open = opener(line)
+                        .filter(|marker| length(marker, self.unit) <= self.max / 4)
+                        .map(|marker| Fence { marker, line, at });
+                }
+            }
+            at += line.len();
+        }
+        open
+    }
+
+    /// The best place to end a piece of at most `room`; more than 0 and at most `rest.len()`.
+    fn best_break(&self, rest: &str, room: usize, code: bool) -> usize {
+        let limit = self.fitting(rest, room);
+        if limit == rest.len() {
+            return limit;
+        }
+        // A break of a better kind is not worth a chunk that is nearly empty.
+        let floor = limit / 3;
+        let mut best = [0; 4];
+        let mut before = None;
+        for (at, char) in rest.char_indices().take_while(|(at, _)| *at <= limit) {
+            let blank_so_far = before.is_none();
+            if let Some(kind) = break_kind(&rest[at..], before, code)
+                && !blank_so_far
+            {
+                best[..=kind].iter_mut().for_each(|place| *place = at);
+            }
+            if before.is_some() || !char.is_whitespace() {
+                before = Some(char);
+            }
+        }
+        let [word, better @ ..] = best;
+        better
+            .into_iter()
+            .rev()
+            .find(|at| *at > floor)
+            .or((word > 0).then_some(word))
+            .unwrap_or_else(|| between_clusters(rest, limit))
+    }
+
+    /// How many bytes of `text` fit into `room`; whole characters, and at least one.
+    fn fitting(&self, text: &str, room: usize) -> usize {
+        let mut used = 0;
+        text.char_indices()
+            .find(|(at, char)| {
+                used += width(*char, self.unit);
+                used > room && *at > 0
+            })
+            .map_or(text.len(), |(at, _)| at)
+    }
+}
+
+fn width(char: char, unit: Unit) -> usize {
+    match unit {
+        Unit::Utf16 => char.len_utf16(),
+        Unit::Chars => 1,
+    }
+}
+
+/// How good a place before `after` is to break: a word's end 0, a sentence's 1, a line's 2, a
+/// paragraph's 3.
+fn break_kind(after: &str, before: Option<char>, code: bool) -> Option<usize> {
+    let next = after.chars().next()?;
+    let wide_stop = before.is_some_and(|char| "。！？".contains(char));
+    let stop = wide_stop || before.is_some_and(|char| ".!?…".contains(char));
+    match next {
+        '\n' if after[1..].trim_start_matches([' ', '\t', '\r']).starts_with('\n') => Some(3),
+        '\n' => Some(2),
+        _ if code => next.is_whitespace().then_some(0),
+        _ if wide_stop || (stop && next.is_whitespace()) => Some(1),
+        _ => next.is_whitespace().then_some(0),
+    }
+}
+
+/// The last place up to `limit` that does not part a sign from what modifies it, if one is near.
+fn between_clusters(text: &str, limit: usize) -> usize {
+    /// Longer clusters than this are cut: a family of emoji has 7 to 11 characters.
+    const CLUSTER_MAX: usize = 12;
+    let clean = |at: usize| {
+        let next = text[at..].chars().next();
+        let before = text[..at].chars().next_back();
+        !next.is_some_and(is_joiner) && before != Some('\u{200d}')
+    };
+    text[..limit]
+        .char_indices()
+        .rev()
+        .map(|(at, _)| at)
+        .take(CLUSTER_MAX)
+        .find(|at| *at > 0 && clean(*at))
+        .filter(|_| !clean(limit))
+        .unwrap_or(limit)
+}
+
+/// Whether it belongs to the character before it: accents, variation selectors, skin tones.
+fn is_joiner(char: char) -> bool {
+    matches!(char, '\u{200d}' | '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20f0}'
+        | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
+}
+
+/// Drops the white space of a cut: one line's end in code, else all but an indentation.
+fn skip_gap(rest: &str, code: bool) -> &str {
+    if code {
+        return rest.strip_prefix("\r\n").or(rest.strip_prefix('\n')).unwrap_or(rest);
+    }
+    let body = rest.trim_start();
+    match rest[..rest.len() - body.len()].rfind('\n') {
+        Some(line_end) => &rest[line_end + 1..],
+        None => body,
+    }
+}
+
+/// The marker, if `line` opens a fence (CommonMark §4.5).
+fn opener(line: &str) -> Option<&str> {
+    let (indent, line) = unindented(line);
+    let sign = line.chars().next().filter(|char| matches!(char, '`' | '~'))?;
+    let run = line.len() - line.trim_start_matches(sign).len();
+    let info_allowed = sign == '~' || !line[run..].contains('`');
+    (indent < 4 && run >= 3 && info_allowed).then(|| &line[..run])
+}
+
+fn closes(line: &str, fence: Fence<'_>) -> bool {
+    let (indent, line) = unindented(line);
+    let sign = fence.marker.chars().next().unwrap_or('`');
+    let after = line.trim_start_matches(sign);
+    indent < 4 && line.len() - after.len() >= fence.marker.len() && after.trim().is_empty()
+}
+
+fn unindented(line: &str) -> (usize, &str) {
+    let body = line.trim_start_matches(' ');
+    (line.len() - body.len(), body)
+}
+
+/// What follows the line that closes `fence`, if nothing but white space comes before that line.
+fn skip_closing<'a>(rest: &'a str, fence: Fence<'_>) -> Option<&'a str> {
+    let rest = &rest[rest[..rest.len() - rest.trim_start().len()].rfind('\n').map_or(0, |at| at + 1)..];
+    let line = rest.split_inclusive('\n').next()?;
+    closes(line, fence).then(|| &rest[line.len()..])
 }

@@ -7,4 +7,6 @@ mod support;
 mod config;
 mod logging;
 mod providers;
+mod telegram;
+mod text;
 mod tidy;

@@ -1,4 +1,5 @@
 //! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
 
+pub(crate) mod bot_api;
 pub(crate) mod model_api;
 pub(crate) mod record;

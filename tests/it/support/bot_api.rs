@@ -1,0 +1,303 @@
+//! A strict stand-in for Telegram's Bot API on a real socket: it refuses what the real one would
+//! refuse, in its words, keeps its rules of offsets, and fails on demand.
+
+pub(crate) mod line;
+mod rules;
+mod state;
+mod wire;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{ConnectInfo, Path, Request, State as Shared};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde_json::{Map, Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::record::record;
+use line::Line;
+pub(crate) use state::{Request as Received, Sent};
+use state::{Denial, State};
+use wire::{Cutter, Lines};
+
+/// The longest that a test waits for something that must come.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Telegram's own bound of a poll.
+const POLL_SECS_MAX: u64 = 50;
+
+pub(crate) const BOT_ID: u64 = 4242;
+pub(crate) const BOT_NAME: &str = "peacrab_bot";
+
+/// What a call comes to instead of what it should.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// 429.
+    TooMany { after: u64 },
+    /// A bare status, with a page as proxies make it.
+    Status(u16),
+    /// No answer, and no effect.
+    Hang,
+    /// The call takes effect, and the connection is cut.
+    CutAfter,
+    /// The call takes effect, and its answer is nonsense.
+    Garbage,
+    /// A refusal in these words.
+    Deny(u16, &'static str),
+    /// The group has become this supergroup.
+    Moved(i64),
+}
+
+impl Fault {
+    pub(crate) const BLOCKED: Self = Self::Deny(403, "Forbidden: bot was blocked by the user");
+    pub(crate) const CONFLICT: Self = Self::Deny(
+        409,
+        "Conflict: terminated by other getUpdates request; make sure that only one bot instance \
+         is running",
+    );
+    pub(crate) const UNAUTHORIZED: Self = Self::Deny(401, "Unauthorized");
+    pub(crate) const WEBHOOK: Self = Self::Deny(
+        409,
+        "Conflict: can't use getUpdates method while webhook is active; use deleteWebhook to \
+         delete the webhook first",
+    );
+}
+
+/// The running stand-in; it ends when dropped.
+pub(crate) struct BotApi {
+    url: String,
+    inner: Arc<Inner>,
+    _server: JoinSet<()>,
+}
+
+struct Inner {
+    // A mutex, since the server's tasks and the test look at one state; never held over an await.
+    state: Mutex<State>,
+    /// Rings whenever the state has changed.
+    changed: watch::Sender<()>,
+}
+
+impl BotApi {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let inner =
+            Arc::new(Inner { state: Mutex::new(State::new()), changed: watch::Sender::new(()) });
+        let router = Router::new()
+            .route("/{token}/{method}", axum::routing::any(answer))
+            .fallback(|| async { denied(&Denial::new(404, "Not Found")) })
+            .with_state(Arc::clone(&inner));
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let service = router.into_make_service_with_connect_info::<Cutter>();
+            axum::serve(Lines(listener), service).await.unwrap();
+        });
+        Self { url, inner, _server: server }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    pub(crate) fn token(&self) -> &'static str {
+        state::TOKEN
+    }
+
+    /// Somebody says something; returns the message's id. Chats, topics and people that speak are
+    /// known from then on.
+    pub(crate) fn say(&self, line: &Line) -> i64 {
+        self.change(|state| state.say(line))
+    }
+
+    /// An update of another kind, without its id.
+    pub(crate) fn push_update(&self, update: Value) {
+        self.change(|state| state.push(update));
+    }
+
+    /// A message whose form nobody knows; returns its id.
+    pub(crate) fn say_garbled(&self, line: &Line) -> i64 {
+        self.say(&line.clone().with("date", "yesterday"))
+    }
+
+    /// A week without updates has passed: the next one's id is `id`, lower or higher.
+    pub(crate) fn pass_a_week(&self, id: i64) {
+        self.change(|state| state.next_update = id);
+    }
+
+    /// From now on, everything has fields that are not in any book yet.
+    pub(crate) fn invent_fields(&self) {
+        self.change(|state| state.invents = true);
+    }
+
+    /// The next `times` calls of `method` come to `fault`; after those that were asked for before.
+    pub(crate) fn fail(&self, method: &str, times: usize, fault: &Fault) {
+        let method = rules::method(method).unwrap();
+        self.change(|state| {
+            state.faults.extend(std::iter::repeat_n((method, fault.clone()), times));
+        });
+    }
+
+    /// What the bot's messages look like now, oldest first.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.state().sent.clone()
+    }
+
+    /// All well-formed calls so far, polls too.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.state().received.clone()
+    }
+
+    /// Updates that are not confirmed yet.
+    pub(crate) fn unconfirmed(&self) -> usize {
+        self.state().pending.len()
+    }
+
+    pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
+        self.wait_until("messages sent", |state| state.sent.len() >= count).await;
+        self.sent()
+    }
+
+    /// Until `method` has been called that often.
+    pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
+        self.wait_until(method, |state| {
+            state.received.iter().filter(|call| call.method == method).count() >= count
+        })
+        .await;
+    }
+
+    /// Until the bot has confirmed all updates.
+    pub(crate) async fn wait_for_confirmed(&self) {
+        self.wait_until("confirmations", |state| state.pending.is_empty()).await;
+    }
+
+    async fn wait_until(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
+        let mut changed = self.inner.changed.subscribe();
+        let waiting = async {
+            while !done(&self.state()) {
+                changed.changed().await.unwrap();
+            }
+        };
+        if timeout(DEADLINE, waiting).await.is_err() {
+            let state = self.state();
+            panic!("waited in vain for {what}; sent {:#?}; received {:#?}", state.sent, state.received);
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.inner.change(change)
+    }
+}
+
+impl Inner {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.state.lock().unwrap());
+        self.changed.send_replace(());
+        result
+    }
+}
+
+async fn answer(
+    Shared(inner): Shared<Arc<Inner>>,
+    Path((token, method)): Path<(String, String)>,
+    ConnectInfo(cutter): ConnectInfo<Cutter>,
+    request: Request,
+) -> Response {
+    if token != format!("bot{}", state::TOKEN) {
+        return denied(&Denial::new(401, "Unauthorized"));
+    }
+    let Some(method) = rules::method(&method) else {
+        return denied(&Denial::new(404, "Not Found"));
+    };
+    let found = wire::parameters(request).await;
+    let checked = found.ok_or_else(|| "Bad Request: can't parse the request".to_owned());
+    let parameters = match checked.and_then(|found| rules::check(method, found)) {
+        Ok(parameters) => parameters,
+        Err(description) => return denied(&Denial::new(400, &description)),
+    };
+    let body = Value::Object(parameters.clone());
+    record("telegram", "POST", method, &body);
+    let fault = inner.change(|state| state.receive(method, body));
+    match fault {
+        None => plain(perform(&inner, method, &parameters).await),
+        Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::TooMany { after }) => denied(&Denial::too_many(after)),
+        Some(Fault::Deny(code, description)) => denied(&Denial::new(code, description)),
+        Some(Fault::Moved(to)) => denied(&inner.change(|state| state.move_chat(to))),
+        Some(Fault::Status(code)) => {
+            let page = "<html><body>An error page</body></html>";
+            (StatusCode::from_u16(code).unwrap(), page).into_response()
+        }
+        Some(Fault::CutAfter) => {
+            let answer = plain(perform(&inner, method, &parameters).await);
+            cutter.cut();
+            answer
+        }
+        Some(Fault::Garbage) => match perform(&inner, method, &parameters).await {
+            Ok(_) => "{\"ok\":true,\"result\":{\"mess".into_response(),
+            Err(denial) => denied(&denial),
+        },
+    }
+}
+
+async fn perform(
+    inner: &Inner,
+    method: &str,
+    parameters: &Map<String, Value>,
+) -> Result<Value, Denial> {
+    if method == "getUpdates" {
+        return poll(inner, parameters).await;
+    }
+    inner.change(|state| state.perform(method, parameters))
+}
+
+/// Waits as long as asked for, until there is an update, or until another poll begins.
+async fn poll(inner: &Inner, parameters: &Map<String, Value>) -> Result<Value, Denial> {
+    let number = |name: &str| parameters.get(name).and_then(Value::as_i64);
+    let limit = usize::try_from(number("limit").unwrap_or(100).clamp(1, 100)).unwrap();
+    let secs = u64::try_from(number("timeout").unwrap_or(0)).unwrap_or(0).min(POLL_SECS_MAX);
+    let until = Instant::now() + Duration::from_secs(secs);
+    let mut changed = inner.changed.subscribe();
+    let turn = inner.change(|state| state.begin_poll(number("offset")));
+    loop {
+        changed.borrow_and_update();
+        {
+            let state = inner.state.lock().unwrap();
+            if state.poll != turn {
+                let Fault::Deny(code, description) = Fault::CONFLICT else { unreachable!() };
+                return Err(Denial::new(code, description));
+            }
+            let updates: Vec<Value> = state.pending.values().take(limit).cloned().collect();
+            if !updates.is_empty() || Instant::now() >= until {
+                return Ok(updates.into());
+            }
+        }
+        timeout_at(until, changed.changed()).await.ok();
+    }
+}
+
+fn plain(result: Result<Value, Denial>) -> Response {
+    match result {
+        Ok(result) => axum::Json(json!({ "ok": true, "result": result })).into_response(),
+        Err(denial) => denied(&denial),
+    }
+}
+
+fn denied(denial: &Denial) -> Response {
+    let status = StatusCode::from_u16(denial.code).unwrap();
+    let mut body = json!({
+        "ok": false, "error_code": denial.code, "description": denial.description
+    });
+    if let Some(parameters) = &denial.parameters {
+        body["parameters"] = parameters.clone();
+    }
+    (status, axum::Json(body)).into_response()
+}

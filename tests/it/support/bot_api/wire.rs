@@ -1,0 +1,105 @@
+//! Connections that can be cut under an answer, and parameters in whatever form they come.
+
+use std::io;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll};
+
+use axum::extract::connect_info::Connected;
+use axum::extract::{FromRequest, Multipart, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::serve::{IncomingStream, Listener};
+use serde_json::{Map, Value};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) struct Lines(pub(crate) TcpListener);
+
+pub(crate) struct Wire {
+    stream: TcpStream,
+    cut: Cutter,
+}
+
+/// Cuts the connection that a request came on: not a byte of the answer gets through.
+#[derive(Clone, Default)]
+pub(crate) struct Cutter(Arc<AtomicBool>);
+
+impl Cutter {
+    pub(crate) fn cut(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Listener for Lines {
+    type Io = Wire;
+    type Addr = SocketAddr;
+
+    async fn accept(&mut self) -> (Wire, SocketAddr) {
+        let (stream, address) = Listener::accept(&mut self.0).await;
+        (Wire { stream, cut: Cutter::default() }, address)
+    }
+
+    fn local_addr(&self) -> io::Result<SocketAddr> {
+        self.0.local_addr()
+    }
+}
+
+impl Connected<IncomingStream<'_, Lines>> for Cutter {
+    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+        stream.io().cut.clone()
+    }
+}
+
+impl AsyncRead for Wire {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Wire {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        if self.cut.0.load(Ordering::SeqCst) {
+            return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
+        }
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+/// The parameters of a call: JSON, a form or multipart. Only JSON has types; the others give text.
+pub(crate) async fn parameters(request: Request) -> Option<Map<String, Value>> {
+    let kind = request.headers().get(CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
+    if kind.starts_with("multipart/form-data") {
+        let mut parts = Multipart::from_request(request, &()).await.ok()?;
+        let mut found = Map::new();
+        while let Some(part) = parts.next_field().await.ok()? {
+            let name = part.name()?.to_owned();
+            found.insert(name, part.text().await.ok()?.into());
+        }
+        return Some(found);
+    }
+    if kind.starts_with("application/x-www-form-urlencoded") {
+        let form = axum::Form::<Map<String, Value>>::from_request(request, &()).await.ok()?;
+        return Some(form.0);
+    }
+    let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.ok()?;
+    if body.is_empty() { Some(Map::new()) } else { serde_json::from_slice(&body).ok() }
+}
