@@ -94,12 +94,15 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
                 Some(STORE_PAUSE)
             }
         };
+        let forget = agent.longest_idle();
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
             changed = woken.changed(), if rest.is_none() => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
-            () = agent.forget_idle(), if !agent.idle.is_empty() => {}
+            () = sleep_until(forget.at), if forget.address.is_some() => {
+                forget.address.map(|address| agent.idle.remove(&address));
+            }
         }
     }
     agent.wind_down().await;
@@ -127,6 +130,12 @@ struct Running {
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
+}
+
+/// Which session leaves memory next, and when.
+struct Forget {
+    address: Option<Address>,
+    at: Instant,
 }
 
 impl Agent {
@@ -183,13 +192,8 @@ impl Agent {
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
         let session = self.idle.remove(&address).map(|(session, _)| session);
-        let task = work(
-            Arc::clone(&self.means),
-            address.clone(),
-            session,
-            begin,
-            (steered, stop.clone()),
-        );
+        let task =
+            work(Arc::clone(&self.means), address.clone(), session, begin, (steered, stop.clone()));
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
         self.running.insert(address, Running { steer, stop, sender, rows, given });
@@ -212,16 +216,16 @@ impl Agent {
 
     /// Carries a command out, at once.
     async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
-        let (bus, address) = (&self.means.bus, control.inbound.from.clone());
+        let address = &control.inbound.from;
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
             other => {
-                let busy = self.running.contains_key(&address);
+                let busy = self.running.contains_key(address);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
             }
         }
-        bus.outbox.up();
+        self.means.bus.outbox.up();
         Ok(())
     }
 
@@ -277,30 +281,31 @@ impl Agent {
     /// Takes a turn up again whose task has gone; the store is the truth.
     async fn find_again(&mut self, address: &Address) {
         match self.read(transcript::unfinished).await {
-            Ok(turns) => self.resume.extend(turns.into_iter().filter(|turn| turn.address == *address)),
+            Ok(turns) => {
+                self.resume.extend(turns.into_iter().filter(|turn| turn.address == *address))
+            }
             Err(error) => tracing::error!(%error, "Cannot look for the turn before the next start"),
         }
     }
 
     fn keep(&mut self, session: Session) {
         if self.idle.len() >= RESIDENT_MAX
-            && let Some(oldest) = self.idle.iter().min_by_key(|(_, (_, since))| *since)
+            && let Some(longest) = self.longest_idle().address
         {
-            let oldest = oldest.0.clone();
-            self.idle.remove(&oldest);
+            self.idle.remove(&longest);
         }
         self.idle.insert(session.address.clone(), (session, Instant::now()));
     }
 
-    /// Waits for the session that has been idle for longest to have been so for long enough, and
-    /// forgets it.
-    async fn forget_idle(&mut self) {
-        let oldest = self.idle.iter().min_by_key(|(_, (_, since))| *since);
-        let Some((address, since)) = oldest.map(|(at, (_, since))| (at.clone(), *since)) else {
-            return;
-        };
-        sleep_until(since + RESIDENT_FOR).await;
-        self.idle.remove(&address);
+    /// The session that nobody has spoken in for longest, and when it leaves memory.
+    fn longest_idle(&self) -> Forget {
+        let longest = self.idle.iter().min_by_key(|(_, (_, since))| *since);
+        match longest {
+            Some((address, (_, since))) => {
+                Forget { address: Some(address.clone()), at: *since + RESIDENT_FOR }
+            }
+            None => Forget { address: None, at: Instant::now() },
+        }
     }
 
     async fn wind_down(mut self) {

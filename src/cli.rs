@@ -115,7 +115,9 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let home = config::home(cli.home.clone(), &environment);
     let load = || config::load(&home, cli.config.as_deref(), &environment);
     match cli.command.unwrap_or(Command::Run) {
-        Command::Run => run(&environment, Plan::new(&home, prepare(load()?, &environment)?)?).await?,
+        Command::Run => {
+            run(&environment, Plan::new(&home, prepare(load()?, &environment)?)?).await?
+        }
         Command::Chat { message, session, verbose } => {
             let options = chat::Options { message, session, events: verbose };
             if chat::through_socket(&home, &options).await? {
@@ -141,13 +143,19 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {
                 anyhow::bail!("the daemon gave an answer of another kind");
             };
-            print::line(&if json { serde_json::to_string_pretty(&status)? } else { print::status(&status) });
+            print::line(&if json {
+                serde_json::to_string_pretty(&status)?
+            } else {
+                print::status(&status)
+            });
         }
-        Command::Pair(pair) => match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {
-            Response::Done(words) => print::line(&words),
-            Response::Failed(words) => anyhow::bail!(words),
-            _ => anyhow::bail!("the daemon gave an answer of another kind"),
-        },
+        Command::Pair(pair) => {
+            match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {
+                Response::Done(words) => print::line(&words),
+                Response::Failed(words) => anyhow::bail!(words),
+                _ => anyhow::bail!("the daemon gave an answer of another kind"),
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -167,7 +175,8 @@ impl Pair {
 /// Begins to log, now that the secrets are known that must not be in it.
 fn prepare(config: Config, environment: &Environment) -> anyhow::Result<Config> {
     rustls::crypto::ring::default_provider().install_default().ok();
-    logging::init(Redactor::new(config.secrets()), environment)?;
+    let redactor = Redactor::new(config.secrets());
+    logging::init(logging::Format::Plain, redactor, environment)?;
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
 }
@@ -203,7 +212,10 @@ fn check(loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
     match loaded {
         Ok(config) => {
             print::line(&config.describe());
-            config.warnings().iter().for_each(|warning| print::line(&format!("warning: {warning}")));
+            config
+                .warnings()
+                .iter()
+                .for_each(|warning| print::line(&format!("warning: {warning}")));
             ExitCode::SUCCESS
         }
         Err(faults) => {

@@ -10,7 +10,9 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
-use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Lines};
+use tokio::io::{
+    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Lines,
+};
 use tokio::net::UnixListener;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
@@ -40,7 +42,9 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 pub enum Request {
     Status,
     /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
-    Pair { words: Vec<String> },
+    Pair {
+        words: Vec<String>,
+    },
     Chat {
         session: String,
         /// Also show what happens inside the turns.
@@ -188,12 +192,13 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         Ok((agent::count_running(store)?, waiting, used, pending?))
     });
     let (turns_running, waiting, used, pending) = counted.await?;
-    let channels = desk.links.iter().zip(pending).map(|((name, link), pending)| {
-        (name.to_string(), channel_status(link.state(), pending))
-    });
-    let skills = means.workspace.off_thread(|workspace| {
-        crate::workspace::skills::catalogue(workspace).skills.len()
-    });
+    let channels =
+        desk.links.iter().zip(pending).map(|((name, link), pending)| {
+            (name.to_string(), channel_status(link.state(), pending))
+        });
+    let skills = means
+        .workspace
+        .off_thread(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: desk.home.clone(),
@@ -287,7 +292,11 @@ impl<'a> Chat<'a> {
         bus.outbox.up();
     }
 
-    async fn said(&mut self, out: &mut (impl AsyncWrite + Unpin), line: &str) -> std::io::Result<()> {
+    async fn said(
+        &mut self,
+        out: &mut (impl AsyncWrite + Unpin),
+        line: &str,
+    ) -> std::io::Result<()> {
         let response = match serde_json::from_str::<Say>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
             Ok(Say { say }) if say.trim().is_empty() => Response::Settled,
@@ -303,7 +312,11 @@ impl<'a> Chat<'a> {
         write_line(out, &response).await
     }
 
-    async fn show(&mut self, out: &mut (impl AsyncWrite + Unpin), show: Show) -> std::io::Result<()> {
+    async fn show(
+        &mut self,
+        out: &mut (impl AsyncWrite + Unpin),
+        show: Show,
+    ) -> std::io::Result<()> {
         match show {
             Show::Message(text, tell) => {
                 self.draft.clear();
@@ -323,7 +336,11 @@ impl<'a> Chat<'a> {
         }
     }
 
-    async fn event(&self, out: &mut (impl AsyncWrite + Unpin), event: &Event) -> std::io::Result<()> {
+    async fn event(
+        &self,
+        out: &mut (impl AsyncWrite + Unpin),
+        event: &Event,
+    ) -> std::io::Result<()> {
         if event.address != self.address {
             return Ok(());
         }
@@ -343,7 +360,10 @@ impl<'a> Chat<'a> {
     }
 }
 
-async fn write_line(out: &mut (impl AsyncWrite + Unpin), line: &impl Serialize) -> std::io::Result<()> {
+async fn write_line(
+    out: &mut (impl AsyncWrite + Unpin),
+    line: &impl Serialize,
+) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(line).expect("our own types have string keys");
     line.push(b'\n');
     out.write_all(&line).await?;

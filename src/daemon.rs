@@ -187,8 +187,7 @@ impl Daemon {
         for broken in &found.broken {
             tracing::warn!(skill = %broken.path, reason = %broken.reason, "Left a skill out");
         }
-        let channels: Vec<_> =
-            self.means.channels.keys().map(|name| name.as_str()).collect();
+        let channels: Vec<_> = self.means.channels.keys().map(|name| name.as_str()).collect();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             home = %self.plan.home.display(),

@@ -147,7 +147,9 @@ pub fn status(status: &Status<'_>) -> String {
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )
-// Models
+}
+
+// Models.
 
 /// One line beside an answer: who could not give it and why, and who did.
 pub fn another_provider_answered(failed: &[(&str, String)], by: &str) -> String {

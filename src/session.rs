@@ -117,7 +117,10 @@ pub enum Outcome {
     Planned,
     /// Begun; after a crash, the file tells whether it happened. `result` is what the model is told
     /// if it did.
-    Running { intent: Intent, result: String },
+    Running {
+        intent: Intent,
+        result: String,
+    },
     Done(String),
     Failed(String),
     /// A crash came between: it may or may not have happened.

@@ -18,7 +18,7 @@ const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
 /// is committed when this returns.
-pub async fn run(
+pub(super) async fn run(
     means: &Means,
     turn: TurnId,
     call: &Call,
@@ -43,7 +43,11 @@ pub async fn run(
 }
 
 /// Calls the tool; one that hangs or panics has failed, and nothing more.
-async fn attempt(tool: &dyn AnyTool, call: &Call, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+async fn attempt(
+    tool: &dyn AnyTool,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
     let called = AssertUnwindSafe(tool.call_json(&call.arguments, cx)).catch_unwind();
     match timeout(CALL_TIME_MAX, called).await {
         Ok(Ok(output)) => output,

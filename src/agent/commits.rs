@@ -16,7 +16,7 @@ use crate::tools::Effect;
 
 /// Why a commit was not made.
 #[derive(Debug, thiserror::Error)]
-pub enum CommitError {
+pub(super) enum CommitError {
     /// The turn was ended meanwhile, by `/stop` or `/new`; what was done for it is thrown away.
     #[error("the turn has been ended")]
     Ended,
@@ -25,21 +25,24 @@ pub enum CommitError {
 }
 
 /// What a turn is begun with.
-pub struct Beginning {
-    pub address: Address,
-    pub place: Place,
-    pub sender: Sender,
-    pub reply_to: Option<MessageId>,
-    pub rows: Vec<RowId>,
+pub(super) struct Beginning {
+    pub(super) address: Address,
+    pub(super) place: Place,
+    pub(super) sender: Sender,
+    pub(super) reply_to: Option<MessageId>,
+    pub(super) rows: Vec<RowId>,
     /// What the person said, as the model is shown it.
-    pub heard: String,
-    pub frozen: Frozen,
-    pub begins: Option<TurnId>,
-    pub provider: String,
+    pub(super) heard: String,
+    pub(super) frozen: Frozen,
+    pub(super) begins: Option<TurnId>,
+    pub(super) provider: String,
 }
 
 /// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
-pub async fn start(store: &Store, beginning: Beginning) -> Result<(SessionId, TurnId), CommitError> {
+pub(super) async fn start(
+    store: &Store,
+    beginning: Beginning,
+) -> Result<(SessionId, TurnId), CommitError> {
     let begin = move |store: &Connection| {
         if !journal::wait(store, &beginning.rows)? {
             return Ok(None);
@@ -60,7 +63,7 @@ pub async fn start(store: &Store, beginning: Beginning) -> Result<(SessionId, Tu
 }
 
 /// Counts one more attempt at a turn that a crash interrupted.
-pub async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
+pub(super) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
     guarded(store, "turn resumed", Sync::Later, turn, move |store| {
         transcript::attempt_again(store, turn)
     })
@@ -69,7 +72,7 @@ pub async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
 
 /// A completion with calls: all of it stands before any tool runs. Steered rows enter the turn
 /// here, and calls that were skipped for them are settled.
-pub async fn completed(
+pub(super) async fn completed(
     store: &Store,
     turn: TurnId,
     seq: usize,
@@ -84,17 +87,17 @@ pub async fn completed(
 }
 
 /// A step as the model made it, and what led to it.
-pub struct Made {
-    pub heard: Option<String>,
-    pub steered: Vec<RowId>,
+pub(super) struct Made {
+    pub(super) heard: Option<String>,
+    pub(super) steered: Vec<RowId>,
     /// Calls of the step before that were not begun because of what was steered.
-    pub skipped: Vec<CallId>,
-    pub completion: Completion,
+    pub(super) skipped: Vec<CallId>,
+    pub(super) completion: Completion,
 }
 
 impl Made {
     /// The step as it will be read back, without its calls.
-    pub fn step(&self) -> Step {
+    pub(super) fn step(&self) -> Step {
         Step {
             heard: self.heard.clone(),
             text: self.completion.text.clone(),
@@ -103,7 +106,13 @@ impl Made {
         }
     }
 
-    fn write(&self, store: &Connection, turn: TurnId, seq: usize, provider: &str) -> rusqlite::Result<()> {
+    fn write(
+        &self,
+        store: &Connection,
+        turn: TurnId,
+        seq: usize,
+        provider: &str,
+    ) -> rusqlite::Result<()> {
         journal::take(store, &self.steered, turn)?;
         for call in &self.skipped {
             transcript::call_ended(store, *call, &Outcome::Skipped)?;
@@ -114,7 +123,7 @@ impl Made {
 }
 
 /// A call is about to change something; synced, so that nothing happens that is not written down.
-pub async fn call_starts(
+pub(super) async fn call_starts(
     store: &Store,
     turn: TurnId,
     call: CallId,
@@ -128,7 +137,7 @@ pub async fn call_starts(
 }
 
 /// A call's outcome, with all that it changes in our own store.
-pub async fn call_ends(
+pub(super) async fn call_ends(
     store: &Store,
     turn: TurnId,
     call: CallId,
@@ -147,18 +156,18 @@ pub async fn call_ends(
 }
 
 /// What ends a turn.
-pub struct End {
-    pub ending: Ending,
-    pub fate: Fate,
+pub(super) struct End {
+    pub(super) ending: Ending,
+    pub(super) fate: Fate,
     /// What the person is told, and where.
-    pub words: Option<String>,
-    pub to: Address,
-    pub reply_to: Option<MessageId>,
+    pub(super) words: Option<String>,
+    pub(super) to: Address,
+    pub(super) reply_to: Option<MessageId>,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the
 /// outbox, in one transaction.
-pub async fn answer(
+pub(super) async fn answer(
     store: &Store,
     turn: TurnId,
     last: Option<(usize, String, Made)>,
@@ -179,7 +188,7 @@ pub async fn answer(
 }
 
 /// One line for messages that were found too late to be answered.
-pub async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
+pub(super) async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         for row in &rows {
             journal::settle(store, row.id, Fate::Late)?;
@@ -193,7 +202,7 @@ pub async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
 }
 
 /// Says that something broke, of messages that never got as far as a turn.
-pub async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), StoreError> {
+pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         let mut waited = false;
         for row in rows {
@@ -208,7 +217,11 @@ pub async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), S
 }
 
 /// A command that only answers.
-pub async fn obeyed(store: &Store, control: &Waiting, words: String) -> Result<(), StoreError> {
+pub(super) async fn obeyed(
+    store: &Store,
+    control: &Waiting,
+    words: String,
+) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let obey = move |store: &Connection| {
         if journal::settle(store, row, Fate::Obeyed)? {
@@ -221,7 +234,7 @@ pub async fn obeyed(store: &Store, control: &Waiting, words: String) -> Result<(
 
 /// What `/stop` and `/new` do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StopKind {
+pub(super) enum StopKind {
     Stop,
     /// Also closes the session.
     New,
@@ -229,7 +242,7 @@ pub enum StopKind {
 
 /// Ends the turn that runs where the command was said, withdraws what waited there before it,
 /// and confirms. True if a running turn was ended, or the session closed.
-pub async fn stopped(
+pub(super) async fn stopped(
     store: &Store,
     control: &Waiting,
     role: Role,

@@ -14,7 +14,7 @@ use crate::message::{Address, Hint};
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Shows that a turn works until it is dropped.
-pub async fn show(means: &Means, to: &Address, draft: watch::Receiver<String>) {
+pub(super) async fn show(means: &Means, to: &Address, draft: watch::Receiver<String>) {
     let Some(channel) = means.channels.get(&to.channel) else { return pending().await };
     tokio::join!(show_typing(channel.as_ref(), to), show_drafts(channel.as_ref(), to, draft));
 }

@@ -58,8 +58,7 @@ pub fn system(house: &House, frozen: &Frozen) -> Vec<String> {
         ("Your owner", &house.user),
         ("Skills (read a skill's file before you use it)", &house.skills),
     ]);
-    let memory =
-        sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
+    let memory = sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
     [house, memory].into_iter().filter(|part| !part.is_empty()).collect()
 }
 
@@ -106,8 +105,11 @@ pub fn tail(tail: &Tail<'_>) -> String {
 
 /// A name in which nobody can hide a line of the program's.
 fn plain(name: &str) -> String {
-    let name: String =
-        name.chars().filter(|sign| !sign.is_control() && !"[]()·".contains(*sign)).take(64).collect();
+    let name: String = name
+        .chars()
+        .filter(|sign| !sign.is_control() && !"[]()·".contains(*sign))
+        .take(64)
+        .collect();
     if name.trim().is_empty() { "somebody".to_owned() } else { name }
 }
 

@@ -14,16 +14,16 @@ use crate::session::{
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unfinished {
-    pub turn: TurnId,
-    pub address: Address,
-    pub sender: Sender,
-    pub reply_to: Option<MessageId>,
-    pub attempts: u32,
+pub(super) struct Unfinished {
+    pub(super) turn: TurnId,
+    pub(super) address: Address,
+    pub(super) sender: Sender,
+    pub(super) reply_to: Option<MessageId>,
+    pub(super) attempts: u32,
 }
 
 /// The open session at an address, with the turns that the model still sees.
-pub fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
+pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
     let head = store
         .prepare_cached(
             "SELECT id, place, frozen, begins FROM sessions
@@ -34,7 +34,9 @@ pub fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option
                 id: SessionId(row.get(0)?),
                 address: at.clone(),
                 place: from_json(row, 1)?,
-                frozen: row.get::<_, Option<String>>(2)?.and_then(|text| serde_json::from_str(&text).ok()),
+                frozen: row
+                    .get::<_, Option<String>>(2)?
+                    .and_then(|text| serde_json::from_str(&text).ok()),
                 turns: Vec::new(),
             };
             Ok((session, row.get::<_, i64>(3)?))
@@ -102,7 +104,11 @@ fn read_call(row: &Row<'_>) -> rusqlite::Result<Call> {
 }
 
 /// The id of the open session at an address, opened now if there is none.
-pub fn open_or_begin(store: &Connection, at: &Address, place: Place) -> rusqlite::Result<SessionId> {
+pub(super) fn open_or_begin(
+    store: &Connection,
+    at: &Address,
+    place: Place,
+) -> rusqlite::Result<SessionId> {
     let open = store
         .prepare_cached(
             "SELECT id FROM sessions
@@ -128,7 +134,7 @@ pub fn open_or_begin(store: &Connection, at: &Address, place: Place) -> rusqlite
 }
 
 /// Closes the open session at an address; it is kept and never used again.
-pub fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
+pub(super) fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
     let (channel, chat, thread) = place_params(at);
     store
         .prepare_cached(
@@ -139,7 +145,11 @@ pub fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
     Ok(())
 }
 
-pub fn set_frozen(store: &Connection, session: SessionId, frozen: &Frozen) -> rusqlite::Result<()> {
+pub(super) fn set_frozen(
+    store: &Connection,
+    session: SessionId,
+    frozen: &Frozen,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET frozen = ? WHERE id = ?")?
         .execute(params![to_json(frozen), session.0])?;
@@ -147,14 +157,18 @@ pub fn set_frozen(store: &Connection, session: SessionId, frozen: &Frozen) -> ru
 }
 
 /// The model no longer sees what came before this turn.
-pub fn set_begins(store: &Connection, session: SessionId, turn: TurnId) -> rusqlite::Result<()> {
+pub(super) fn set_begins(
+    store: &Connection,
+    session: SessionId,
+    turn: TurnId,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET begins = ? WHERE id = ?")?
         .execute([turn.0, session.0])?;
     Ok(())
 }
 
-pub fn begin_turn(
+pub(super) fn begin_turn(
     store: &Connection,
     session: SessionId,
     sender: &Sender,
@@ -177,7 +191,7 @@ pub fn begin_turn(
 }
 
 /// The turns that have not ended, oldest first.
-pub fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut rows = store.prepare_cached(
         "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
@@ -206,11 +220,11 @@ pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
 
 /// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
 /// ended.
-pub fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+pub(super) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn.0])
 }
 
-pub fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+pub(super) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
         .execute([turn.0])?;
@@ -218,7 +232,12 @@ pub fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 }
 
 /// Writes a step down; the first one already stands there with what was heard.
-pub fn put_step(store: &Connection, turn: TurnId, seq: usize, step: &Step) -> rusqlite::Result<()> {
+pub(super) fn put_step(
+    store: &Connection,
+    turn: TurnId,
+    seq: usize,
+    step: &Step,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (?, ?, ?, ?, ?)
@@ -229,7 +248,7 @@ pub fn put_step(store: &Connection, turn: TurnId, seq: usize, step: &Step) -> ru
 }
 
 /// Writes the calls of a step down as planned.
-pub fn plan_calls(
+pub(super) fn plan_calls(
     store: &Connection,
     turn: TurnId,
     step: usize,
@@ -249,7 +268,7 @@ pub fn plan_calls(
         .collect()
 }
 
-pub fn call_runs(
+pub(super) fn call_runs(
     store: &Connection,
     call: CallId,
     intent: &Intent,
@@ -265,7 +284,11 @@ pub fn call_runs(
 }
 
 /// Settles a call; an outcome that is not settled is written as what it would be found as.
-pub fn call_ended(store: &Connection, call: CallId, outcome: &Outcome) -> rusqlite::Result<()> {
+pub(super) fn call_ended(
+    store: &Connection,
+    call: CallId,
+    outcome: &Outcome,
+) -> rusqlite::Result<()> {
     let (state, output) = match outcome {
         Outcome::Done(text) => ("done", Some(text)),
         Outcome::Failed(text) => ("failed", Some(text)),
@@ -282,7 +305,7 @@ pub fn call_ended(store: &Connection, call: CallId, outcome: &Outcome) -> rusqli
     Ok(())
 }
 
-pub fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
+pub(super) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(
@@ -297,7 +320,7 @@ pub fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::R
     Ok(())
 }
 
-pub fn enter_ledger(
+pub(super) fn enter_ledger(
     store: &Connection,
     turn: TurnId,
     provider: &str,
@@ -342,10 +365,6 @@ fn to_json(value: &impl Serialize) -> String {
 
 fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(
-            column,
-            rusqlite::types::Type::Text,
-            error.into(),
-        )
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     })
 }

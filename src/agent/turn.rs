@@ -28,10 +28,10 @@ const ATTEMPTS_MAX: u32 = 3;
 const NO_REPLY: &str = "NO_REPLY";
 
 /// Days of notes that a new session begins with.
-const NOTE_DAYS: u32 = 3;
+const NOTE_DAYS: u64 = 3;
 
 /// What a turn begins with.
-pub enum Begin {
+pub(super) enum Begin {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<Waiting>),
     Resume(Unfinished),
@@ -39,7 +39,7 @@ pub enum Begin {
 
 /// Why a turn stopped without an end of its own.
 #[derive(Debug, thiserror::Error)]
-pub enum TurnError {
+pub(super) enum TurnError {
     #[error(transparent)]
     Commit(#[from] CommitError),
     /// A tool could not go on.
@@ -54,15 +54,15 @@ impl From<StoreError> for TurnError {
 }
 
 /// What is said while the turn runs, and what it shows meanwhile.
-pub struct Wires {
+pub(super) struct Wires {
     /// Messages of the same person, in order; what is not read here stays in the journal.
-    pub steer: mpsc::Receiver<Vec<Waiting>>,
+    pub(super) steer: mpsc::Receiver<Vec<Waiting>>,
     /// The text of the step so far.
-    pub draft: watch::Sender<String>,
+    pub(super) draft: watch::Sender<String>,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
-pub async fn run(
+pub(super) async fn run(
     means: &Means,
     session: Option<Session>,
     begin: Begin,
@@ -123,12 +123,13 @@ impl<'a> Active<'a> {
         let role = role_of(means, &address, &sender).await?;
         let mut session = match session {
             Some(session) => session,
-            None => super::load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
+            None => {
+                super::load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place))
+            }
         };
         let audience = audience(role, place);
         let (frozen, changes) = remembered(means, session.frozen.take(), audience).await;
-        let heard =
-            prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
         let forgotten = prompt::forgotten(&session.turns);
         session.turns.drain(..forgotten);
 
@@ -235,7 +236,13 @@ impl<'a> Active<'a> {
         let heard = (!self.pending.is_empty()).then(|| {
             let place = self.session.place;
             let role = self.asker.role;
-            prompt::tail(&Tail { now: Local::now(), role, place, rows: &self.pending, changes: vec![] })
+            prompt::tail(&Tail {
+                now: Local::now(),
+                role,
+                place,
+                rows: &self.pending,
+                changes: vec![],
+            })
         });
         let steps = &mut self.current().steps;
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
@@ -261,7 +268,7 @@ impl<'a> Active<'a> {
         let request = Request {
             system: &self.system,
             tools: &self.tools,
-            messages: provider::messages(&self.session.turns),
+            messages: provider::messages(&self.session.turns, None),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {
@@ -310,7 +317,9 @@ impl<'a> Active<'a> {
     /// Runs what is planned in the last step, in order, until the person says something more.
     async fn settle_calls(&mut self) -> Result<(), TurnError> {
         let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
-        for (at, call) in calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled()) {
+        for (at, call) in
+            calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled())
+        {
             self.take_steering();
             if !self.pending.is_empty() && call.outcome == Outcome::Planned {
                 continue;
@@ -343,7 +352,11 @@ impl<'a> Active<'a> {
         }
     }
 
-    async fn answer(mut self, step: usize, completion: Completion) -> Result<Option<Session>, TurnError> {
+    async fn answer(
+        mut self,
+        step: usize,
+        completion: Completion,
+    ) -> Result<Option<Session>, TurnError> {
         let (ending, words) = self.words(&completion);
         let made = self.made(step, completion);
         let filled = made.step();

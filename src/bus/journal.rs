@@ -62,7 +62,8 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
 
 /// Whether a message that was accepted has not had its outcome yet.
 pub fn is_open(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
-    let mut open = store.prepare_cached("SELECT 1 FROM inbound WHERE key = ? AND state <> 'done'")?;
+    let mut open =
+        store.prepare_cached("SELECT 1 FROM inbound WHERE key = ? AND state <> 'done'")?;
     open.exists([key.as_str()])
 }
 

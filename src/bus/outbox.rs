@@ -81,7 +81,9 @@ pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Res
 /// Whether something is on its way to a chat.
 pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
     store
-        .prepare_cached("SELECT 1 FROM outbox WHERE state = 'pending' AND channel = ? AND chat = ?")?
+        .prepare_cached(
+            "SELECT 1 FROM outbox WHERE state = 'pending' AND channel = ? AND chat = ?",
+        )?
         .exists([to.channel.as_str(), to.chat.as_str()])
 }
 

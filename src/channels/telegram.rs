@@ -118,8 +118,8 @@ impl Telegram {
         payload.message_thread_id = to.thread;
         if let Some(id) = message.reply_to.as_ref().and_then(parse_message_id) {
             // The question may have been deleted meanwhile; its answer is still wanted.
-            payload = payload
-                .reply_parameters(ReplyParameters::new(id).allow_sending_without_reply());
+            payload =
+                payload.reply_parameters(ReplyParameters::new(id).allow_sending_without_reply());
         }
         match self.api.call::<_, Posted>(&payload, self.deadlines.call).await {
             Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
@@ -250,7 +250,11 @@ impl Channel for Telegram {
     }
 
     /// A bot cannot look at what it has sent.
-    async fn find(&self, _message: &Outbound, _since: DateTime<Utc>) -> Result<Found, ChannelError> {
+    async fn find(
+        &self,
+        _message: &Outbound,
+        _since: DateTime<Utc>,
+    ) -> Result<Found, ChannelError> {
         Ok(Found::Unknowable)
     }
 }
@@ -284,7 +288,9 @@ fn parse_message_id(id: &MessageId) -> Option<TelegramMessageId> {
 fn update_id(update: &RawUpdate) -> Result<i32, ChannelError> {
     let id = update.get("update_id").and_then(Value::as_i64);
     id.and_then(|id| i32::try_from(id).ok()).ok_or_else(|| {
-        ChannelError::unavailable("telegram sent an update without an id, which cannot be confirmed")
+        ChannelError::unavailable(
+            "telegram sent an update without an id, which cannot be confirmed",
+        )
     })
 }
 

@@ -12,7 +12,8 @@ use tokio::sync::{mpsc, oneshot};
 use super::{Channel, ChannelError, Found, Limits, Sent, Unit};
 use crate::bus::Publisher;
 use crate::message::{
-    Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said, Sender,
+    Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
+    Sender,
 };
 use crate::people::LOCAL;
 

@@ -244,7 +244,8 @@ fn unindented(line: &str) -> (usize, &str) {
 
 /// What follows the line that closes `fence`, if nothing but white space comes before that line.
 fn skip_closing<'a>(rest: &'a str, fence: Fence<'_>) -> Option<&'a str> {
-    let rest = &rest[rest[..rest.len() - rest.trim_start().len()].rfind('\n').map_or(0, |at| at + 1)..];
+    let rest =
+        &rest[rest[..rest.len() - rest.trim_start().len()].rfind('\n').map_or(0, |at| at + 1)..];
     let line = rest.split_inclusive('\n').next()?;
     closes(line, fence).then(|| &rest[line.len()..])
 }

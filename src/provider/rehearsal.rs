@@ -7,7 +7,9 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use super::{Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, Usage};
+use super::{
+    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, Usage,
+};
 
 /// The longest that `wait` waits.
 const WAIT_MAX_S: u64 = 600;
@@ -28,7 +30,10 @@ impl Provider for Rehearsal {
         "rehearsal (no model)"
     }
 
-    async fn stream<'a>(&'a self, request: &'a Request<'a>) -> Result<DeltaStream<'a>, ProviderError> {
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
         let (said, done) = so_far(request);
         let commands: Vec<&str> = said.split(" then ").map(str::trim).collect();
         let step = match (commands.get(done), done) {
@@ -36,11 +41,7 @@ impl Provider for Rehearsal {
             (None, _) => Move::Say(String::new()),
         };
         let results = last_results(request);
-        let usage = Usage {
-            input: (said.len() as u64).div_ceil(4),
-            cached: 0,
-            output: 1,
-        };
+        let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
         Ok(perform(step, results, done, usage))
     }
 }
@@ -72,12 +73,14 @@ fn read(command: &str) -> Move {
     let rest = |from: usize| between(from, words.len());
     let at = |word: &str| lower.iter().rposition(|other| *other == word);
     match (lower.as_slice(), at("to"), at("in")) {
-        (["write", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => {
-            Move::Call("write_file", json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }))
-        }
-        (["append", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => {
-            Move::Call("append_file", json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }))
-        }
+        (["write", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Move::Call(
+            "write_file",
+            json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }),
+        ),
+        (["append", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Move::Call(
+            "append_file",
+            json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }),
+        ),
         (["replace", .., _], _, Some(place)) if at("with").is_some_and(|with| with < place) => {
             let with = at("with").unwrap_or_default();
             let (old, new) = (between(1, with), between(with + 1, place));

@@ -53,7 +53,9 @@ impl Tool for SendMessage {
             return tell(format!("there is no channel `{}`.", to.channel));
         }
         if to != cx.address && cx.role < Role::Admin {
-            return tell("Denied: only an admin or the owner may have messages sent elsewhere.".to_owned());
+            return tell(
+                "Denied: only an admin or the owner may have messages sent elsewhere.".to_owned(),
+            );
         }
         let for_model = format!("The message to {to} is on its way.");
         let effects = vec![Effect::Say { to, text: args.text }];

@@ -21,7 +21,11 @@ fn prefers_paragraphs_then_lines_then_sentences_then_words() {
     check("one two three\nfour five six", 20, &["one two three", "four five six"]);
     check("One two three. Four five six.", 20, &["One two three.", "Four five six."]);
     check("one two three four five", 18, &["one two three four", "five"]);
-    check("一二三四五六七八九。一二三四五六七八九", 16, &["一二三四五六七八九。", "一二三四五六七八九"]);
+    check(
+        "一二三四五六七八九。一二三四五六七八九",
+        16,
+        &["一二三四五六七八九。", "一二三四五六七八九"],
+    );
     check("abcdefghijklmnopqrstuvwxyz", 16, &["abcdefghijklmnop", "qrstuvwxyz"]);
 }
 
@@ -63,7 +67,11 @@ fn makes_no_empty_code_blocks() {
         24,
         &["Some words here", "```\ncode1\ncode2\n```"],
     );
-    check("```\naaaaaaaaaaaa\n```\nafter that comes", 20, &["```\naaaaaaaaaaaa\n```", "after that comes"]);
+    check(
+        "```\naaaaaaaaaaaa\n```\nafter that comes",
+        20,
+        &["```\naaaaaaaaaaaa\n```", "after that comes"],
+    );
 }
 
 /// Text as people and models write it: words, emoji, blank lines, fences.

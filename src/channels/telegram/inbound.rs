@@ -9,9 +9,7 @@ use teloxide::types::{
     User,
 };
 
-use crate::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender,
-};
+use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender};
 use crate::people::Groups;
 
 /// How much of a quoted message comes along, in characters.
@@ -66,8 +64,14 @@ fn read_other(update: &Value, bot: &Identity) -> Reading {
 /// whole message unreadable.
 fn legible(raw: &Value) -> Value {
     const UNREAD: &[&str] = &[
-        "effect_id", "external_reply", "forward_origin", "link_preview_options", "reply_markup",
-        "reply_to_story", "sender_business_bot", "via_bot",
+        "effect_id",
+        "external_reply",
+        "forward_origin",
+        "link_preview_options",
+        "reply_markup",
+        "reply_to_story",
+        "sender_business_bot",
+        "via_bot",
     ];
     let mut message = raw.clone();
     let Some(object) = message.as_object_mut() else { return message };
@@ -136,12 +140,7 @@ fn chat_name(chat: &Chat) -> String {
 }
 
 /// What is said to the bot, without the words that only address it; none if it is not spoken to.
-fn spoken_text(
-    message: &Message,
-    bot: &Identity,
-    place: Place,
-    groups: Groups,
-) -> Option<String> {
+fn spoken_text(message: &Message, bot: &Identity, place: Place, groups: Groups) -> Option<String> {
     let media = description(message);
     let written = message.text().or(message.caption()).unwrap_or_default();
     if written.is_empty() && media.is_none() {
@@ -312,7 +311,9 @@ fn description(message: &Message) -> Option<String> {
         },
         MediaKind::Story(_) => "a story".to_owned(),
         MediaKind::Video(media) => lasting("a video", media.video.duration.seconds()),
-        MediaKind::VideoNote(media) => lasting("a video message", media.video_note.duration.seconds()),
+        MediaKind::VideoNote(media) => {
+            lasting("a video message", media.video_note.duration.seconds())
+        }
         MediaKind::Voice(media) => lasting("a voice message", media.voice.duration.seconds()),
     };
     Some(format!("[sent {what}]"))

@@ -21,8 +21,8 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::record::record;
 use line::Line;
-pub(crate) use state::{Request as Received, Sent};
 use state::{Denial, State};
+pub(crate) use state::{Request as Received, Sent};
 use wire::{Cutter, Lines};
 
 /// The longest that a test waits for something that must come.
@@ -184,7 +184,10 @@ impl BotApi {
         };
         if timeout(DEADLINE, waiting).await.is_err() {
             let state = self.state();
-            panic!("waited in vain for {what}; sent {:#?}; received {:#?}", state.sent, state.received);
+            panic!(
+                "waited in vain for {what}; sent {:#?}; received {:#?}",
+                state.sent, state.received
+            );
         }
     }
 

@@ -40,13 +40,8 @@ impl Line {
 
     /// A group's id is negative, a supergroup's is below -1,000,000,000,000.
     pub(crate) fn group(chat: i64, from: &Person, text: &str) -> Self {
-        let line = Self {
-            chat,
-            topic: None,
-            reply_to: None,
-            from: from.clone(),
-            fields: Map::default(),
-        };
+        let line =
+            Self { chat, topic: None, reply_to: None, from: from.clone(), fields: Map::default() };
         line.with("text", text).with("entities", entities(text))
     }
 

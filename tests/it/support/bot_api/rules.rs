@@ -59,11 +59,7 @@ const METHODS: &[(&str, &[Parameter])] = &[
     ),
     (
         "sendChatAction",
-        &[
-            ("chat_id", Chat, true),
-            ("action", Text, true),
-            ("message_thread_id", Integer, false),
-        ],
+        &[("chat_id", Chat, true), ("action", Text, true), ("message_thread_id", Integer, false)],
     ),
     (
         "setMyCommands",

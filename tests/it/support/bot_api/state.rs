@@ -48,10 +48,7 @@ impl Denial {
 
     pub(super) fn too_many(after: u64) -> Self {
         let description = format!("Too Many Requests: retry after {after}");
-        Self {
-            parameters: Some(json!({ "retry_after": after })),
-            ..Self::new(429, &description)
-        }
+        Self { parameters: Some(json!({ "retry_after": after })), ..Self::new(429, &description) }
     }
 }
 
@@ -183,7 +180,8 @@ impl State {
         let Some(message) = self.messages.get_mut(&(chat, id)) else {
             return Err(Denial::bad("message to edit not found"));
         };
-        let Some(sent) = self.sent.iter_mut().find(|sent| (sent.chat, sent.id) == (chat, id)) else {
+        let Some(sent) = self.sent.iter_mut().find(|sent| (sent.chat, sent.id) == (chat, id))
+        else {
             return Err(Denial::bad("message can't be edited"));
         };
         if sent.text == text {
