@@ -121,7 +121,7 @@ fn tool(tool: &ToolSchema) -> Value {
 
 fn transcript(messages: &[Message<'_>], model: &str) -> Vec<Value> {
     let mut sent: Vec<Value> = Vec::new();
-    let mut ids = CallIds::default();
+    let mut ids = CallIds::of_plain_letters();
     let mut asked = Vec::new();
     for message in messages {
         match message {

@@ -14,7 +14,7 @@ use super::{
     Config, Delta, DeltaStream, Limits, Message, Provider, ProviderError, Request, StopReason,
     ToolCall, ToolSchema, Usage,
 };
-use crate::session::Call;
+use crate::session::{Call, Thinking};
 
 /// A model behind an OpenAI-compatible endpoint.
 pub struct OpenAi {
@@ -48,7 +48,7 @@ impl OpenAi {
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
         }
-        body.insert("messages".to_owned(), transcript(request).into());
+        body.insert("messages".to_owned(), transcript(request, &self.model).into());
         body.into()
     }
 }
@@ -64,7 +64,7 @@ impl Provider for OpenAi {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let events = self.endpoint.post(&self.body(request)).await?;
-        Ok(wire::deltas(events, Answer::default()))
+        Ok(wire::deltas(events, Answer::new(&self.model)))
     }
 }
 
@@ -79,19 +79,20 @@ fn tool(tool: &ToolSchema) -> Value {
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>) -> Vec<Value> {
+fn transcript(request: &Request<'_>, model: &str) -> Vec<Value> {
     let mut sent = Vec::new();
     if !request.system.is_empty() {
         sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
     }
-    let mut ids = CallIds::default();
+    let mut ids = CallIds::of_any_letters();
     let mut asked = Vec::new();
     for message in &request.messages {
         match message {
             Message::User(text) => sent.push(json!({"role": "user", "content": text})),
-            Message::Assistant { text, calls, .. } => {
+            Message::Assistant { text, thinking, calls } => {
                 asked = ids.name(calls);
-                sent.push(assistant(text, calls, &asked));
+                let own: Vec<_> = thinking.iter().filter(|it| it.model == model).collect();
+                sent.push(assistant(text, &own, calls, &asked));
             }
             Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
                 json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
@@ -101,28 +102,32 @@ fn transcript(request: &Request<'_>) -> Vec<Value> {
     sent
 }
 
-fn assistant(text: &str, calls: &[Call], ids: &[String]) -> Value {
+fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String]) -> Value {
     let content = if super::is_blank(text) { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
         message["tool_calls"] =
-            calls.iter().zip(ids).map(|(call, id)| function_call(call, id)).collect();
+            calls.iter().zip(ids).map(|(call, id)| function_call(call, id, thinking)).collect();
     }
     message
 }
 
-fn function_call(call: &Call, id: &str) -> Value {
+fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
     let arguments = match wire::arguments(&call.arguments) {
         Some(_) => &call.arguments,
         None => "{}",
     };
     let function = json!({"name": wire::tool_name(&call.tool), "arguments": arguments});
-    json!({"id": id, "type": "function", "function": function})
+    let mut sent = json!({"id": id, "type": "function", "function": function});
+    if let Some(signed) = thinking.iter().find(|it| it.block["call"] == *call.wire_id) {
+        sent["extra_content"] = signed.block["extra_content"].clone();
+    }
+    sent
 }
 
 /// An answer as far as it has come. Calls are held back until it is whole.
-#[derive(Default)]
 struct Answer {
+    model: String,
     calls: Vec<Fragments>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -136,6 +141,8 @@ struct Fragments {
     id: String,
     name: String,
     arguments: String,
+    /// Gemini's signature of its reasoning, which it demands back with the call.
+    extra_content: Option<Value>,
 }
 
 impl Fold for Answer {
@@ -164,7 +171,13 @@ impl Fold for Answer {
             None if closed && self.has_begun => StopReason::Done,
             None => return false,
         };
-        let calls = std::mem::take(&mut self.calls).into_iter().map(Fragments::into_call).collect();
+        let mut calls = Vec::new();
+        for fragments in std::mem::take(&mut self.calls) {
+            let (call, block) = fragments.into_call();
+            let model = self.model.clone();
+            deltas.extend(block.map(|block| Delta::ThinkingBlock(Thinking { model, block })));
+            calls.push(call);
+        }
         deltas.extend(self.usage.map(Delta::Usage));
         wire::close(calls, stop, deltas);
         true
@@ -172,6 +185,11 @@ impl Fold for Answer {
 }
 
 impl Answer {
+    fn new(model: &str) -> Self {
+        let model = model.to_owned();
+        Self { model, calls: Vec::new(), usage: None, stop: None, has_begun: false }
+    }
+
     fn join(&mut self, fragment: &Value) {
         let index = fragment["index"].as_u64();
         let id = fragment["id"].as_str().unwrap_or_default();
@@ -199,6 +217,9 @@ impl Answer {
         if call.name.is_empty() {
             call.name.push_str(name);
         }
+        if let Some(extra) = fragment.get("extra_content").filter(|extra| extra.is_object()) {
+            call.extra_content = Some(extra.clone());
+        }
         match &function["arguments"] {
             Value::String(part) => call.arguments.push_str(part),
             Value::Null => {}
@@ -208,9 +229,14 @@ impl Answer {
 }
 
 impl Fragments {
-    fn into_call(self) -> ToolCall {
-        let Self { id, name, arguments, .. } = self;
-        ToolCall { id, name, arguments }
+    /// The call, and what its server wants to see again beside it.
+    fn into_call(self) -> (ToolCall, Option<Value>) {
+        let Self { mut id, name, arguments, extra_content, .. } = self;
+        if id.is_empty() {
+            id = wire::new_id();
+        }
+        let block = extra_content.map(|extra| json!({"call": id, "extra_content": extra}));
+        (ToolCall { id, name, arguments }, block)
     }
 }
 

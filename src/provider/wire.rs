@@ -15,34 +15,49 @@ const ID_CHARS_MAX: usize = 40;
 /// Both vendors' limit for the name of a function.
 const NAME_CHARS_MAX: usize = 64;
 
-/// Names the calls of a transcript. Each id is unique and fit for every vendor, and stays the same
-/// from request to request; it is the call's own one if that is possible.
-#[derive(Default)]
+/// Names the calls of a transcript. Each id is unique, short enough for every vendor, and stays the
+/// same from request to request; it is the call's own one if that is possible, as some models
+/// (Kimi K2: `functions.look:0`) read it.
 pub(super) struct CallIds {
     taken: HashSet<String>,
+    fit: fn(char) -> char,
 }
 
 impl CallIds {
+    pub(super) fn of_any_letters() -> Self {
+        Self { taken: HashSet::new(), fit: |c| c }
+    }
+
+    /// Anthropic's pattern is `^[a-zA-Z0-9_-]+$`.
+    pub(super) fn of_plain_letters() -> Self {
+        Self { taken: HashSet::new(), fit: plain }
+    }
+
     pub(super) fn name(&mut self, calls: &[Call]) -> Vec<String> {
         calls.iter().map(|call| self.name_one(&call.wire_id)).collect()
     }
 
     fn name_one(&mut self, wire_id: &str) -> String {
-        let plain = plain(wire_id, ID_CHARS_MAX);
-        let mut id = plain.clone();
+        let own = respelt(wire_id, self.fit, ID_CHARS_MAX);
+        let mut id = own.clone();
         let mut copy = 1;
         while !self.taken.insert(id.clone()) {
             copy += 1;
             let number = format!("-{copy}");
-            id = format!("{}{number}", &plain[..plain.len().min(ID_CHARS_MAX - number.len())]);
+            id = respelt(&own, self.fit, ID_CHARS_MAX - number.len()) + &number;
         }
         id
     }
 }
 
+/// For a call that came without an id.
+pub(super) fn new_id() -> String {
+    format!("call_{:016x}", fastrand::u64(..))
+}
+
 /// A tool's name as a model once wrote it, who may have made it up.
 pub(super) fn tool_name(name: &str) -> String {
-    plain(name, NAME_CHARS_MAX)
+    respelt(name, plain, NAME_CHARS_MAX)
 }
 
 /// The arguments if they are a JSON object. Others were refused by the tool, and would be by the
@@ -57,11 +72,14 @@ pub(super) fn result(call: &Call) -> &str {
     if super::is_blank(text) { "(no output)" } else { text }
 }
 
-/// `text` of ASCII letters, digits, `_` and `-` only, not empty, so one byte a character.
-fn plain(text: &str, chars_max: usize) -> String {
-    let fit = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
-    let plain: String = text.chars().take(chars_max).map(fit).collect();
-    if plain.is_empty() { "_".to_owned() } else { plain }
+fn plain(c: char) -> char {
+    if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' }
+}
+
+/// Never empty.
+fn respelt(text: &str, fit: fn(char) -> char, chars_max: usize) -> String {
+    let respelt: String = text.chars().take(chars_max).map(fit).collect();
+    if respelt.is_empty() { "_".to_owned() } else { respelt }
 }
 
 /// Turns a vendor's events into deltas.
@@ -141,7 +159,7 @@ pub(super) fn close(calls: Vec<ToolCall>, stop: StopReason, deltas: &mut VecDequ
 
 fn complete(mut call: ToolCall) -> ToolCall {
     if call.id.is_empty() {
-        call.id = format!("call_{:016x}", fastrand::u64(..));
+        call.id = new_id();
     }
     if super::is_blank(&call.arguments) {
         call.arguments = "{}".to_owned();
@@ -155,12 +173,15 @@ mod tests {
 
     #[test]
     fn names_each_call_once_and_always_the_same() {
-        let mut ids = CallIds::default();
         let long = "x".repeat(60);
-        let named: Vec<_> =
-            ["a", "a", "a-2", "", "ü b", &long, &long].map(|id| ids.name_one(id)).into();
+        let given = ["a", "a", "a-2", "", "ü b:0", &long, &long];
         let forty = "x".repeat(40);
         let cut = format!("{}-2", "x".repeat(38));
-        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "__b", &forty, &cut]);
+        let mut ids = CallIds::of_plain_letters();
+        let named = given.map(|id| ids.name_one(id));
+        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "__b_0", &forty, &cut]);
+        let mut ids = CallIds::of_any_letters();
+        let named = given.map(|id| ids.name_one(id));
+        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "ü b:0", &forty, &cut]);
     }
 }

@@ -21,13 +21,19 @@ use serde_json::{Value, json};
 
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
 
-/// Longer than loopback ever takes, shorter than a test may.
-const LIMITS: Limits = Limits {
-    connect: Duration::from_secs(5),
-    begin: Duration::from_millis(300),
-    stall: Duration::from_millis(300),
-    whole: Duration::from_secs(20),
-};
+/// Longer than loopback takes on a busy machine.
+const LIMITS: Limits = limits(Duration::from_secs(20));
+/// For what is to stall.
+const SHORT_LIMITS: Limits = limits(Duration::from_millis(500));
+
+const fn limits(wait: Duration) -> Limits {
+    Limits {
+        connect: Duration::from_secs(20),
+        begin: wait,
+        stall: wait,
+        whole: Duration::from_secs(60),
+    }
+}
 
 fn config(api: &ModelApi) -> Config {
     Config {

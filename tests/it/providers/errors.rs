@@ -6,9 +6,13 @@ const BOTH: [Platform; 2] = [Platform::OpenAi, Platform::Anthropic];
 
 /// What the provider makes of this reply, as one line.
 async fn sorted(platform: Platform, reply: Reply) -> String {
+    sorted_within(LIMITS, platform, reply).await
+}
+
+async fn sorted_within(limits: Limits, platform: Platform, reply: Reply) -> String {
     let api = ModelApi::start(platform).await;
     api.reply(reply);
-    let error = ask(&*provider(&api)).await.0.unwrap_err();
+    let error = ask(&*connected(&config(&api), "main", limits)).await.0.unwrap_err();
     api.finish();
     told(error)
 }
@@ -125,8 +129,10 @@ async fn notices_a_broken_stalled_or_silent_answer() {
         assert_eq!(sorted(platform, half(StreamEnding::Closes)).await, cut);
         let told = sorted(platform, half(StreamEnding::Breaks)).await;
         assert!(told.starts_with("busy: the answer was cut off: "), "{told}");
-        assert_eq!(sorted(platform, half(StreamEnding::Stalls)).await, "busy: the answer stalled");
-        assert_eq!(sorted(platform, Reply::Silence).await, "busy: nothing came for 0.3 s");
+        let told = sorted_within(SHORT_LIMITS, platform, half(StreamEnding::Stalls)).await;
+        assert_eq!(told, "busy: the answer stalled");
+        let told = sorted_within(SHORT_LIMITS, platform, Reply::Silence).await;
+        assert_eq!(told, "busy: nothing came for 0.5 s");
     }
 }
 

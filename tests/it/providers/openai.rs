@@ -1,6 +1,7 @@
 //! What is particular to chat completions, and to those who imitate them.
 
 use peacrab::provider::{StopReason, Usage};
+use peacrab::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;
@@ -102,6 +103,37 @@ async fn drops_a_call_that_was_cut_at_the_limit() {
     ])
     .await;
     assert_eq!((completion.stop, completion.calls), (Some(StopReason::MaxTokens), vec![]));
+}
+
+#[tokio::test]
+async fn gives_calls_back_as_their_model_knows_them() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let signature = json!({"google": {"thought_signature": "c2lnbmVk"}});
+    api.reply(Reply::events(&[
+        chunk(&json!({"tool_calls": [{"index": 0, "id": "functions.look:0", "extra_content": signature,
+            "function": {"name": "look", "arguments": "{}"}}]})),
+        finish("tool_calls"),
+    ]));
+    let completion = ask(&*provider(&api)).await.0.unwrap();
+    let calls = vec![call(&completion.calls[0].id, Outcome::Done("seen".to_owned()))];
+    let step = |thinking| Step {
+        heard: Some("Hello?".to_owned()),
+        thinking,
+        calls: calls.clone(),
+        ..Step::default()
+    };
+    let of_other = completion.thinking.iter().cloned();
+    let of_other = of_other.map(|it| Thinking { model: "other".to_owned(), ..it }).collect();
+    for (thinking, expected) in [(completion.thinking, Some(&signature)), (of_other, None)] {
+        api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
+        let turns = [turn(vec![step(thinking)], None)];
+        ask_after(&*provider(&api), &turns, None).await.0.unwrap();
+        let requests = api.requests();
+        let sent = &requests.last().unwrap()["messages"][2]["tool_calls"][0];
+        assert_eq!(sent["id"], "functions.look:0");
+        assert_eq!(sent.get("extra_content"), expected);
+    }
+    api.finish();
 }
 
 #[tokio::test]

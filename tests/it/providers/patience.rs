@@ -71,7 +71,8 @@ async fn begins_a_broken_or_stalled_answer_again() {
         api.reply(half_an_answer(platform, StreamEnding::Breaks));
         api.reply(half_an_answer(platform, StreamEnding::Stalls));
         api.reply(Reply::events(&answer(platform, "A whole answer")));
-        let (completion, deltas) = ask(&*patient(&api)).await;
+        let patient = Retry::new(connected(&config(&api), "main", SHORT_LIMITS), HASTY);
+        let (completion, deltas) = ask(&patient).await;
         let completion = completion.unwrap();
         assert_eq!(completion.text, "A whole answer");
         assert_eq!(completion.stop, Some(StopReason::Done));

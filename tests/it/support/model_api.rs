@@ -155,7 +155,10 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
         Platform::OpenAi => ("openai", "/v1/chat/completions"),
         Platform::Anthropic => ("anthropic", "/v1/messages"),
     };
-    record(name, head.method.as_str(), head.uri.path(), &body);
+    // What Gemini alone knows is no matter of OpenAI's.
+    if !body.to_string().contains("extra_content") {
+        record(name, head.method.as_str(), head.uri.path(), &body);
+    }
 
     let reply = {
         let mut seen = seen.lock().unwrap();

@@ -146,7 +146,7 @@ impl Rules {
 
     fn id(&mut self, id: &Value) -> String {
         let id = id.as_str().unwrap_or_default().to_owned();
-        self.check((1..=40).contains(&id.len()) && is_plain(&id), "a call's id");
+        self.check((1..=40).contains(&id.chars().count()), "a call's id");
         let is_new = self.ids.insert(id.clone());
         self.check(is_new, "two calls of one id");
         id
@@ -168,7 +168,8 @@ impl Rules {
         }
         let mut ids = Vec::new();
         for call in calls {
-            self.closed(call, &["id", "type", "function"], &[], "a call");
+            // Gemini's own field, which it sends and demands back.
+            self.closed(call, &["id", "type", "function"], &["extra_content"], "a call");
             self.closed(&call["function"], &["name", "arguments"], &[], "a called function");
             self.name(&call["function"]["name"]);
             let arguments = call["function"]["arguments"].as_str().unwrap_or_default();
@@ -199,7 +200,8 @@ impl Rules {
             "tool_use" => {
                 self.closed(block, &["type", "id", "name", "input"], &[], "a call");
                 self.name(&block["name"]);
-                self.id(&block["id"]);
+                let id = self.id(&block["id"]);
+                self.check(is_plain(&id), "a call's id is not plain");
                 self.check(block["input"].is_object(), "input is no object");
                 "tool_use"
             }
