@@ -18,6 +18,7 @@
 pub mod bus;
 pub mod channels;
 pub mod event;
+pub mod memory;
 pub mod message;
 pub mod people;
 pub mod provider;

@@ -1,6 +1,9 @@
 //! What a model can do: tools with typed arguments, behind one erased form. Who asks and from
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
+pub mod files;
+pub mod memory;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -133,6 +136,19 @@ pub struct ToolSet(Arc<BTreeMap<&'static str, Arc<dyn AnyTool>>>);
 impl ToolSet {
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         Self(Arc::new(tools.into_iter().map(|tool| (tool.spec().name, tool)).collect()))
+    }
+
+    /// The tools that every daemon has.
+    pub fn standard() -> Self {
+        Self::new([
+            Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
+            Arc::new(files::WriteFile),
+            Arc::new(files::EditFile),
+            Arc::new(files::AppendFile),
+            Arc::new(files::ListFiles),
+            Arc::new(memory::Remember),
+            Arc::new(memory::Note),
+        ])
     }
 
     /// The tools that `role` may use, as a model is told of them.

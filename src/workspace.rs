@@ -1,9 +1,320 @@
-//! The operator's folder of markdown: stub.
+//! The operator's folder of markdown: reads, lists and changes files that cannot be outside of it.
+//!
+//! All access goes through one directory that is opened once, below which the kernel resolves every
+//! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
+//! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
+
+pub mod path;
+pub mod skills;
+pub mod snapshot;
+pub mod template;
+
+mod change;
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use anyhow::Context;
+use cap_std::ambient_authority;
+use cap_std::fs::{Dir, File, FileType, OpenOptions, OpenOptionsExt};
+use rustix::fs::OFlags;
+
+pub use self::change::{FileChange, Hash};
+use self::path::TEMPORARY_PREFIX;
+pub use self::path::{PathError, WorkspacePath};
+use self::snapshot::{House, HouseCache};
+
+/// What is read of a file at once, in bytes: far above any text written by hand, and small beside
+/// the memory of a small board.
+pub const READ_BYTES_MAX: u64 = 1024 * 1024;
+
+/// Names read of one folder; the order in which a disk gives them means nothing, so that what
+/// comes later is missing from a listing, which says so.
+const FOLDER_ENTRIES_MAX: usize = 10_000;
 
 /// The folder, cheap to clone.
 #[derive(Clone)]
-pub struct Workspace {}
+pub struct Workspace(Arc<Inner>);
 
-/// A change of one file, worked out but not made.
+struct Inner {
+    root: PathBuf,
+    dir: Dir,
+    /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
+    /// read; never over an await, as everything here blocks.
+    house: Mutex<HouseCache>,
+}
+
+/// Who reads what a text goes into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Audience {
+    /// The owner in a private chat.
+    Owner,
+    /// Anybody else, or a group.
+    Others,
+}
+
+/// Words for the model; none of them ends a turn.
+#[derive(Debug, thiserror::Error)]
+pub enum FileError {
+    #[error("there is no `{0}`")]
+    Missing(WorkspacePath),
+    #[error("`{0}` leads out of the workspace")]
+    Outside(WorkspacePath),
+    #[error("`{0}` is a link that leads nowhere")]
+    Dangling(WorkspacePath),
+    #[error("`{0}` is private: only the owner can reach it, in a private chat")]
+    Private(WorkspacePath),
+    #[error("`{0}` is a folder")]
+    Folder(WorkspacePath),
+    #[error("`{0}` is not a folder")]
+    NotAFolder(WorkspacePath),
+    #[error("`{0}` is not a regular file")]
+    Special(WorkspacePath),
+    #[error("`{path}` is too big: {size} bytes, where at most {max} can be handled at once")]
+    TooBig { path: WorkspacePath, size: u64, max: u64 },
+    #[error("`{0}` is not text")]
+    NotText(WorkspacePath),
+    #[error("`{0}` was changed by somebody else in the meantime; read it again")]
+    Changed(WorkspacePath),
+    #[error("cannot reach `{path}`: {source}")]
+    Io { path: WorkspacePath, source: io::Error },
+}
+
+/// Part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileChange {}
+pub struct Page {
+    pub bytes: Vec<u8>,
+    /// Of the whole file, in bytes.
+    pub size: u64,
+}
+
+/// What a folder holds, sorted by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    pub entries: Vec<Entry>,
+    /// Not all names of the folder were read.
+    pub cut: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Entry {
+    /// As it can be shown on one line: what is not UTF-8 or a control character became U+FFFD.
+    pub name: String,
+    pub kind: EntryKind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EntryKind {
+    /// With its size in bytes.
+    File(u64),
+    Folder,
+    Link,
+    /// Pipes, sockets, devices.
+    Special,
+}
+
+impl Workspace {
+    /// Opens the folder. Where there is none, or an empty one, makes it (for this account alone)
+    /// and fills it from the template; what exists is never overwritten. Removes what writes that
+    /// were cut short have left.
+    pub fn open(root: &Path) -> anyhow::Result<Self> {
+        template::make_root(root)?;
+        let dir = Dir::open_ambient_dir(root, ambient_authority())
+            .with_context(|| format!("cannot open the workspace {}", root.display()))?;
+        template::fill(&dir).context("cannot write the template of the workspace")?;
+        change::sweep(&dir);
+        let house = Mutex::default();
+        Ok(Self(Arc::new(Inner { root: root.to_owned(), dir, house })))
+    }
+
+    /// For people to read; files are reached through the other functions.
+    pub fn root(&self) -> &Path {
+        &self.0.root
+    }
+
+    /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is
+    /// dropped.
+    pub async fn off_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> T + Send + 'static,
+    ) -> T {
+        let workspace = self.clone();
+        match tokio::task::spawn_blocking(move || work(&workspace)).await {
+            Ok(done) => done,
+            Err(error) => match error.try_into_panic() {
+                Ok(panic) => std::panic::resume_unwind(panic),
+                // The runtime shuts down; the caller is about to be dropped.
+                Err(_) => std::future::pending().await,
+            },
+        }
+    }
+
+    /// The rules of the house as they are now; files are read only if they changed.
+    pub fn house(&self) -> House {
+        let mut cache = self.0.house.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        cache.house(self)
+    }
+
+    /// Where `path` leads when the links on its way are followed. The file need not exist.
+    pub fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FileError> {
+        match self.0.dir.canonicalize(path) {
+            Ok(found) => found
+                .to_str()
+                .and_then(|found| found.parse().ok())
+                .ok_or_else(|| FileError::Outside(path.clone())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                if self.0.dir.symlink_metadata(path).is_ok() {
+                    return Err(FileError::Dangling(path.clone()));
+                }
+                let Some(parent) = path.parent() else { return Ok(path.clone()) };
+                let found = format!("{}/{}", self.resolve(&parent)?, path.name());
+                found.parse().map_err(|_| FileError::Outside(path.clone()))
+            }
+            Err(error) => Err(FileError::new(path, error)),
+        }
+    }
+
+    /// As [`Self::resolve`], and refuses what `audience` must not see.
+    pub fn resolve_for(
+        &self,
+        path: &WorkspacePath,
+        audience: Audience,
+    ) -> Result<WorkspacePath, FileError> {
+        let found = self.resolve(path);
+        let is_private = path.is_private() || found.as_ref().is_ok_and(WorkspacePath::is_private);
+        match audience {
+            Audience::Others if is_private => Err(FileError::Private(path.clone())),
+            Audience::Others | Audience::Owner => found,
+        }
+    }
+
+    /// A whole file, or None where there is none. At most [`READ_BYTES_MAX`].
+    pub fn read(&self, path: &WorkspacePath) -> Result<Option<Vec<u8>>, FileError> {
+        let (file, size) = match self.open_file(path) {
+            Err(FileError::Missing(_)) => return Ok(None),
+            opened => opened?,
+        };
+        let too_big = |size| FileError::TooBig { path: path.clone(), size, max: READ_BYTES_MAX };
+        if size > READ_BYTES_MAX {
+            return Err(too_big(size));
+        }
+        let mut bytes = Vec::with_capacity(size.try_into().unwrap_or_default());
+        file.take(READ_BYTES_MAX + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|error| FileError::new(path, error))?;
+        match bytes.len() as u64 {
+            size if size > READ_BYTES_MAX => Err(too_big(size)),
+            _ => Ok(Some(bytes)),
+        }
+    }
+
+    /// A whole file of text, or None where there is none. At most [`READ_BYTES_MAX`].
+    pub fn read_text(&self, path: &WorkspacePath) -> Result<Option<String>, FileError> {
+        let Some(bytes) = self.read(path)? else { return Ok(None) };
+        String::from_utf8(bytes).map(Some).map_err(|_| FileError::NotText(path.clone()))
+    }
+
+    /// At most `length` (and [`READ_BYTES_MAX`]) bytes of a file of any size, from byte `start` on.
+    pub fn read_page(
+        &self,
+        path: &WorkspacePath,
+        start: u64,
+        length: u64,
+    ) -> Result<Page, FileError> {
+        let (mut file, size) = self.open_file(path)?;
+        let mut bytes = Vec::new();
+        file.seek(SeekFrom::Start(start))
+            .and_then(|_| file.take(length.min(READ_BYTES_MAX)).read_to_end(&mut bytes))
+            .map_err(|error| FileError::new(path, error))?;
+        Ok(Page { bytes, size })
+    }
+
+    /// What the folder `path` (None: the workspace itself) holds, but for leftovers of writes.
+    pub fn list(&self, path: Option<&WorkspacePath>) -> Result<Listing, FileError> {
+        let dir = &self.0.dir;
+        let read = match path {
+            None => dir.entries(),
+            Some(path) => dir.read_dir(path),
+        };
+        let read = match (read, path) {
+            (Err(error), Some(path)) => return Err(FileError::new(path, error)),
+            (Err(_), None) => return Ok(Listing { cut: true, ..Listing::default() }),
+            (Ok(read), _) => read,
+        };
+        let mut listing = Listing::default();
+        for entry in read.flatten() {
+            let name = shown(&entry.file_name().to_string_lossy());
+            if name.starts_with(TEMPORARY_PREFIX) {
+                continue;
+            }
+            if listing.entries.len() == FOLDER_ENTRIES_MAX {
+                listing.cut = true;
+                break;
+            }
+            let kind = match entry.file_type() {
+                Ok(kind) => entry_kind(kind, || entry.metadata().map_or(0, |found| found.len())),
+                Err(_) => EntryKind::Special,
+            };
+            listing.entries.push(Entry { name, kind });
+        }
+        listing.entries.sort();
+        Ok(listing)
+    }
+
+    /// Opens a regular file for reading, without waiting for the other end of a pipe; gives its
+    /// size, too.
+    fn open_file(&self, path: &WorkspacePath) -> Result<(File, u64), FileError> {
+        let file = open_nonblocking(&self.0.dir, path.as_ref())
+            .map_err(|error| FileError::new(path, error))?;
+        let found = file.metadata().map_err(|error| FileError::new(path, error))?;
+        match found.file_type() {
+            kind if kind.is_file() => Ok((file, found.len())),
+            kind if kind.is_dir() => Err(FileError::Folder(path.clone())),
+            _ => Err(FileError::Special(path.clone())),
+        }
+    }
+}
+
+impl FileError {
+    fn new(path: &WorkspacePath, source: io::Error) -> Self {
+        let path = path.clone();
+        match source.kind() {
+            io::ErrorKind::NotFound => Self::Missing(path),
+            io::ErrorKind::NotADirectory => Self::NotAFolder(path),
+            io::ErrorKind::IsADirectory => Self::Folder(path),
+            // cap-std's refusal comes from no system call; the system's own has a number.
+            io::ErrorKind::PermissionDenied if source.raw_os_error().is_none() => {
+                Self::Outside(path)
+            }
+            // A socket cannot be opened.
+            _ if source.raw_os_error() == Some(rustix::io::Errno::NXIO.raw_os_error()) => {
+                Self::Special(path)
+            }
+            _ => Self::Io { path, source },
+        }
+    }
+}
+
+fn open_nonblocking(dir: &Dir, path: &Path) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let flags = i32::try_from(flags.bits()).expect("flags of open are an int in C");
+    dir.open_with(path, OpenOptions::new().read(true).custom_flags(flags))
+}
+
+fn entry_kind(kind: FileType, size: impl FnOnce() -> u64) -> EntryKind {
+    if kind.is_symlink() {
+        EntryKind::Link
+    } else if kind.is_dir() {
+        EntryKind::Folder
+    } else if kind.is_file() {
+        EntryKind::File(size())
+    } else {
+        EntryKind::Special
+    }
+}
+
+/// `name` on one line, so that no name can pass for words of ours.
+fn shown(name: &str) -> String {
+    name.replace(char::is_control, "\u{fffd}")
+}

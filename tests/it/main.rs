@@ -1,1 +1,6 @@
-fn main() {}
+//! The one test crate.
+
+#![expect(clippy::unwrap_used, reason = "what a test does not expect ends it")]
+
+mod tools;
+mod workspace;

@@ -1,0 +1,176 @@
+//! What the bot remembers, as it goes into a prompt: MEMORY.md, the notes of the last days, and
+//! what changed in them. Writing is done by the tools `remember` and `note`.
+
+use std::collections::HashMap;
+
+use chrono::{Days, NaiveDate};
+use tracing::warn;
+
+use crate::message::Place;
+use crate::people::Role;
+use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
+use crate::workspace::{Audience, Workspace, WorkspacePath};
+
+/// All notes that a prompt begins with, in characters; about 1,500 tokens.
+pub const NOTES_CHARS_MAX: usize = 6_000;
+
+/// What a message's tail tells of changes, in characters.
+pub const CHANGES_CHARS_MAX: usize = 1_500;
+
+/// Of each changed line, in characters.
+const LINE_CHARS_MAX: usize = 300;
+
+/// Room for "and N more", in characters.
+const MORE_CHARS: usize = 40;
+
+/// Who sees what is told to `role` at `place`: memories are for the owner alone.
+pub fn audience(role: Role, place: Place) -> Audience {
+    match (role, place) {
+        (Role::Owner, Place::Private) => Audience::Owner,
+        (Role::Guest | Role::User | Role::Admin | Role::Owner, Place::Private | Place::Group) => {
+            Audience::Others
+        }
+    }
+}
+
+/// Where memories are: `memory/MEMORY.md`, or the root's MEMORY.md if there is only that.
+pub fn memory_path(workspace: &Workspace) -> WorkspacePath {
+    let (usual, root) = (path("memory/MEMORY.md"), path("MEMORY.md"));
+    let is_there = |path| workspace.read_page(path, 0, 0).is_ok();
+    if !is_there(&usual) && is_there(&root) { root } else { usual }
+}
+
+/// Where the notes of `day` are: `memory/YYYYMM/YYYYMMDD.md`.
+pub fn notes_path(day: NaiveDate) -> WorkspacePath {
+    path(&format!("memory/{}.md", day.format("%Y%m/%Y%m%d")))
+}
+
+/// The memories, cut in the middle if they are too long; empty if there are none. For
+/// [`Audience::Owner`] only.
+pub fn memory(workspace: &Workspace) -> String {
+    let path = memory_path(workspace);
+    cut_middle(&text(workspace, &path), FILE_CHARS_MAX, path.as_str())
+}
+
+/// The notes of the last `days` days up to `today`, oldest first; of too many the latest. For
+/// [`Audience::Owner`] only.
+pub fn recent_notes(workspace: &Workspace, today: NaiveDate, days: u64) -> String {
+    let mut notes = Vec::new();
+    let mut left = NOTES_CHARS_MAX;
+    for ago in 0..days {
+        let Some(day) = today.checked_sub_days(Days::new(ago)) else { break };
+        let path = notes_path(day);
+        let day = text(workspace, &path);
+        if !day.is_empty() && left > 0 {
+            let day = keep_end(&day, left, path.as_str());
+            left = left.saturating_sub(day.chars().count());
+            notes.push(day);
+        }
+    }
+    notes.reverse();
+    notes.join("\n\n")
+}
+
+/// What the model has to be told when what it was told became `now`, as lines that went and lines
+/// that came; at most [`CHANGES_CHARS_MAX`] characters. None if and only if both are equal.
+pub fn changes(told: &str, now: &str) -> Option<String> {
+    if told == now {
+        return None;
+    }
+    let gone = surplus(told, now).into_iter().map(|line| ("- removed: ", line));
+    let came = surplus(now, told).into_iter().map(|line| ("- added: ", line));
+    let lines: Vec<String> = gone.chain(came).map(|(what, line)| shortened(what, line)).collect();
+    if lines.is_empty() {
+        return Some("- Only the order or spacing of its lines changed.".to_owned());
+    }
+    let mut telling = String::new();
+    let mut length = 0;
+    for (n, line) in lines.iter().enumerate() {
+        length += line.chars().count() + 1;
+        if length > CHANGES_CHARS_MAX - MORE_CHARS {
+            telling.push_str(&format!("- and {} more changes.\n", lines.len() - n));
+            break;
+        }
+        telling.push_str(line);
+        telling.push('\n');
+    }
+    Some(telling.trim_end().to_owned())
+}
+
+/// The lines of `text` that `other` does not have, or not so often, in order and without blank ones.
+fn surplus<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
+    let mut counts = HashMap::new();
+    for line in other.lines() {
+        *counts.entry(line.trim()).or_insert(0_usize) += 1;
+    }
+    let is_new = |line: &&str| match counts.get_mut(*line) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => !line.is_empty(),
+    };
+    text.lines().map(str::trim).filter(is_new).collect()
+}
+
+fn shortened(what: &str, line: &str) -> String {
+    let line = line.strip_prefix("- ").unwrap_or(line);
+    match line.char_indices().nth(LINE_CHARS_MAX) {
+        None => format!("{what}{line}"),
+        Some((at, _)) => format!("{what}{}…", &line[..at]),
+    }
+}
+
+/// The last `max` characters of `text`, from a line's start if possible.
+fn keep_end(text: &str, max: usize, name: &str) -> String {
+    let length = text.chars().count();
+    if length <= max {
+        return text.to_owned();
+    }
+    let start = text.char_indices().nth(length - max).map_or(text.len(), |(at, _)| at);
+    let end = &text[start..];
+    let end = end.split_once('\n').map_or(end, |(_, rest)| rest);
+    format!("[The beginning of {name} is left out.]\n{end}")
+}
+
+fn text(workspace: &Workspace, path: &WorkspacePath) -> String {
+    match workspace.read_text(path) {
+        Ok(text) => text.unwrap_or_default().trim().to_owned(),
+        Err(error) => {
+            warn!(%error, "Left out memories that cannot be read");
+            String::new()
+        }
+    }
+}
+
+fn path(text: &str) -> WorkspacePath {
+    text.parse().expect("our own names are paths")
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{CHANGES_CHARS_MAX, changes};
+
+    proptest! {
+        #[test]
+        fn tells_of_a_change_if_and_only_if_there_is_one(
+            told in "(- [a-c é]{0,3}\n?){0,5}", now in "(- [a-c é]{0,3}\n?){0,5}"
+        ) {
+            prop_assert_eq!(changes(&told, &now).is_none(), told == now);
+        }
+
+        #[test]
+        fn tells_of_changes_within_its_bound(told in "(.{0,400}\n){0,40}", now in "(.{0,400}\n){0,40}") {
+            let telling = changes(&told, &now).unwrap_or_default();
+            prop_assert!(telling.chars().count() <= CHANGES_CHARS_MAX);
+        }
+
+        #[test]
+        fn tells_of_each_line_that_came(told in "([a-z]{1,9}\n){0,5}", line in "[A-Z]{1,9}") {
+            let telling = changes(&told, &format!("{told}- {line}\n"));
+            prop_assert_eq!(telling, Some(format!("- added: {line}")));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! The workspace's files for a model: read, write, edit, append, list. Whoever is not the owner in
+//! a private chat is refused MEMORY.md, the notes and USER.md, in every tool: the counts and hints
+//! of `edit_file` would tell what they hold. What a call changes, the turn makes.
+
+mod edit;
+
+use std::fmt::Write as _;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, RESULT_CHARS_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use crate::memory::audience;
+use crate::people::Role;
+use crate::workspace::{
+    Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
+};
+
+/// One page of `read_file`, in bytes: with the line on how to read on it stays below the cut.
+const PAGE_BYTES_MAX: u64 = RESULT_CHARS_MAX as u64 - 200;
+
+/// What `list_files` shows; more would be cut anyhow.
+const LIST_ENTRIES_MAX: usize = 300;
+const LIST_DEPTH_MAX: u8 = 8;
+
+pub struct ReadFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadFileArgs {
+    path: WorkspacePath,
+    /// The byte to start at, as an earlier result said.
+    #[serde(default)]
+    offset: u64,
+    /// The most bytes to read.
+    #[serde(default = "page_bytes_max")]
+    limit: u64,
+}
+
+#[async_trait]
+impl Tool for ReadFile {
+    type Args = ReadFileArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "read_file",
+        description: "Read a text file of the workspace, a long one page by page.",
+        role: Role::User,
+        kind: Kind::Reads,
+    };
+
+    async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let audience = audience(cx.role, cx.place);
+        cx.workspace.off_thread(move |workspace| read(workspace, &args, audience)).await
+    }
+}
+
+pub struct WriteFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct WriteFileArgs {
+    path: WorkspacePath,
+    /// The whole new text of the file.
+    content: String,
+}
+
+#[async_trait]
+impl Tool for WriteFile {
+    type Args = WriteFileArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "write_file",
+        description: "Make a file in the workspace, or replace all of it. To change a part, use \
+                      edit_file.",
+        role: Role::User,
+        kind: Kind::Writes,
+    };
+
+    async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let audience = audience(cx.role, cx.place);
+        cx.workspace
+            .off_thread(move |workspace| {
+                let path = workspace.resolve_for(&args.path, audience)?;
+                let before = workspace.hash(&path)?;
+                let done = if before.is_some() { "Replaced" } else { "Made" };
+                changed(FileChange::new(path, before, args.content.into_bytes()), done)
+            })
+            .await
+    }
+}
+
+pub struct EditFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct EditFileArgs {
+    path: WorkspacePath,
+    /// The exact text to replace; it must occur once.
+    old: String,
+    new: String,
+    /// Replace every occurrence.
+    #[serde(default)]
+    all: bool,
+}
+
+#[async_trait]
+impl Tool for EditFile {
+    type Args = EditFileArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "edit_file",
+        description: "Replace a piece of text in a file of the workspace.",
+        role: Role::User,
+        kind: Kind::Writes,
+    };
+
+    async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let audience = audience(cx.role, cx.place);
+        cx.workspace
+            .off_thread(move |workspace| {
+                let path = workspace.resolve_for(&args.path, audience)?;
+                let text = workspace.read_text(&path)?;
+                let text = text.ok_or_else(|| FileError::Missing(path.clone()))?;
+                let edited = edit::replaced(&text, &args.old, &args.new, args.all)
+                    .map_err(|why| ToolError::TellModel(format!("In {path}: {why}")))?;
+                let before = Some(Hash::of(text.as_bytes()));
+                changed(FileChange::new(path, before, edited.into_bytes()), "Edited")
+            })
+            .await
+    }
+}
+
+pub struct AppendFile;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct AppendFileArgs {
+    path: WorkspacePath,
+    /// What comes after the last line.
+    content: String,
+}
+
+#[async_trait]
+impl Tool for AppendFile {
+    type Args = AppendFileArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "append_file",
+        description: "Add text at the end of a file of the workspace; makes the file if it is \
+                      missing.",
+        role: Role::User,
+        kind: Kind::Writes,
+    };
+
+    async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let audience = audience(cx.role, cx.place);
+        cx.workspace
+            .off_thread(move |workspace| {
+                let path = workspace.resolve_for(&args.path, audience)?;
+                let before = workspace.read_text(&path)?;
+                let hash = before.as_ref().map(|text| Hash::of(text.as_bytes()));
+                let text = edit::appended(before.unwrap_or_default(), &args.content);
+                changed(FileChange::new(path, hash, text.into_bytes()), "Added to")
+            })
+            .await
+    }
+}
+
+pub struct ListFiles;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListFilesArgs {
+    /// A folder; the whole workspace by default.
+    #[serde(default)]
+    path: String,
+    /// How many levels of folders to show.
+    #[serde(default = "list_depth")]
+    #[schemars(range(min = 1, max = LIST_DEPTH_MAX))]
+    depth: u8,
+}
+
+#[async_trait]
+impl Tool for ListFiles {
+    type Args = ListFilesArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "list_files",
+        description: "List files and folders of the workspace with their sizes.",
+        role: Role::User,
+        kind: Kind::Reads,
+    };
+
+    async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let audience = audience(cx.role, cx.place);
+        let depth = args.depth.clamp(1, LIST_DEPTH_MAX);
+        let path = match args.path.trim() {
+            "" | "." | "./" => None,
+            path => {
+                let path = path.parse::<WorkspacePath>();
+                Some(path.map_err(|error| ToolError::TellModel(sentence(&error)))?)
+            }
+        };
+        cx.workspace.off_thread(move |workspace| list(workspace, path, depth, audience)).await
+    }
+}
+
+fn page_bytes_max() -> u64 {
+    PAGE_BYTES_MAX
+}
+
+/// The workspace's folders and what is in them.
+fn list_depth() -> u8 {
+    2
+}
+
+/// Words for the model: none of these need end a turn.
+impl From<FileError> for ToolError {
+    fn from(error: FileError) -> Self {
+        let hint = match &error {
+            FileError::Missing(_) => " See what there is with list_files.",
+            FileError::Folder(_) => " See what it holds with list_files.",
+            _ => "",
+        };
+        Self::TellModel(sentence(&error) + hint)
+    }
+}
+
+fn sentence(error: &impl ToString) -> String {
+    let text = error.to_string();
+    let mut rest = text.chars();
+    let first = rest.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
+    format!("{first}{}.", rest.as_str())
+}
+
+/// The result of a call that makes `change`; none is made where nothing would differ.
+fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
+    let (path, length) = (&change.path, change.contents.len() as u64);
+    if length > READ_BYTES_MAX {
+        return Err(ToolError::TellModel(format!(
+            "{path} would have {length} bytes; at most {READ_BYTES_MAX} can be written. Use several \
+             files."
+        )));
+    }
+    if change.before.as_ref() == Some(&change.after) {
+        return Ok(ToolOutput::text(format!("{path} already reads like that.")));
+    }
+    let for_model = format!("{done} {path} (now {}).", size_words(length));
+    Ok(ToolOutput { for_model, change: Some(change), ..ToolOutput::default() })
+}
+
+fn read(
+    workspace: &Workspace,
+    args: &ReadFileArgs,
+    audience: Audience,
+) -> Result<ToolOutput, ToolError> {
+    let path = workspace.resolve_for(&args.path, audience)?;
+    let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
+    // A few bytes more, as a character may begin at the limit.
+    let page = workspace.read_page(&path, args.offset, limit + 3)?;
+    let size = page.size;
+    if size == 0 {
+        return Ok(ToolOutput::text(format!("{path} is empty.")));
+    }
+    if args.offset >= size {
+        return Err(ToolError::TellModel(format!(
+            "{path} ends at byte {size}; there is nothing at offset {}.",
+            args.offset
+        )));
+    }
+    let Some((skipped, text)) = page_text(&page.bytes, limit, args.offset > 0) else {
+        return Err(ToolError::TellModel(format!(
+            "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.",
+            size_words(size)
+        )));
+    };
+    let start = args.offset + skipped as u64;
+    let end = start + text.len() as u64;
+    if start == 0 && end >= size {
+        return Ok(ToolOutput::text(text));
+    }
+    let read_on = match end {
+        end if end >= size => "This is the end.".to_owned(),
+        end => format!("Read on with offset {end}."),
+    };
+    Ok(ToolOutput::text(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
+}
+
+/// The text of about `limit` first bytes, and how many bytes of a character that began earlier were
+/// skipped. It ends at a line's end if that does not cost half of it. None: not text.
+fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)> {
+    let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let skipped = match is_inside {
+        true => bytes.iter().take(3).take_while(is_continuation).count(),
+        false => 0,
+    };
+    let bytes = &bytes[skipped..];
+    let text = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).expect("valid up to there")
+        }
+        Err(_) => return None,
+    };
+    if text.contains('\0') || (text.is_empty() && !bytes.is_empty()) {
+        return None;
+    }
+    let limit = usize::try_from(limit).unwrap_or(usize::MAX);
+    // More bytes than the limit were asked for, so that fewer mean the end of the file.
+    if bytes.len() <= limit {
+        return Some((skipped, text));
+    }
+    // At least one character, or reading on would never get further.
+    let end = (1..=limit).rev().find(|at| text.is_char_boundary(*at));
+    let text = &text[..end.unwrap_or_else(|| text.chars().next().map_or(0, char::len_utf8))];
+    match text.rfind('\n') {
+        Some(at) if at >= text.len() / 2 => Some((skipped, &text[..=at])),
+        _ => Some((skipped, text)),
+    }
+}
+
+fn list(
+    workspace: &Workspace,
+    path: Option<WorkspacePath>,
+    depth: u8,
+    audience: Audience,
+) -> Result<ToolOutput, ToolError> {
+    let path = path.map(|path| workspace.resolve_for(&path, audience)).transpose()?;
+    let mut shown = Shown { audience, lines: Vec::new(), cut: false };
+    shown.folder(workspace, path.as_ref(), depth, 0)?;
+    let mut text = shown.lines.join("\n");
+    if text.is_empty() {
+        text.push_str("There are no files.");
+    }
+    if shown.cut {
+        let _ = write!(text, "\n[There are more. List one folder, or use a smaller depth.]");
+    }
+    Ok(ToolOutput::text(cut(&text, "List one folder, or use a smaller depth.")))
+}
+
+/// A listing on the way.
+struct Shown {
+    audience: Audience,
+    lines: Vec<String>,
+    cut: bool,
+}
+
+impl Shown {
+    fn folder(
+        &mut self,
+        workspace: &Workspace,
+        path: Option<&WorkspacePath>,
+        depth: u8,
+        level: usize,
+    ) -> Result<(), FileError> {
+        let listing = workspace.list(path)?;
+        self.cut |= listing.cut;
+        for entry in listing.entries {
+            let name = &entry.name;
+            let below = match path {
+                None => name.parse(),
+                Some(path) => format!("{path}/{name}").parse::<WorkspacePath>(),
+            };
+            let is_private = below.as_ref().is_ok_and(WorkspacePath::is_private);
+            if is_private && self.audience == Audience::Others {
+                continue;
+            }
+            if self.lines.len() == LIST_ENTRIES_MAX {
+                self.cut = true;
+                return Ok(());
+            }
+            let what = match entry.kind {
+                EntryKind::Folder => "/".to_owned(),
+                EntryKind::File(size) => format!(" ({})", size_words(size)),
+                EntryKind::Link => " (link)".to_owned(),
+                EntryKind::Special => " (not a regular file)".to_owned(),
+            };
+            self.lines.push(format!("{}{name}{what}", "  ".repeat(level)));
+            if let (EntryKind::Folder, Ok(below)) = (entry.kind, below)
+                && depth > 1
+            {
+                // One that vanished or cannot be read is shown as empty.
+                let _ = self.folder(workspace, Some(&below), depth - 1, level + 1);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn size_words(bytes: u64) -> String {
+    match bytes {
+        0..10_000 => format!("{bytes} bytes"),
+        10_000..10_000_000 => format!("{} kB", bytes / 1_000),
+        _ => format!("{} MB", bytes / 1_000_000),
+    }
+}

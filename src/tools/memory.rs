@@ -1,0 +1,131 @@
+//! Remembering: `remember` for what stays true, `note` for what happened. Both are for the owner, whose
+//! memory it is: what others could put there would be told to the owner's sessions as true.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::memory::{memory_path, notes_path};
+use crate::people::Role;
+use crate::workspace::snapshot::FILE_CHARS_MAX;
+use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
+
+/// One memory, in characters: a memory is a sentence or two; what is longer belongs in a file.
+const TEXT_CHARS_MAX: usize = 500;
+
+pub struct Remember;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RememberArgs {
+    /// One lasting fact in one sentence that is clear without this conversation.
+    text: String,
+}
+
+#[async_trait]
+impl Tool for Remember {
+    type Args = RememberArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "remember",
+        description: "Keep a lasting fact or wish in MEMORY.md, which you see in every private \
+                      conversation with the owner.",
+        role: Role::Owner,
+        kind: Kind::Writes,
+    };
+
+    async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let text = one_line(&args.text)?;
+        cx.workspace.off_thread(move |workspace| remember(workspace, &text)).await
+    }
+}
+
+pub struct Note;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct NoteArgs {
+    /// What happened or was decided, in one sentence.
+    text: String,
+}
+
+#[async_trait]
+impl Tool for Note {
+    type Args = NoteArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "note",
+        description: "Write a line with the time into today's notes; you see those of the last days.",
+        role: Role::Owner,
+        kind: Kind::Writes,
+    };
+
+    async fn call(&self, args: NoteArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let (text, now) = (one_line(&args.text)?, cx.now);
+        let heading = now.format("# %Y-%m-%d, %A").to_string();
+        let line = format!("- {} {text}", now.format("%H:%M"));
+        let path = notes_path(now.date_naive());
+        cx.workspace
+            .off_thread(move |workspace| {
+                let path = workspace.resolve(&path)?;
+                let before = workspace.read_text(&path)?;
+                let change = with_line(path, before, &heading, &line);
+                Ok(output(format!("Noted in {}.", change.path), change))
+            })
+            .await
+    }
+}
+
+fn remember(workspace: &Workspace, text: &str) -> Result<ToolOutput, ToolError> {
+    let path = memory_path(workspace);
+    let path = workspace.resolve(&path)?;
+    let before = workspace.read_text(&path)?;
+    let known = before.as_deref().unwrap_or_default();
+    if known.lines().any(|line| bullet(line).to_lowercase() == text.to_lowercase()) {
+        return Ok(ToolOutput::text("That is known already."));
+    }
+    if known.chars().count() + text.chars().count() > FILE_CHARS_MAX {
+        return Err(ToolError::TellModel(format!(
+            "{path} is full ({FILE_CHARS_MAX} characters). First shorten it with edit_file: join \
+             what belongs together and remove what is no longer true."
+        )));
+    }
+    let change = with_line(path, before, "# Memory", &format!("- {text}"));
+    Ok(output(format!("Remembered in {}.", change.path), change))
+}
+
+/// `before`, or a new file with `heading`, with `line` at its end.
+fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &str) -> FileChange {
+    let hash = before.as_ref().map(|before| Hash::of(before.as_bytes()));
+    let mut text = before.unwrap_or_default();
+    if text.trim().is_empty() {
+        text = format!("{heading}\n\n");
+    } else if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text.push_str(line);
+    text.push('\n');
+    FileChange::new(path, hash, text.into_bytes())
+}
+
+fn output(for_model: String, change: FileChange) -> ToolOutput {
+    ToolOutput { for_model, change: Some(change), ..ToolOutput::default() }
+}
+
+/// `text` as what stands behind a bullet.
+fn one_line(text: &str) -> Result<String, ToolError> {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let text = bullet(&text);
+    match text.chars().count() {
+        0 => Err(ToolError::TellModel("The text is empty.".to_owned())),
+        length if length > TEXT_CHARS_MAX => Err(ToolError::TellModel(format!(
+            "The text has {length} characters, at most {TEXT_CHARS_MAX} are kept. Say it in a \
+             sentence or two, or put it in a file of its own and remember where it is."
+        ))),
+        _ => Ok(text.to_owned()),
+    }
+}
+
+fn bullet(line: &str) -> &str {
+    let line = line.trim();
+    line.strip_prefix("- ").or_else(|| line.strip_prefix("* ")).unwrap_or(line).trim()
+}

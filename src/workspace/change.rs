@@ -1,0 +1,208 @@
+//! Changing one file so that a crash leaves it either as it was or as it was to be, and so that
+//! whoever looks at it afterwards can tell which.
+
+use std::fmt;
+use std::io::{self, Read, Write};
+use std::path::Path;
+
+use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+use sha2::{Digest, Sha256};
+use tracing::warn;
+
+use super::path::TEMPORARY_PREFIX;
+use super::{FileError, Workspace, WorkspacePath};
+use crate::session::Intent;
+
+/// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
+/// the one that was meant, which takes a small board about a second.
+const HASH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
+/// How deep and how many entries leftovers are looked for when the workspace is opened; those in a
+/// bigger one stay, hidden.
+const SWEEP_DEPTH_MAX: usize = 12;
+const SWEEP_ENTRIES_MAX: usize = 50_000;
+
+/// A change of one file, worked out but not made. Links are resolved in its path.
+#[derive(Clone, PartialEq, Eq)]
+pub struct FileChange {
+    pub path: WorkspacePath,
+    /// None: there was no file.
+    pub before: Option<Hash>,
+    pub after: Hash,
+    pub contents: Vec<u8>,
+}
+
+/// The SHA-256 of a file's contents, in lower-case hex.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Hash(String);
+
+impl Hash {
+    pub fn of(contents: &[u8]) -> Self {
+        Self(hex(&Sha256::digest(contents)))
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Hash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// To compare with what an [`Intent`] has stored.
+impl PartialEq<str> for Hash {
+    fn eq(&self, other: &str) -> bool {
+        self.0 == other
+    }
+}
+
+impl FileChange {
+    pub fn new(path: WorkspacePath, before: Option<Hash>, contents: Vec<u8>) -> Self {
+        Self { path, before, after: Hash::of(&contents), contents }
+    }
+
+    /// What is to be committed before the change is made.
+    pub fn intent(&self) -> Intent {
+        Intent::Change {
+            path: self.path.as_str().to_owned(),
+            before: self.before.as_ref().map(Hash::to_string),
+            after: self.after.to_string(),
+        }
+    }
+}
+
+/// Without the contents, which do not belong into logs.
+impl fmt::Debug for FileChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FileChange")
+            .field("path", &self.path)
+            .field("before", &self.before)
+            .field("after", &self.after)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Workspace {
+    /// The hash of the file that `path` leads to, or None where there is none. At most 64 MiB.
+    pub fn hash(&self, path: &WorkspacePath) -> Result<Option<Hash>, FileError> {
+        let (file, size) = match self.open_file(path) {
+            Err(FileError::Missing(_)) => return Ok(None),
+            opened => opened?,
+        };
+        if size > HASH_BYTES_MAX {
+            return Err(FileError::TooBig { path: path.clone(), size, max: HASH_BYTES_MAX });
+        }
+        let mut file = file.take(HASH_BYTES_MAX);
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer).map_err(|error| FileError::new(path, error))? {
+                0 => return Ok(Some(Hash(hex(&hasher.finalize())))),
+                length => hasher.update(&buffer[..length]),
+            }
+        }
+    }
+
+    /// Makes `change`, on disk for good when this returns; a link is followed to its target. Makes
+    /// missing folders and keeps the file's mode. [`FileError::Changed`] if the file is not as it
+    /// was before; somebody who saves it in the instant between that look and the rename loses
+    /// their version.
+    pub fn apply(&self, change: &FileChange) -> Result<(), FileError> {
+        let path = self.resolve(&change.path)?;
+        if self.hash(&path)? != change.before {
+            return Err(FileError::Changed(path));
+        }
+        let failed = |error| FileError::new(&path, error);
+        let folder = self.folder_of(&path).map_err(failed)?;
+        let mode = match folder.symlink_metadata(path.name()) {
+            Ok(found) if !found.is_file() => return Err(FileError::Changed(path)),
+            Ok(found) => Some(found.permissions()),
+            Err(_) => None,
+        };
+        replace(&folder, path.name(), &change.contents, mode).map_err(failed)
+    }
+
+    /// The folder that holds `path`, made if it was missing. It stays the same folder, whatever
+    /// becomes of its name.
+    fn folder_of(&self, path: &WorkspacePath) -> io::Result<Dir> {
+        let Some(parent) = path.parent() else { return self.0.dir.try_clone() };
+        let mut folder = self.0.dir.try_clone()?;
+        for name in parent.as_str().split('/') {
+            match folder.create_dir(name) {
+                Ok(()) => sync(&folder)?,
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+            }
+            folder = folder.open_dir(name)?;
+        }
+        Ok(folder)
+    }
+}
+
+/// Puts a new file in the place of `name`, all at once.
+fn replace(folder: &Dir, name: &str, contents: &[u8], mode: Option<Permissions>) -> io::Result<()> {
+    let temporary = format!("{TEMPORARY_PREFIX}{:016x}", fastrand::u64(..));
+    let written = write_new(folder, &temporary, contents, mode)
+        .and_then(|()| folder.rename(&temporary, folder, name))
+        .and_then(|()| sync(folder));
+    if written.is_err() {
+        // After the rename there is nothing to remove.
+        let _ = folder.remove_file(&temporary);
+    }
+    written
+}
+
+/// Writes a file that must not exist yet, for this account alone if no `mode` is given.
+pub(super) fn write_new(
+    folder: &Dir,
+    name: &str,
+    contents: &[u8],
+    mode: Option<Permissions>,
+) -> io::Result<()> {
+    let mut file =
+        folder.open_with(name, OpenOptions::new().write(true).create_new(true).mode(0o600))?;
+    if let Some(mode) = mode {
+        file.set_permissions(Permissions::from_mode(mode.mode() & 0o777))?;
+    }
+    file.write_all(contents)?;
+    file.sync_all()
+}
+
+/// Writes a folder's names to disk.
+fn sync(folder: &Dir) -> io::Result<()> {
+    // A `Dir` itself may be opened as a mere place, which cannot be synced.
+    folder.open(".")?.sync_all()
+}
+
+/// Removes what writes that were cut short have left.
+pub(super) fn sweep(root: &Dir) {
+    let mut left = SWEEP_ENTRIES_MAX;
+    if let Err(error) = sweep_folder(root, SWEEP_DEPTH_MAX, &mut left) {
+        warn!(%error, "Could not look for leftovers in the workspace");
+    }
+}
+
+fn sweep_folder(folder: &Dir, depth: usize, left: &mut usize) -> io::Result<()> {
+    for entry in folder.entries()? {
+        let Some(less) = left.checked_sub(1) else { return Ok(()) };
+        *left = less;
+        let entry = entry?;
+        let (name, kind) = (entry.file_name(), entry.file_type()?);
+        if kind.is_dir() && depth > 0 {
+            // What cannot be opened was not written by us.
+            if let Ok(inner) = folder.open_dir(Path::new(&name)) {
+                sweep_folder(&inner, depth - 1, left)?;
+            }
+        } else if kind.is_file() && name.to_string_lossy().starts_with(TEMPORARY_PREFIX) {
+            folder.remove_file(Path::new(&name))?;
+        }
+    }
+    Ok(())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,141 @@
+//! Names of files in the workspace. A [`WorkspacePath`] can only be had by parsing, and what parsed
+//! leads nowhere outside; links are the business of the open directory in `workspace.rs`.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::path::Path;
+use std::str::FromStr;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Deserialize;
+
+/// How leftovers of a write that was cut short are told from the operator's files.
+pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
+
+/// In bytes; a quarter of Linux's PATH_MAX, as the workspace's own place comes before it.
+const PATH_BYTES_MAX: usize = 1_024;
+
+/// In bytes; Linux's NAME_MAX less the room that the name of a temporary file needs.
+const NAME_BYTES_MAX: usize = 200;
+
+/// A file or folder below the workspace's root: one or more names with `/` between, none of them
+/// `.` or `..`, no control characters, at most [`PATH_BYTES_MAX`] bytes.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(try_from = "String")]
+pub struct WorkspacePath(String);
+
+/// Each says what would be right.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    #[error("the path is empty; name a file, such as `notes/plan.md`")]
+    Empty,
+    #[error("`{0}` is absolute; use a path relative to the workspace, such as `notes/plan.md`")]
+    Absolute(String),
+    #[error("`{0}` climbs with `..`; a path stays below the workspace")]
+    Climbs(String),
+    #[error("`{0}` contains `\\`; put `/` between folders")]
+    Backslash(String),
+    #[error("the path contains a control character")]
+    Control,
+    #[error(
+        "the path is too long: at most {NAME_BYTES_MAX} bytes a name and {PATH_BYTES_MAX} together"
+    )]
+    TooLong,
+    #[error("names that start with `{TEMPORARY_PREFIX}` are for files in the making")]
+    Temporary,
+}
+
+impl WorkspacePath {
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The last name.
+    pub fn name(&self) -> &str {
+        self.0.rsplit_once('/').map_or(&self.0, |(_, name)| name)
+    }
+
+    /// None where the parent is the workspace itself.
+    pub fn parent(&self) -> Option<Self> {
+        self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
+    }
+
+    /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, and USER.md.
+    /// Upper and lower case are the same here, as they are to some file systems.
+    pub fn is_private(&self) -> bool {
+        let first = self.0.split('/').next().unwrap_or_default();
+        ["memory", "MEMORY.md", "USER.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
+    }
+}
+
+impl FromStr for WorkspacePath {
+    type Err = PathError;
+
+    /// `./` and doubled or final slashes are dropped.
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        if text.len() > PATH_BYTES_MAX {
+            return Err(PathError::TooLong);
+        }
+        if text.chars().any(char::is_control) {
+            return Err(PathError::Control);
+        }
+        if text.starts_with('/') {
+            return Err(PathError::Absolute(text.to_owned()));
+        }
+        if text.contains('\\') {
+            return Err(PathError::Backslash(text.to_owned()));
+        }
+        let names: Vec<&str> =
+            text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+        for name in &names {
+            if *name == ".." {
+                return Err(PathError::Climbs(text.to_owned()));
+            }
+            if name.len() > NAME_BYTES_MAX {
+                return Err(PathError::TooLong);
+            }
+            if name.starts_with(TEMPORARY_PREFIX) {
+                return Err(PathError::Temporary);
+            }
+        }
+        if names.iter().all(|name| name.trim().is_empty()) {
+            return Err(PathError::Empty);
+        }
+        Ok(Self(names.join("/")))
+    }
+}
+
+impl TryFrom<String> for WorkspacePath {
+    type Error = PathError;
+
+    fn try_from(text: String) -> Result<Self, PathError> {
+        text.parse()
+    }
+}
+
+impl AsRef<Path> for WorkspacePath {
+    fn as_ref(&self) -> &Path {
+        Path::new(&self.0)
+    }
+}
+
+impl fmt::Display for WorkspacePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A plain string to the model.
+impl JsonSchema for WorkspacePath {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "WorkspacePath".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        String::json_schema(generator)
+    }
+}

@@ -1,0 +1,112 @@
+//! The rules of the house: what the operator wrote about how the bot is to be. Read again only when
+//! a file changed. Says what the files hold; the prompt decides where they stand.
+
+use cap_std::fs::MetadataExt;
+use tracing::warn;
+
+use super::{Audience, Workspace, WorkspacePath};
+
+/// In characters, as in this kind of workspace elsewhere, so that one can be moved here.
+pub const FILE_CHARS_MAX: usize = 20_000;
+pub const HOUSE_CHARS_MAX: usize = 60_000;
+
+/// In the order in which they are told.
+const FILES: [&str; 4] = ["AGENTS.md", "SOUL.md", "USER.md", "IDENTITY.md"];
+
+/// The rules of the house, in order; missing and empty files are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct House {
+    pub files: Vec<HouseFile>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HouseFile {
+    pub name: &'static str,
+    /// At most [`FILE_CHARS_MAX`] characters and a mark that says what is missing.
+    pub text: String,
+}
+
+/// The rules as they were read last, and of which files.
+#[derive(Default)]
+pub(super) struct HouseCache {
+    stamps: Option<[Option<Stamp>; FILES.len()]>,
+    house: House,
+}
+
+/// Changes whenever a file does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: (i64, i64),
+    size: u64,
+    inode: u64,
+}
+
+impl House {
+    /// The files that `audience` may see; USER.md is for the owner alone.
+    pub fn files_for(&self, audience: Audience) -> impl Iterator<Item = &HouseFile> {
+        self.files.iter().filter(move |file| audience == Audience::Owner || file.name != "USER.md")
+    }
+}
+
+impl HouseCache {
+    pub(super) fn house(&mut self, workspace: &Workspace) -> House {
+        let stamps = FILES.map(|name| stamp(workspace, name));
+        if self.stamps != Some(stamps) {
+            self.house = read(workspace);
+            self.stamps = Some(stamps);
+        }
+        self.house.clone()
+    }
+}
+
+/// `text` with its middle cut out if it is longer than `max` characters, and a mark of `name` in
+/// its place: the beginning of a file tells what it is about, its end is what was added last.
+pub fn cut_middle(text: &str, max: usize, name: &str) -> String {
+    let length = text.chars().count();
+    if length <= max {
+        return text.to_owned();
+    }
+    let head = max * 2 / 3;
+    let byte = |chars: usize| text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
+    let (end_of_head, start_of_tail) = (byte(head), byte(length - (max - head)));
+    format!(
+        "{}\n\n[{} characters of {name} are left out here; it is longer than {max}.]\n\n{}",
+        &text[..end_of_head],
+        length - max,
+        &text[start_of_tail..]
+    )
+}
+
+fn read(workspace: &Workspace) -> House {
+    let mut left = HOUSE_CHARS_MAX;
+    let mut house = House::default();
+    for name in FILES {
+        let text = match workspace.read_text(&path(name)) {
+            Ok(text) => text.unwrap_or_default(),
+            Err(error) => {
+                warn!(%error, "Left out a file of the rules of the house");
+                continue;
+            }
+        };
+        let text = text.trim();
+        if !text.is_empty() {
+            let max = FILE_CHARS_MAX.min(left);
+            house.files.push(HouseFile { name, text: cut_middle(text, max, name) });
+            left -= max.min(text.chars().count());
+        }
+    }
+    house
+}
+
+fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
+    let found = workspace.0.dir.metadata(name).ok()?;
+    Some(Stamp {
+        modified: (found.mtime(), found.mtime_nsec()),
+        size: found.len(),
+        inode: found.ino(),
+    })
+}
+
+fn path(name: &str) -> WorkspacePath {
+    name.parse().expect("the names of the house are paths")
+}
