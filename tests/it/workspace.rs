@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use chrono::NaiveDate;
@@ -193,16 +192,15 @@ fn nobody_gets_out_while_a_folder_turns_into_a_link() {
     home.write("swapped/secret.md", "inside");
     fs::write(home.outside().join("marker"), "").unwrap();
     symlink(home.outside(), home.at("link")).unwrap();
-    let stop = AtomicBool::new(false);
+    let end = Instant::now() + Duration::from_millis(400);
     let (mut read, mut written) = (0, 0);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let (one, other) = (home.at("swapped"), home.at("link"));
-            while !stop.load(Ordering::Relaxed) {
+            while Instant::now() < end {
                 renameat_with(CWD, &one, CWD, &other, RenameFlags::EXCHANGE).unwrap();
             }
         });
-        let end = Instant::now() + Duration::from_millis(400);
         while Instant::now() < end {
             let path = path("swapped/secret.md");
             if let Ok(Some(text)) = home.workspace.read_text(&path) {
@@ -222,7 +220,6 @@ fn nobody_gets_out_while_a_folder_turns_into_a_link() {
                 assert!(listing.entries.iter().all(|entry| entry.name != "marker"));
             }
         }
-        stop.store(true, Ordering::Relaxed);
     });
     assert!(read > 0 && written > 0, "the race was run: {read} reads, {written} writes");
     assert_eq!(names(&home.outside()), ["marker", "secret.md"]);
