@@ -1,12 +1,6 @@
-//! The one test crate: promises, each tried against the real thing.
+//! The one test crate.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![expect(clippy::unwrap_used, reason = "what a test does not expect ends it")]
 
-mod support;
-
-mod config;
-mod logging;
-mod providers;
-mod telegram;
-mod text;
-mod tidy;
+mod tools;
+mod workspace;

@@ -6,7 +6,8 @@ const NEAREST_CHARS_MAX: usize = 200;
 /// Of [`strsim::normalized_levenshtein`]: below this, a line is not what was meant.
 const NEAREST_SIMILARITY_MIN: f64 = 0.5;
 
-/// `text` with `old` replaced by `new`, everywhere if `all`, or words on why not. Line ends stay as the file has them.
+/// `text` with `old` replaced by `new`, everywhere if `all`, or words on why not. Line
+/// ends stay as the file has them.
 pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<String, String> {
     let (old, new) = (like(text, old), like(text, new));
     if old.is_empty() {

@@ -1,0 +1,380 @@
+//! The tools as a model calls them: with JSON, in words.
+
+use std::fs;
+
+use chrono::{Local, TimeZone};
+use peacrab::message::{Address, Place, Sender};
+use peacrab::people::Role;
+use peacrab::tools::{ToolContext, ToolError, ToolOutput, ToolSet};
+use peacrab::workspace::Workspace;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+/// A workspace and somebody who calls tools in it.
+struct Desk {
+    tools: ToolSet,
+    cx: ToolContext,
+    _folder: TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cx = ToolContext {
+            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
+            who: Sender { id: "1".into(), name: "Ada".into() },
+            role: Role::Owner,
+            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
+            place: Place::Private,
+            now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+        };
+        Self { tools: ToolSet::standard(), cx, _folder: folder }
+    }
+
+    fn with(role: Role, place: Place) -> Self {
+        let mut desk = Self::new();
+        (desk.cx.role, desk.cx.place) = (role, place);
+        desk
+    }
+
+    async fn output(&self, tool: &str, arguments: &Value) -> Result<ToolOutput, String> {
+        let tool = self.tools.authorise(tool, self.cx.role)?;
+        match tool.call_json(&arguments.to_string(), &self.cx).await {
+            Ok(output) => Ok(output),
+            Err(ToolError::TellModel(words)) => Err(words),
+            Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
+        }
+    }
+
+    /// Calls `tool`, makes its change as a turn would, and gives what the model reads.
+    async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
+        let output = self.output(tool, &arguments).await?;
+        if let Some(change) = &output.change {
+            self.cx.workspace.apply(change).unwrap();
+        }
+        Ok(output.for_model)
+    }
+
+    fn write(&self, name: &str, text: impl AsRef<[u8]>) {
+        let path = self.cx.workspace.root().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.cx.workspace.root().join(name)).unwrap()
+    }
+}
+
+fn ok(text: &str) -> Result<String, String> {
+    Ok(text.to_owned())
+}
+
+fn refused(text: &str) -> Result<String, String> {
+    Err(text.to_owned())
+}
+
+#[tokio::test]
+async fn files_are_made_read_replaced_and_added_to() {
+    let desk = Desk::new();
+    let write = |text| json!({"path": "./notes/plan.md", "content": text});
+    assert_eq!(
+        desk.call("write_file", write("one")).await,
+        ok("Made notes/plan.md (now 3 bytes).")
+    );
+    assert_eq!(
+        desk.call("write_file", write("one")).await,
+        ok("notes/plan.md already reads like that.")
+    );
+    assert_eq!(
+        desk.call("write_file", write("two")).await,
+        ok("Replaced notes/plan.md (now 3 bytes).")
+    );
+    let more = json!({"path": "notes/plan.md", "content": "three\n"});
+    assert_eq!(desk.call("append_file", more).await, ok("Added to notes/plan.md (now 10 bytes)."));
+    assert_eq!(desk.call("read_file", json!({"path": "notes/plan.md"})).await, ok("two\nthree\n"));
+    let new = json!({"path": "new.md", "content": "x"});
+    assert_eq!(desk.call("append_file", new).await, ok("Added to new.md (now 1 bytes)."));
+}
+
+#[tokio::test]
+async fn tools_change_nothing_themselves() {
+    let desk = Desk::new();
+    let before = desk.call("list_files", json!({"depth": 8})).await;
+    for (tool, arguments) in [
+        ("write_file", json!({"path": "a/b.md", "content": "x"})),
+        ("append_file", json!({"path": "SOUL.md", "content": "x"})),
+        ("edit_file", json!({"path": "SOUL.md", "old": "Warm", "new": "Cold"})),
+        ("remember", json!({"text": "x"})),
+        ("note", json!({"text": "x"})),
+    ] {
+        assert!(desk.output(tool, &arguments).await.unwrap().change.is_some(), "{tool}");
+    }
+    assert_eq!(desk.call("list_files", json!({"depth": 8})).await, before);
+    assert!(desk.read("SOUL.md").contains("Warm"));
+}
+
+#[tokio::test]
+async fn bad_arguments_are_answered_with_what_would_be_right() {
+    let desk = Desk::new();
+    let check = async |tool: &str, arguments: Value, part: &str| {
+        let words = desk.call(tool, arguments).await.unwrap_err();
+        assert!(words.contains(part), "{words}");
+    };
+    check("read_file", json!({}), "missing field `path`").await;
+    check("read_file", json!({"path": "x", "line": 3}), "unknown field `line`").await;
+    check("read_file", json!({"path": "/etc/passwd"}), "use a path relative to the workspace")
+        .await;
+    check("read_file", json!({"path": "../state.db"}), "a path stays below the workspace").await;
+    check("list_files", json!({"path": "/"}), "use a path relative").await;
+    check("read_file", json!({"path": "no.md"}), "There is no `no.md`. See what there is").await;
+    check("read_file", json!({"path": "memory"}), "`memory` is a folder. See what it holds").await;
+    check("read_file", json!({"path": "SOUL.md", "offset": 99_999}), "SOUL.md ends at byte").await;
+    check("list_files", json!({"path": "SOUL.md"}), "`SOUL.md` is not a folder").await;
+    check("edit_file", json!({"path": "no.md", "old": "a", "new": "b"}), "There is no `no.md`")
+        .await;
+    check("edit_file", json!({"path": "SOUL.md", "old": "", "new": "b"}), "`old` is empty").await;
+    let big = "x".repeat(1024 * 1024 + 1);
+    check("write_file", json!({"path": "a", "content": big}), "at most 1048576 can be written")
+        .await;
+    check("shell", json!({}), "There is no tool `shell`").await;
+    check("remember", json!({"text": " \n"}), "The text is empty").await;
+    check("note", json!({"text": "x".repeat(501)}), "at most 500").await;
+}
+
+#[tokio::test]
+async fn binary_files_are_named_as_such_and_not_shown() {
+    let desk = Desk::new();
+    desk.write("nul.bin", b"a\0b");
+    desk.write("latin.txt", b"caf\xe9 au lait");
+    let words = "nul.bin is not text (3 bytes, binary or not UTF-8), so it cannot be shown.";
+    assert_eq!(desk.call("read_file", json!({"path": "nul.bin"})).await, refused(words));
+    let latin = desk.call("read_file", json!({"path": "latin.txt"})).await;
+    assert!(latin.unwrap_err().contains("not UTF-8"));
+    let edit = json!({"path": "latin.txt", "old": "au", "new": "du"});
+    assert_eq!(desk.call("edit_file", edit).await, refused("`latin.txt` is not text."));
+    desk.write("empty.md", "");
+    assert_eq!(desk.call("read_file", json!({"path": "empty.md"})).await, ok("empty.md is empty."));
+}
+
+/// Follows "Read on with offset N" to the end; gives the text without the marks.
+async fn read_all(desk: &Desk, path: &str, limit: Option<u64>) -> String {
+    let (mut text, mut offset) = (String::new(), 0);
+    loop {
+        let mut arguments = json!({"path": path, "offset": offset});
+        if let Some(limit) = limit {
+            arguments["limit"] = limit.into();
+        }
+        let page = desk.call("read_file", arguments).await.unwrap();
+        assert!(page.chars().count() <= 8_000);
+        let Some((part, mark)) = page.rsplit_once("\n[Bytes ") else { return text + &page };
+        text.push_str(part);
+        match mark.split_once("offset ") {
+            None => return text,
+            Some((_, next)) => offset = next.trim_end_matches(".]").parse().unwrap(),
+        }
+    }
+}
+
+#[tokio::test]
+async fn long_files_are_read_page_by_page_without_a_gap() {
+    let desk = Desk::new();
+    let lines: String = (0..3_000).map(|n| format!("line {n}: é🦀\n")).collect();
+    desk.write("lines.md", &lines);
+    desk.write("one-line.json", "é🦀x".repeat(5_000));
+    assert_eq!(read_all(&desk, "lines.md", None).await, lines);
+    assert_eq!(read_all(&desk, "one-line.json", None).await, "é🦀x".repeat(5_000));
+    desk.write("small.md", "é🦀é\n🦀");
+    for limit in 1..9 {
+        assert_eq!(read_all(&desk, "small.md", Some(limit)).await, "é🦀é\n🦀", "limit {limit}");
+    }
+    let page = desk.call("read_file", json!({"path": "lines.md", "limit": 40})).await;
+    assert_eq!(
+        page,
+        ok("line 0: é🦀\nline 1: é🦀\n\n[Bytes 0 to 30 of 52890. Read on with offset 30.]")
+    );
+    let inside = desk.call("read_file", json!({"path": "small.md", "offset": 1})).await;
+    assert_eq!(inside, ok("🦀é\n🦀\n[Bytes 2 to 13 of 13. This is the end.]"));
+}
+
+#[tokio::test]
+async fn an_edit_must_be_clear() {
+    let desk = Desk::new();
+    desk.write("list.md", "- buy milk\n- buy bread\n");
+    let edit = |old: &str, new: &str| json!({"path": "list.md", "old": old, "new": new});
+    let words = "In list.md: `old` occurs 2 times. Give more of the text around it, so that it occurs once, or set `all`.";
+    assert_eq!(desk.call("edit_file", edit("buy", "get")).await, refused(words));
+    let words = "In list.md: `old` does not occur. The nearest is line 2: `- buy bread`. Spaces and case count.";
+    assert_eq!(desk.call("edit_file", edit("- Buy  bread", "")).await, refused(words));
+    let words = "In list.md: `old` does not occur. Read the file to see what it says now.";
+    assert_eq!(desk.call("edit_file", edit("zzzzzzzzzz", "")).await, refused(words));
+    assert_eq!(
+        desk.call("edit_file", edit("milk", "oat milk")).await,
+        ok("Edited list.md (now 27 bytes).")
+    );
+    let all = json!({"path": "list.md", "old": "buy", "new": "get", "all": true});
+    assert_eq!(desk.call("edit_file", all).await, ok("Edited list.md (now 27 bytes)."));
+    assert_eq!(desk.read("list.md"), "- get oat milk\n- get bread\n");
+}
+
+#[tokio::test]
+async fn line_ends_stay_as_the_file_has_them() {
+    let desk = Desk::new();
+    desk.write("dos.txt", "one\r\ntwo\r\nthree");
+    let edit = json!({"path": "dos.txt", "old": "one\ntwo", "new": "1\n2"});
+    desk.call("edit_file", edit).await.unwrap();
+    desk.call("append_file", json!({"path": "dos.txt", "content": "4\n5\n"})).await.unwrap();
+    assert_eq!(desk.read("dos.txt"), "1\r\n2\r\nthree\r\n4\r\n5\r\n");
+    desk.write("unix.txt", "one\ntwo\n");
+    desk.call("edit_file", json!({"path": "unix.txt", "old": "one", "new": "1"})).await.unwrap();
+    assert_eq!(desk.read("unix.txt"), "1\ntwo\n");
+}
+
+#[tokio::test]
+async fn files_are_listed_in_order_and_within_bounds() {
+    let desk = Desk::new();
+    let listing = desk.call("list_files", json!({})).await.unwrap();
+    insta::assert_snapshot!(listing.replace(char::is_numeric, "9"), @r"
+    AGENTS.md (9999 bytes)
+    HEARTBEAT.md (999 bytes)
+    IDENTITY.md (999 bytes)
+    SOUL.md (999 bytes)
+    USER.md (999 bytes)
+    memory/
+      MEMORY.md (9 bytes)
+    skills/
+      daily-summary/
+      weekly-review/
+    ");
+    for n in 0..400 {
+        desk.write(&format!("many/{n:03}.md"), "");
+    }
+    let many = desk.call("list_files", json!({"path": "many"})).await.unwrap();
+    assert!(many.starts_with("000.md (0 bytes)\n001.md"));
+    assert!(
+        many.ends_with(
+            "299.md (0 bytes)\n[There are more. List one folder, or use a smaller depth.]"
+        )
+    );
+    desk.write("deep/a/b/c.md", "");
+    assert_eq!(desk.call("list_files", json!({"path": "deep/", "depth": 1})).await, ok("a/"));
+    assert_eq!(
+        desk.call("list_files", json!({"path": "deep", "depth": 9})).await,
+        ok("a/\n  b/\n    c.md (0 bytes)")
+    );
+    for n in 0..400 {
+        desk.write(&format!("long/{n:03}{}", "x".repeat(100)), "");
+    }
+    let long = desk.call("list_files", json!({"path": "long"})).await.unwrap();
+    assert!(long.ends_with("[Cut at 8000 characters. List one folder, or use a smaller depth.]"));
+}
+
+#[tokio::test]
+async fn a_memory_is_kept_once() {
+    let desk = Desk::new();
+    let remember = |text: &str| json!({"text": text});
+    let kept = desk.call("remember", remember("- Ada likes\ntea.")).await;
+    assert_eq!(kept, ok("Remembered in memory/MEMORY.md."));
+    assert_eq!(
+        desk.call("remember", remember("ada likes tea.")).await,
+        ok("That is known already.")
+    );
+    assert_eq!(desk.read("memory/MEMORY.md"), "# Memory\n- Ada likes tea.\n");
+
+    fs::remove_dir_all(desk.cx.workspace.root().join("memory")).unwrap();
+    desk.call("remember", remember("New.")).await.unwrap();
+    assert_eq!(desk.read("memory/MEMORY.md"), "# Memory\n\n- New.\n");
+    fs::remove_dir_all(desk.cx.workspace.root().join("memory")).unwrap();
+    desk.write("MEMORY.md", "- Old.");
+    assert_eq!(desk.call("remember", remember("New.")).await, ok("Remembered in MEMORY.md."));
+    assert_eq!(desk.read("MEMORY.md"), "- Old.\n- New.\n", "what was known stays in sight");
+    desk.write("MEMORY.md", "x".repeat(20_000));
+    assert!(desk.call("remember", remember("y")).await.unwrap_err().contains("is full"));
+}
+
+#[tokio::test]
+async fn notes_go_to_their_day() {
+    let desk = Desk::new();
+    let noted = desk.call("note", json!({"text": "Planted peas."})).await;
+    assert_eq!(noted, ok("Noted in memory/202607/20260717.md."));
+    desk.call("note", json!({"text": "Watered them."})).await.unwrap();
+    let expected = "# 2026-07-17, Friday\n\n- 09:05 Planted peas.\n- 09:05 Watered them.\n";
+    assert_eq!(desk.read("memory/202607/20260717.md"), expected);
+}
+
+#[tokio::test]
+async fn memory_is_shown_to_nobody_but_the_owner_alone() {
+    let everybody_else = [
+        (Role::User, Place::Private),
+        (Role::Admin, Place::Private),
+        (Role::User, Place::Group),
+        (Role::Owner, Place::Group),
+    ];
+    for (role, place) in everybody_else {
+        let desk = Desk::with(role, place);
+        for path in ["memory/MEMORY.md", "MEMORY.md", "USER.md", "memory/202607/20260717.md"] {
+            for (tool, arguments) in [
+                ("read_file", json!({"path": path})),
+                ("write_file", json!({"path": path, "content": "x"})),
+                ("append_file", json!({"path": path, "content": "x"})),
+                ("edit_file", json!({"path": path, "old": "Memory", "new": "x"})),
+            ] {
+                let words =
+                    format!("`{path}` is private: only the owner can reach it, in a private chat.");
+                assert_eq!(desk.call(tool, arguments).await, Err(words), "{tool} as {role}");
+            }
+        }
+        assert!(desk.call("list_files", json!({"path": "memory"})).await.is_err());
+        let listing = desk.call("list_files", json!({"depth": 8})).await.unwrap();
+        assert!(!listing.contains("memory") && !listing.contains("USER"), "{listing}");
+        assert!(listing.contains("SOUL.md"));
+    }
+    for role in [Role::User, Role::Admin] {
+        let desk = Desk::with(role, Place::Private);
+        for tool in ["remember", "note"] {
+            let words = desk.call(tool, json!({"text": "x"})).await.unwrap_err();
+            assert!(words.contains("needs the role owner"), "{words}");
+        }
+    }
+}
+
+#[test]
+fn guests_are_offered_nothing_and_users_no_memory() {
+    let names = |role| {
+        let offered = ToolSet::standard().offered(role).into_iter();
+        offered.map(|tool| tool.name).collect::<Vec<_>>()
+    };
+    assert!(names(Role::Guest).is_empty());
+    assert_eq!(
+        names(Role::User),
+        ["append_file", "edit_file", "list_files", "read_file", "write_file"]
+    );
+    assert_eq!(names(Role::Owner).len(), 7);
+}
+
+#[test]
+fn models_are_shown_these_tools() {
+    let offered = ToolSet::standard().offered(Role::Owner);
+    let shown: Vec<Value> = offered
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
+        .collect();
+    let length = Value::from(shown.clone()).to_string().chars().count();
+    assert!(length < 4_000, "the tools take {length} characters of each prompt");
+    let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
+    insta::assert_snapshot!(shown.join("\n\n"), @r#"
+    {"name":"append_file","description":"Add text at the end of a file of the workspace; makes the file if it is missing.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
+
+    {"name":"edit_file","description":"Replace a piece of text in a file of the workspace.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
+
+    {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","format":"uint8","minimum":1,"maximum":8,"description":"How many levels of folders to show.","default":2}}}}
+
+    {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
+
+    {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","format":"uint64","minimum":0,"description":"The byte to start at, as an earlier result said.","default":0},"limit":{"type":"integer","format":"uint64","minimum":0,"description":"The most bytes to read.","default":7800}},"required":["path"]}}
+
+    {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+
+    {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
+    "#);
+}
