@@ -3,6 +3,7 @@
 
 pub mod files;
 pub mod memory;
+pub mod message;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -152,19 +153,6 @@ impl ToolSet {
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
         Self(Arc::new(tools.into_iter().map(|tool| (tool.spec().name, tool)).collect()))
-    }
-
-    /// The tools that every daemon has.
-    pub fn standard() -> Self {
-        Self::new([
-            Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
-            Arc::new(files::WriteFile),
-            Arc::new(files::EditFile),
-            Arc::new(files::AppendFile),
-            Arc::new(files::ListFiles),
-            Arc::new(memory::Remember),
-            Arc::new(memory::Note),
-        ])
     }
 
     /// The tools that `role` may use, as a model is told of them.

@@ -26,6 +26,7 @@ impl Desk {
             role: Role::Owner,
             address: Address { channel: "home".into(), chat: "1".into(), thread: None },
             place: Place::Private,
+            channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
         };
         Self { tools: ToolSet::standard(), cx, _folder: folder }

@@ -18,12 +18,17 @@ fn words() -> impl Strategy<Value = String> {
 fn outcome() -> impl Strategy<Value = Outcome> {
     prop_oneof![
         Just(Outcome::Planned),
-        Just(Outcome::Running(Intent::Act)),
+        running(),
         words().prop_map(Outcome::Done),
         words().prop_map(Outcome::Failed),
         Just(Outcome::Interrupted),
         Just(Outcome::Skipped),
     ]
+}
+
+fn running() -> impl Strategy<Value = Outcome> {
+    let intent = Intent { path: "a".to_owned(), before: None, after: "0".to_owned() };
+    words().prop_map(move |result| Outcome::Running { intent: intent.clone(), result })
 }
 
 fn any_call() -> impl Strategy<Value = Call> {

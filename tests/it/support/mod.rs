@@ -2,4 +2,5 @@
 
 pub(crate) mod bot_api;
 pub(crate) mod model_api;
+pub(crate) mod platform;
 pub(crate) mod record;

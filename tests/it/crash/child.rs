@@ -1,0 +1,112 @@
+//! The daemon that gets killed: this test binary again, told by the environment what to be.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use peacrab::config::AgentConfig;
+use peacrab::daemon::{Daemon, Plan};
+use peacrab::people::Access;
+use peacrab::provider::rehearsal::Rehearsal;
+use peacrab::provider::{DeltaStream, Message, Provider, ProviderError, Request};
+use peacrab::store::{Moment, Observer, Options, Phase};
+use peacrab::tools::ToolSet;
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+use crate::support::platform::{Manners, OWNER, Platform};
+
+/// The variable that holds the [`Spec`].
+pub(super) const SPEC: &str = "PEACRAB_TEST_CRASH";
+
+#[derive(Serialize, Deserialize)]
+pub(super) struct Spec {
+    pub(super) home: PathBuf,
+    pub(super) platform: PathBuf,
+    pub(super) manners: Manners,
+    pub(super) kill: Option<Kill>,
+}
+
+/// Which commit kills.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+pub(super) struct Kill {
+    pub(super) commit: u64,
+    pub(super) when: When,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum When {
+    Before,
+    After,
+}
+
+/// The child's body; does nothing where it was not asked for.
+#[test]
+fn daemon() {
+    #[expect(clippy::disallowed_methods, reason = "how a child of this very binary is told")]
+    let Ok(spec) = std::env::var(SPEC) else { return };
+    let spec: Spec = serde_json::from_str(&spec).unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let plan = plan(spec);
+        Daemon::open(plan).await.unwrap().run(CancellationToken::new(), || {}).await.unwrap();
+    });
+}
+
+fn plan(spec: Spec) -> Plan {
+    let platform = Platform::new(&spec.platform, spec.manners);
+    let access = Access { owners: vec![OWNER.to_owned()], ..Access::default() };
+    let observer = spec.kill.map(|kill| -> Observer { Arc::new(move |moment| kill.look(moment)) });
+    Plan {
+        home: spec.home,
+        agent: AgentConfig::default(),
+        provider: Arc::new(Watchful(Rehearsal)),
+        channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
+        tools: ToolSet::standard(),
+        store: Options { observer, pages_max: None },
+    }
+}
+
+impl Kill {
+    /// Ends the process at once, as a power cut would, with nothing cleaned up.
+    fn look(self, moment: Moment<'_>) {
+        let now = match moment.phase {
+            Phase::Before => When::Before,
+            Phase::After => When::After,
+        };
+        if moment.commit == self.commit && now == self.when {
+            std::process::abort();
+        }
+    }
+}
+
+/// A model that takes no transcript that the vendors would not take.
+struct Watchful(Rehearsal);
+
+#[async_trait]
+impl Provider for Watchful {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    async fn stream<'a>(&'a self, request: &'a Request<'a>) -> Result<DeltaStream<'a>, ProviderError> {
+        check(&request.messages);
+        self.0.stream(request).await
+    }
+}
+
+fn check(messages: &[Message<'_>]) {
+    let valid = messages.windows(2).all(|pair| match pair {
+        [Message::User(_), after] => matches!(after, Message::Assistant { .. }),
+        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User(_)),
+        [Message::Assistant { calls, .. }, Message::Results(results)] => calls == results,
+        [Message::Results(_), after] => !matches!(after, Message::Results(_)),
+        _ => false,
+    });
+    let whole = matches!(messages.first(), Some(Message::User(_)))
+        && matches!(messages.last(), Some(Message::User(_) | Message::Results(_)));
+    if !valid || !whole {
+        // The parent sees a daemon that ended by itself.
+        std::process::exit(3);
+    }
+}

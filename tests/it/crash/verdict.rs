@@ -1,0 +1,152 @@
+//! What must be true after any crash, read from the store, the workspace and the platform.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::database;
+use crate::support::platform::{Manners, Platform};
+
+/// The mark of what may have been sent before (README tells people of it).
+const MARK: &str = "(perhaps sent twice)\n";
+
+fn open(home: &Path) -> Option<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(database(home), flags).ok()
+}
+
+fn count(store: &Connection, sql: &str) -> Option<usize> {
+    store.query_row(sql, [], |row| row.get(0)).ok()
+}
+
+/// Whether all that was said is done, and all answers are out.
+pub(super) fn is_settled(home: &Path, said: usize) -> bool {
+    let Some(store) = open(home) else { return false };
+    count(&store, "SELECT count(*) FROM inbound WHERE state = 'done'") == Some(said)
+        && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
+        && count(&store, "SELECT count(*) FROM turns WHERE ending IS NULL") == Some(0)
+}
+
+/// For the message of a test that waited in vain.
+pub(super) fn what_is_left(home: &Path) -> String {
+    let Some(store) = open(home) else { return "there is no store".to_owned() };
+    let mut text = String::new();
+    for table in ["inbound", "turns", "calls", "outbox", "chunks"] {
+        let mut rows = store.prepare(&format!("SELECT * FROM {table}")).unwrap();
+        let columns = rows.column_count();
+        let mut rows = rows.query([]).unwrap();
+        while let Some(row) = rows.next().unwrap() {
+            let cells = (0..columns).map(|at| format!("{:?}", row.get_ref(at).unwrap()));
+            text += &format!("{table}: {}\n", cells.collect::<Vec<_>>().join(" "));
+        }
+    }
+    text
+}
+
+pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
+    let store = open(home).unwrap();
+    each_message_has_its_one_outcome(&store, platform);
+    no_call_is_open(&store);
+    all_deliveries_arrived_once(&store, platform, manners);
+    no_side_effect_happened_twice(&store, home, platform);
+}
+
+fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
+    let mut rows = store.prepare("SELECT key, outcome, turn FROM inbound ORDER BY id").unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
+    let rows: Vec<(String, String, Option<i64>)> = rows.collect::<Result<_, _>>().unwrap();
+    let keys: HashSet<_> = rows.iter().map(|(key, ..)| key.as_str()).collect();
+    assert_eq!(keys.len(), rows.len(), "a message was accepted twice");
+    assert_eq!(rows.len(), platform.said().len(), "a message was lost");
+    for (key, outcome, turn) in &rows {
+        match outcome.as_str() {
+            "answered" | "refused" => assert!(turn.is_some(), "{key} was {outcome} without a turn"),
+            outcome => assert_eq!(outcome, "obeyed", "{key}"),
+        }
+    }
+    // One answer a turn, one line a command.
+    let answers = count(store, "SELECT count(*) FROM turns").unwrap();
+    let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
+    let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'").unwrap();
+    let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
+    assert_eq!(deliveries, answers + commands + told, "{}", dump(platform));
+}
+
+fn no_call_is_open(store: &Connection) {
+    let sql = "SELECT count(*) FROM calls c JOIN turns t ON t.id = c.turn
+               WHERE c.state NOT IN ('done', 'failed') AND t.ending = '\"answered\"'";
+    // Files tell what happened, so nothing is ever in doubt here.
+    assert_eq!(count(store, sql), Some(0));
+    assert_eq!(count(store, "SELECT count(*) FROM calls WHERE state = 'failed'"), Some(0));
+}
+
+fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners: Manners) {
+    let dead = "SELECT count(*) FROM chunks WHERE state = 'dead'";
+    if manners.knows {
+        assert_eq!(count(store, dead), Some(0), "given up: {}", dump(platform));
+    }
+    let mut rows = store
+        .prepare("SELECT o.id, o.chat, c.text, c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
+        .unwrap();
+    let rows = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
+        .unwrap();
+    let chunks: Vec<(i64, String, String, String)> = rows.collect::<Result<_, _>>().unwrap();
+    let got = platform.got();
+    let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (delivery, chat, text, state) in &chunks {
+        let copies = |text: &str| {
+            got.iter().filter(|got| got.delivery == *delivery && got.text == text).count()
+        };
+        let (plain, marked) = (copies(text), copies(&format!("{MARK}{text}")));
+        assert!(plain <= 1, "sent twice without a mark: {text}\n{}", dump(platform));
+        assert!(plain + marked >= 1 || state == "dead", "never sent: {text}\n{}", dump(platform));
+        if manners.knows {
+            assert_eq!(marked, 0, "marked though the platform knows: {text}");
+        }
+        expected.entry(chat.clone()).or_default().push(text.clone());
+    }
+    for (chat, expected) in expected {
+        let mut seen = HashSet::new();
+        let first: Vec<_> = got
+            .iter()
+            .filter(|got| got.chat == chat)
+            .map(|got| (got.delivery, got.text.trim_start_matches(MARK).to_owned()))
+            .filter(|got| seen.insert(got.clone()))
+            .map(|(_, text)| text)
+            .collect();
+        assert_eq!(first, expected, "out of order in chat {chat}");
+    }
+}
+
+/// Each line that was appended, remembered or noted stands there at most once, and does if the
+/// turn was answered.
+fn no_side_effect_happened_twice(store: &Connection, home: &Path, platform: &Platform) {
+    let log = fs::read_to_string(home.join("workspace/log.md")).unwrap_or_default();
+    let mut expected = Vec::new();
+    for line in platform.said() {
+        for command in line.text.split(" then ").filter(|command| command.contains(" to log.md")) {
+            expected.push(command.replace("append ", "").replace(" to log.md", ""));
+        }
+    }
+    let gave_up = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"answered\"'").unwrap();
+    let mut lines: Vec<_> = log.lines().map(str::to_owned).collect();
+    let unique: HashSet<_> = lines.iter().cloned().collect();
+    assert_eq!(unique.len(), lines.len(), "appended twice: {log}");
+    lines.sort();
+    expected.sort();
+    expected.dedup();
+    if gave_up == 0 {
+        assert_eq!(lines, expected);
+    } else {
+        assert!(lines.iter().all(|line| expected.contains(line)));
+    }
+    let memory = fs::read_to_string(home.join("workspace/memory/MEMORY.md")).unwrap_or_default();
+    assert!(memory.matches("the crab is small").count() <= 1, "remembered twice: {memory}");
+}
+
+fn dump(platform: &Platform) -> String {
+    platform.got().iter().map(|got| format!("{got:?}\n")).collect()
+}

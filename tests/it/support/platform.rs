@@ -1,0 +1,176 @@
+//! A platform that outlives the daemon: what people said and what they got are files, so that the
+//! daemon can be killed at any instruction. It misbehaves on demand.
+
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use peacrab::bus::Publisher;
+use peacrab::channels::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use peacrab::message::{
+    Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
+};
+use serde::{Deserialize, Serialize};
+
+pub(crate) const OWNER: &str = "7";
+
+/// How the platform behaves.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub(crate) struct Manners {
+    /// Can be asked what it has, as Discord and Slack can and Telegram cannot.
+    pub(crate) knows: bool,
+    /// Delivers everything twice, and refuses, loses and swallows sends at random.
+    pub(crate) misbehaves: bool,
+    pub(crate) text_max: usize,
+}
+
+/// A line that a person said.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Line {
+    pub(crate) chat: String,
+    pub(crate) text: String,
+}
+
+/// A message that a person got.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Got {
+    pub(crate) delivery: i64,
+    pub(crate) chat: String,
+    pub(crate) text: String,
+}
+
+/// The platform's side, in a folder.
+pub(crate) struct Platform {
+    folder: PathBuf,
+    manners: Manners,
+}
+
+impl Platform {
+    pub(crate) fn new(folder: &Path, manners: Manners) -> Self {
+        fs::create_dir_all(folder).unwrap();
+        Self { folder: folder.to_owned(), manners }
+    }
+
+    /// Somebody says something.
+    pub(crate) fn say(&self, chat: &str, text: &str) {
+        append(&self.folder.join("said"), &Line { chat: chat.to_owned(), text: text.to_owned() });
+    }
+
+    pub(crate) fn said(&self) -> Vec<Line> {
+        read(&self.folder.join("said"))
+    }
+
+    /// What people got, in the order in which they got it.
+    pub(crate) fn got(&self) -> Vec<Got> {
+        read(&self.folder.join("got"))
+    }
+
+    fn give(&self, message: &Outbound) {
+        let Body::Text(text) = &message.body;
+        assert!(text.chars().count() <= self.manners.text_max, "too long for the platform: {text}");
+        assert!(!text.trim().is_empty(), "the platform takes no empty messages");
+        let got = Got {
+            delivery: message.id.0,
+            chat: message.to.chat.to_string(),
+            text: text.clone(),
+        };
+        append(&self.folder.join("got"), &got);
+    }
+
+    fn acknowledged(&self) -> usize {
+        let path = self.folder.join("acknowledged");
+        fs::read_to_string(path).ok().and_then(|text| text.parse().ok()).unwrap_or_default()
+    }
+}
+
+#[async_trait]
+impl Channel for Platform {
+    fn limits(&self) -> Limits {
+        Limits {
+            text_max: self.manners.text_max,
+            unit: Unit::Chars,
+            typing_every: Some(Duration::from_millis(20)),
+            draft_every: Some(Duration::from_millis(5)),
+        }
+    }
+
+    async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        publisher.link_up("a folder".to_owned());
+        loop {
+            let from = self.acknowledged();
+            for (at, line) in self.said().into_iter().enumerate().skip(from) {
+                let inbound = inbound(publisher, at, &line);
+                for _ in 0..=usize::from(self.manners.misbehaves) {
+                    publisher
+                        .publish(inbound.clone())
+                        .await
+                        .map_err(|error| ChannelError::unavailable(error.to_string()))?;
+                }
+                fs::write(self.folder.join("acknowledged"), (at + 1).to_string()).unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        let luck = if self.manners.misbehaves { fastrand::u8(..100) } else { 100 };
+        if luck < 10 {
+            let after = Some(Duration::from_millis(5));
+            return Err(ChannelError::Unavailable { after, reason: "busy".to_owned() });
+        }
+        if luck < 13 {
+            return Err(ChannelError::Ambiguous("cut off before it arrived".to_owned()));
+        }
+        self.give(message);
+        if luck < 16 {
+            return Err(ChannelError::Ambiguous("cut off after it arrived".to_owned()));
+        }
+        Ok(Sent { id: Some(MessageId::from("sent")) })
+    }
+
+    async fn hint(&self, _: &Address, _: Hint) -> Result<(), ChannelError> {
+        Ok(())
+    }
+
+    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+        if !self.manners.knows {
+            return Ok(Found::Unknowable);
+        }
+        let Body::Text(text) = &message.body;
+        let has = self.got().iter().any(|got| got.delivery == message.id.0 && got.text == *text);
+        Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
+    }
+}
+
+fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
+    let from =
+        Address { channel: publisher.channel().clone(), chat: line.chat.as_str().into(), thread: None };
+    Inbound {
+        key: format!("platform:{at}").into(),
+        at: Utc::now(),
+        from,
+        place: Place::Private,
+        cause: Cause::Person(Sender { id: OWNER.into(), name: "Ada".to_owned() }),
+        id: Some(at.to_string().into()),
+        body: Said { text: line.text.clone(), quoted: None },
+    }
+}
+
+/// One write, so that a crash leaves a whole line or none.
+fn append(path: &Path, line: &impl Serialize) {
+    let mut text = serde_json::to_string(line).unwrap();
+    text.push('\n');
+    let mut file = OpenOptions::new().create(true).append(true).open(path).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Vec<T> {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    text.split_inclusive('\n')
+        .filter(|line| line.ends_with('\n'))
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect()
+}
