@@ -116,7 +116,9 @@ impl Telegram {
     async fn post(&self, to: Place, message: &Outbound, text: &str) -> Result<Sent, CallError> {
         let mut payload = SendMessage::new(to.chat, text);
         payload.message_thread_id = to.thread;
-        if let Some(id) = message.reply_to.as_ref().and_then(parse_message_id) {
+        // In private it is plain what is answered. Groups have negative ids.
+        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
+        if let Some(id) = asked.and_then(parse_message_id) {
             // The question may have been deleted meanwhile; its answer is still wanted.
             payload =
                 payload.reply_parameters(ReplyParameters::new(id).allow_sending_without_reply());
@@ -207,7 +209,7 @@ impl Channel for Telegram {
                 Some(mark) if !updates.is_empty() => {
                     publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
                 }
-                _ if asked.elapsed() < EMPTY_POLL_MIN.min(self.deadlines.poll) => {
+                _ if asked.elapsed() < EMPTY_POLL_MIN => {
                     tokio::time::sleep(EMPTY_POLL_MIN).await;
                 }
                 _ => {}

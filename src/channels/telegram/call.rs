@@ -83,6 +83,8 @@ impl Api {
         let mut client = Client::builder()
             .connect_timeout(deadlines.connect)
             .pool_idle_timeout(IDLE_MAX)
+            // A call that times out takes its dead connection along; HTTP/2 would use it again.
+            .http1_only()
             .redirect(reqwest::redirect::Policy::none());
         if base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
             client = client.no_proxy();
@@ -231,10 +233,7 @@ impl Denial {
             401 | 404 => token_not_accepted(&self.description),
             // What stands before the Bot API gave up waiting for it.
             504 => ChannelError::Ambiguous(format!("telegram: {}", self.description)),
-            400 | 403 => ChannelError::Refused(self.refusal()),
-            402 | 405..=408 | 410..=418 => {
-                ChannelError::Refused(format!("telegram refuses the message: {}", self.description))
-            }
+            400 | 403 | 413 => ChannelError::Refused(self.refusal()),
             _ => self.unavailable(),
         }
     }

@@ -5,8 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use teloxide::types::{
-    Chat, MediaKind, Message, MessageEntity, MessageEntityKind, MessageKind, Update, UpdateKind,
-    User,
+    Chat, Message, MessageEntity, MessageEntityKind, MessageKind, Update, UpdateKind, User,
 };
 
 use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender};
@@ -40,11 +39,7 @@ pub fn read(update: &Value, bot: &Identity, channel: &ChannelName, groups: Group
     let Ok(message) = Message::deserialize(legible(raw)) else {
         return Reading::Unreadable(raw_key(update, bot));
     };
-    if matches!(message.kind, MessageKind::Empty {}) && message.chat.is_private() {
-        // Neither a service message that we know nor anything that we can tell the model about.
-        return Reading::Unreadable(raw_key(update, bot));
-    }
-    inbound(&message, bot, channel, groups)
+    inbound((&message, raw), bot, channel, groups)
         .map_or(Reading::Ignored, |inbound| Reading::Speaks(Box::new(inbound)))
 }
 
@@ -60,8 +55,8 @@ fn read_other(update: &Value, bot: &Identity) -> Reading {
     }
 }
 
-/// The message without what we do not read. A new kind of entity, say, would otherwise make the
-/// whole message unreadable.
+/// The message without what we do not read, and as a text if somebody said it. A new kind of
+/// entity, or a file without a MIME type, would otherwise make the whole message unreadable.
 fn legible(raw: &Value) -> Value {
     const UNREAD: &[&str] = &[
         "effect_id",
@@ -76,13 +71,19 @@ fn legible(raw: &Value) -> Value {
     let mut message = raw.clone();
     let Some(object) = message.as_object_mut() else { return message };
     object.retain(|key, _| !UNREAD.contains(&key.as_str()));
-    for key in ["entities", "caption_entities"] {
-        if let Some(Value::Array(entities)) = object.get_mut(key) {
-            entities.retain(|entity| {
-                let kind = entity.get("type").and_then(Value::as_str);
-                matches!(kind, Some("mention" | "text_mention" | "bot_command"))
-            });
+    if description(raw).is_some() {
+        object.retain(|key, _| !MEDIA.contains(&key.as_str()));
+        let caption = object.remove("caption").unwrap_or_else(|| "".into());
+        object.entry("text").or_insert(caption);
+        if let Some(entities) = object.remove("caption_entities") {
+            object.insert("entities".to_owned(), entities);
         }
+    }
+    if let Some(Value::Array(entities)) = object.get_mut("entities") {
+        entities.retain(|entity| {
+            let kind = entity.get("type").and_then(Value::as_str);
+            matches!(kind, Some("mention" | "text_mention" | "bot_command"))
+        });
     }
     if let Some(Value::Object(quote)) = object.get_mut("quote") {
         quote.remove("entities");
@@ -94,7 +95,7 @@ fn legible(raw: &Value) -> Value {
 }
 
 fn inbound(
-    message: &Message,
+    (message, raw): (&Message, &Value),
     bot: &Identity,
     channel: &ChannelName,
     groups: Groups,
@@ -105,7 +106,14 @@ fn inbound(
         _ => return None,
     };
     let sender = sender(message)?;
-    let text = spoken_text(message, bot, place, groups)?;
+    let unknown = matches!(message.kind, MessageKind::Empty {}) && place == Place::Private;
+    let media = match description(raw) {
+        // Some new kind of media, most likely. In groups, a new kind of service message.
+        None if unknown => Some("[sent something that cannot be read here]".to_owned()),
+        media => media,
+    };
+    let speaks_to_us = speaks_to_us(message, bot, place, groups);
+    let text = speaks_to_us.then(|| spoken_text(message, media, bot, place)).flatten()?;
     let thread = message.thread_id.filter(|_| message.is_topic_message);
     Some(Inbound {
         key: key(bot, message.chat.id.0, i64::from(message.id.0), None),
@@ -118,7 +126,7 @@ fn inbound(
         place,
         cause: Cause::Person(sender),
         id: Some(message.id.0.to_string().into()),
-        body: Said { text, quoted: quoted(message) },
+        body: Said { text, quoted: quoted(message, raw) },
     })
 }
 
@@ -139,36 +147,40 @@ fn chat_name(chat: &Chat) -> String {
     chat.title().or(chat.username()).unwrap_or("somebody").to_owned()
 }
 
-/// What is said to the bot, without the words that only address it; none if it is not spoken to.
-fn spoken_text(message: &Message, bot: &Identity, place: Place, groups: Groups) -> Option<String> {
-    let media = description(message);
-    let written = message.text().or(message.caption()).unwrap_or_default();
-    if written.is_empty() && media.is_none() {
-        return None;
-    }
-    let entities = message.entities().or(message.caption_entities()).unwrap_or_default();
-    let marks: Vec<Mark<'_>> =
-        entities.iter().filter_map(|entity| Mark::read(entity, written, bot)).collect();
+fn speaks_to_us(message: &Message, bot: &Identity, place: Place, groups: Groups) -> bool {
+    let marks = marks(message, bot);
     let command = marks.iter().find(|mark| mark.is_command && mark.start == 0);
     if command.is_some_and(|command| command.is_for == For::Another) {
-        return None;
+        return false;
     }
-    let speaks_to_us = match (place, groups) {
+    match (place, groups) {
         (Place::Private, _) | (Place::Group, Groups::Always) => true,
         (Place::Group, Groups::Off) => false,
         (Place::Group, Groups::Mention) => {
             marks.iter().any(|mark| mark.is_for == For::Us) || replies_to_us(message, bot)
         }
-    };
-    if !speaks_to_us {
-        return None;
     }
-    let text = without_address(written, &marks, place);
-    Some(match media {
-        Some(media) if text.is_empty() => media,
-        Some(media) => format!("{media}\n{text}"),
-        None => text,
-    })
+}
+
+/// What is said, media in words, without the words that only address the bot; none if nothing is.
+fn spoken_text(
+    message: &Message,
+    media: Option<String>,
+    bot: &Identity,
+    place: Place,
+) -> Option<String> {
+    let text = without_address(message.text().unwrap_or_default(), &marks(message, bot), place);
+    match media {
+        Some(media) if text.is_empty() => Some(media),
+        Some(media) => Some(format!("{media}\n{text}")),
+        None => Some(text).filter(|text| !text.is_empty()),
+    }
+}
+
+fn marks<'a>(message: &'a Message, bot: &Identity) -> Vec<Mark<'a>> {
+    let (text, entities) =
+        (message.text().unwrap_or_default(), message.entities().unwrap_or_default());
+    entities.iter().filter_map(|entity| Mark::read(entity, text, bot)).collect()
 }
 
 /// A mention or a command in a text, with byte positions.
@@ -254,7 +266,7 @@ fn replies_to_us(message: &Message, bot: &Identity) -> bool {
     author.is_some_and(|author| author.id.0 == bot.id)
 }
 
-fn quoted(message: &Message) -> Option<Quote> {
+fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
     let replied = replied(message)?;
     let author = replied
         .sender_chat
@@ -263,64 +275,86 @@ fn quoted(message: &Message) -> Option<Quote> {
         .or(replied.from.as_ref().map(User::full_name))
         .unwrap_or_else(|| "somebody".to_owned());
     let chosen = message.quote().map(|quote| quote.text.as_str());
-    let text = chosen
-        .or(replied.text())
-        .or(replied.caption())
+    let text = chosen.or(replied.text()).filter(|text| !text.is_empty());
+    let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
-        .or_else(|| description(replied))?;
+        .or_else(|| description(raw.get("reply_to_message")?))?;
     Some(Quote { author, text })
 }
 
+/// What people send besides text. Telegram repeats some under an older key: an animation is a
+/// document too, a venue a location; the first that is there counts.
+const MEDIA: &[&str] = &[
+    "animation",
+    "audio",
+    "contact",
+    "checklist",
+    "dice",
+    "document",
+    "game",
+    "venue",
+    "location",
+    "paid_media",
+    "photo",
+    "poll",
+    "sticker",
+    "story",
+    "video",
+    "video_note",
+    "voice",
+];
+
 /// What else than text was sent, in words for the model; none for text and service messages.
-fn description(message: &Message) -> Option<String> {
-    if let MessageKind::Dice(dice) = &message.kind {
-        return Some(format!("[sent a {:?} that shows {}]", dice.dice.emoji, dice.dice.value));
-    }
-    let MessageKind::Common(common) = &message.kind else { return None };
-    let what = match &common.media_kind {
-        MediaKind::Text(_) | MediaKind::Migration(_) => return None,
-        MediaKind::Animation(_) => "an animation".to_owned(),
-        MediaKind::Audio(media) => lasting("an audio file", media.audio.duration.seconds()),
-        MediaKind::Contact(media) => {
-            let contact = &media.contact;
-            format!("a contact: {}, {}", contact.first_name, contact.phone_number)
+fn description(raw: &Value) -> Option<String> {
+    let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
+    let field = |name: &str| match media.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let with = |what: &str, detail: Option<String>| match detail {
+        Some(detail) => format!("{what}: {detail}"),
+        None => what.to_owned(),
+    };
+    let lasting = |what: &str| match field("duration") {
+        Some(seconds) => format!("{what}, {seconds} s"),
+        None => what.to_owned(),
+    };
+    let place = |of: &Value| {
+        let [latitude, longitude] = ["latitude", "longitude"].map(|name| of.get(name));
+        Some(format!("latitude {}, longitude {}", latitude?, longitude?))
+    };
+    let what = match kind {
+        "animation" => "an animation".to_owned(),
+        "audio" => lasting("an audio file"),
+        "contact" => {
+            let contact = [field("first_name"), field("last_name"), field("phone_number")];
+            let contact: Vec<_> = contact.into_iter().flatten().collect();
+            with("a contact", Some(contact.join(" ")))
         }
-        MediaKind::Document(media) => match &media.document.file_name {
-            Some(name) => format!("a file: {name}"),
-            None => "a file".to_owned(),
-        },
-        MediaKind::PaidMedia(_) => "paid media".to_owned(),
-        MediaKind::Game(media) => format!("a game: {}", media.game.title),
-        MediaKind::Venue(media) => format!(
-            "a place: {}, {}, latitude {}, longitude {}",
-            media.venue.title,
-            media.venue.address,
-            media.venue.location.latitude,
-            media.venue.location.longitude
+        "checklist" => with("a checklist", field("title")),
+        "dice" => format!(
+            "{} that shows {}",
+            field("emoji").unwrap_or_else(|| "a dice".to_owned()),
+            field("value").unwrap_or_default()
         ),
-        MediaKind::Location(media) => format!(
-            "a location: latitude {}, longitude {}",
-            media.location.latitude, media.location.longitude
-        ),
-        MediaKind::Photo(_) => "a photo".to_owned(),
-        MediaKind::Poll(media) => format!("a poll: {}", media.poll.question),
-        MediaKind::Checklist(media) => format!("a checklist: {}", media.checklist.title),
-        MediaKind::Sticker(media) => match &media.sticker.emoji {
-            Some(emoji) => format!("a sticker: {emoji}"),
-            None => "a sticker".to_owned(),
-        },
-        MediaKind::Story(_) => "a story".to_owned(),
-        MediaKind::Video(media) => lasting("a video", media.video.duration.seconds()),
-        MediaKind::VideoNote(media) => {
-            lasting("a video message", media.video_note.duration.seconds())
+        "document" => with("a file", field("file_name")),
+        "game" => with("a game", field("title")),
+        "venue" => {
+            let parts = [field("title"), field("address"), media.get("location").and_then(place)];
+            with("a place", Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
         }
-        MediaKind::Voice(media) => lasting("a voice message", media.voice.duration.seconds()),
+        "location" => with("a location", place(media)),
+        "paid_media" => "paid media".to_owned(),
+        "photo" => "a photo".to_owned(),
+        "poll" => with("a poll", field("question")),
+        "sticker" => with("a sticker", field("emoji")),
+        "story" => "a story".to_owned(),
+        "video" => lasting("a video"),
+        "video_note" => lasting("a video message"),
+        _ => lasting("a voice message"),
     };
     Some(format!("[sent {what}]"))
-}
-
-fn lasting(what: &str, seconds: u32) -> String {
-    format!("{what}, {seconds} s")
 }
 
 /// Never made of the update's id, which Telegram may give twice.

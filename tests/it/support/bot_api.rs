@@ -23,7 +23,7 @@ use super::record::record;
 use line::Line;
 use state::{Denial, State};
 pub(crate) use state::{Request as Received, Sent};
-use wire::{Cutter, Lines};
+use wire::{Cutter, Wires};
 
 /// The longest that a test waits for something that must come.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -95,7 +95,7 @@ impl BotApi {
         let mut server = JoinSet::new();
         server.spawn(async move {
             let service = router.into_make_service_with_connect_info::<Cutter>();
-            axum::serve(Lines(listener), service).await.unwrap();
+            axum::serve(Wires(listener), service).await.unwrap();
         });
         Self { url, inner, _server: server }
     }

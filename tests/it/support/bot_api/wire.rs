@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
-pub(crate) struct Lines(pub(crate) TcpListener);
+pub(crate) struct Wires(pub(crate) TcpListener);
 
 pub(crate) struct Wire {
     stream: TcpStream,
@@ -32,7 +32,7 @@ impl Cutter {
     }
 }
 
-impl Listener for Lines {
+impl Listener for Wires {
     type Io = Wire;
     type Addr = SocketAddr;
 
@@ -46,8 +46,8 @@ impl Listener for Lines {
     }
 }
 
-impl Connected<IncomingStream<'_, Lines>> for Cutter {
-    fn connect_info(stream: IncomingStream<'_, Lines>) -> Self {
+impl Connected<IncomingStream<'_, Wires>> for Cutter {
+    fn connect_info(stream: IncomingStream<'_, Wires>) -> Self {
         stream.io().cut.clone()
     }
 }

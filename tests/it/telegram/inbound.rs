@@ -1,0 +1,276 @@
+//! What an update means to us.
+
+use chrono::DateTime;
+use peacrab::channels::telegram::inbound::{Identity, Reading, read};
+use peacrab::channels::telegram::offset::Offset;
+use peacrab::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
+use peacrab::people::Groups;
+use serde_json::{Value, json};
+
+use super::{CREW, FORUM};
+use crate::support::bot_api::line::{ADA, BOB, Line, Person};
+use crate::support::bot_api::{BOT_ID, BOT_NAME};
+
+fn reading(update: &Value, groups: Groups) -> Reading {
+    let bot = Identity { id: BOT_ID, username: BOT_NAME.to_owned() };
+    read(update, &bot, &"home".into(), groups)
+}
+
+fn hear_in(line: &Line, replied: Option<Value>, groups: Groups) -> Option<Inbound> {
+    let update = json!({ "update_id": 1, "message": line.json(55, replied) });
+    match reading(&update, groups) {
+        Reading::Speaks(inbound) => Some(*inbound),
+        Reading::Ignored => None,
+        Reading::Unreadable(key) => panic!("unreadable: {key}"),
+    }
+}
+
+/// The text that the bot hears, under the usual setting.
+fn hear(line: &Line) -> Option<String> {
+    hear_in(line, None, Groups::Mention).map(|inbound| inbound.body.text)
+}
+
+fn in_crew(text: &str) -> Line {
+    Line::group(CREW, &ADA, text)
+}
+
+fn check(line: &Line, expected: Option<&str>) {
+    assert_eq!(hear(line).as_deref(), expected, "{line:?}");
+}
+
+fn ours() -> Value {
+    let us = Person { id: BOT_ID.cast_signed(), name: "Peacrab", is_bot: true };
+    Line::group(CREW, &us, "Shall I?").json(40, None)
+}
+
+#[test]
+fn reads_a_private_message_whole() {
+    let heard = hear_in(&Line::private(&ADA, "Hello, crab"), None, Groups::Off);
+    let expected = Inbound {
+        key: "telegram:4242:7001:55".into(),
+        at: DateTime::from_timestamp(1_700_000_055, 0).unwrap(),
+        from: Address { channel: "home".into(), chat: "7001".into(), thread: None },
+        place: Place::Private,
+        cause: Cause::Person(Sender { id: "7001".into(), name: "Ada".to_owned() }),
+        id: Some("55".into()),
+        body: Said { text: "Hello, crab".to_owned(), quoted: None },
+    };
+    assert_eq!(heard, Some(expected));
+}
+
+#[test]
+fn in_groups_hears_only_what_is_said_to_it() {
+    check(&in_crew("nice weather"), None);
+    check(&in_crew("@peacrab_bot nice weather?"), Some("nice weather?"));
+    check(&in_crew("@Peacrab_Bot, nice weather?"), Some("nice weather?"));
+    check(&in_crew("nice weather, @peacrab_bot"), Some("nice weather"));
+    check(&in_crew("what does @peacrab_bot think?"), Some("what does @peacrab_bot think?"));
+    check(&in_crew("@peacrab_bot"), Some("@peacrab_bot"));
+    check(&in_crew("@other_bot nice weather?"), None);
+    check(&in_crew("mail@peacrab_bot"), None);
+}
+
+#[test]
+fn an_emoji_before_the_mention_does_not_hide_it() {
+    check(&in_crew("🦀🦀 👩‍👩‍👧 @peacrab_bot hi"), Some("🦀🦀 👩‍👩‍👧 @peacrab_bot hi"));
+    check(&in_crew("🦀🦀 hi @peacrab_bot"), Some("🦀🦀 hi"));
+}
+
+#[test]
+fn hears_a_mention_by_id() {
+    let us = json!({ "id": BOT_ID, "is_bot": true, "first_name": "Peacrab" });
+    let entity = json!([{ "type": "text_mention", "offset": 0, "length": 4, "user": us }]);
+    check(&in_crew("Crab, hi").with("entities", entity), Some("hi"));
+}
+
+#[test]
+fn hears_a_mention_in_a_caption() {
+    let photo = json!([{
+        "file_id": "f", "file_unique_id": "u", "width": 1, "height": 1, "file_size": 1
+    }]);
+    let entity = json!([{ "type": "mention", "offset": 0, "length": 12 }]);
+    let line = in_crew("")
+        .media("photo", photo)
+        .with("caption", "@peacrab_bot who is this?")
+        .with("caption_entities", entity);
+    check(&line, Some("[sent a photo]\nwho is this?"));
+}
+
+#[test]
+fn settings_for_groups_are_kept() {
+    let [plain, spoken] = [in_crew("nice weather"), in_crew("@peacrab_bot hi")];
+    assert_eq!(hear_in(&spoken, None, Groups::Off), None);
+    assert!(hear_in(&plain, None, Groups::Always).is_some());
+}
+
+#[test]
+fn a_reply_to_the_bot_speaks_to_it() {
+    let heard = hear_in(&in_crew("yes"), Some(ours()), Groups::Mention).unwrap();
+    let quoted = Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned() };
+    assert_eq!(heard.body, Said { text: "yes".to_owned(), quoted: Some(quoted) });
+    let to_bob = Line::group(CREW, &BOB, "Shall I?").json(40, None);
+    assert_eq!(hear_in(&in_crew("yes"), Some(to_bob), Groups::Mention), None);
+}
+
+#[test]
+fn quotes_the_part_that_was_chosen() {
+    let quote = json!({ "text": "Shall", "position": 0, "is_manual": true, "entities": [
+        { "type": "of_next_year", "offset": 0, "length": 1 }
+    ] });
+    let line = in_crew("you shall").with("quote", quote);
+    let heard = hear_in(&line, Some(ours()), Groups::Mention).unwrap();
+    assert_eq!(heard.body.quoted.unwrap().text, "Shall");
+}
+
+#[test]
+fn commands_lose_the_name_of_the_bot() {
+    check(&in_crew("/status@peacrab_bot now"), Some("/status now"));
+    check(&in_crew("@peacrab_bot /status"), Some("/status"));
+    check(&Line::private(&ADA, "/status@peacrab_bot now"), Some("/status now"));
+    check(&Line::private(&ADA, "/status"), Some("/status"));
+    check(&in_crew("/status"), None);
+}
+
+#[test]
+fn commands_for_another_bot_are_ignored() {
+    let line = in_crew("/status@other_bot");
+    assert_eq!(hear_in(&line, Some(ours()), Groups::Mention), None);
+    assert_eq!(hear_in(&line, None, Groups::Always), None);
+}
+
+#[test]
+fn a_topic_is_a_thread_and_a_chain_of_replies_is_not() {
+    let topic = Line::group(FORUM, &ADA, "@peacrab_bot hi").in_topic(9);
+    let heard = hear_in(&topic, None, Groups::Mention).unwrap();
+    assert_eq!(heard.from.thread, Some("9".into()));
+    let chain = Line::group(FORUM, &ADA, "@peacrab_bot hi").with("message_thread_id", 9);
+    let heard = hear_in(&chain, None, Groups::Mention).unwrap();
+    assert_eq!(heard.from.thread, None);
+}
+
+#[test]
+fn what_stands_in_a_topic_that_the_bot_made_is_not_a_reply_to_it() {
+    let mut made = ours();
+    made.as_object_mut().unwrap().remove("text");
+    made["forum_topic_created"] =
+        json!({ "name": "Weather", "icon_color": 7_322_096, "icon_custom_emoji_id": null });
+    let line = Line::group(FORUM, &ADA, "nice").in_topic(40);
+    assert_eq!(hear_in(&line, Some(made), Groups::Mention), None);
+}
+
+#[test]
+fn bots_channels_and_service_messages_are_ignored() {
+    let bot = Person { id: 5, name: "Other", is_bot: true };
+    check(&Line::group(CREW, &bot, "@peacrab_bot hi"), None);
+    check(&in_crew("@peacrab_bot hi").with("is_automatic_forward", true), None);
+    check(&in_crew("").media("new_chat_members", json!([ADA.json()])), None);
+    let pinned = Line::private(&ADA, "hi").json(3, None);
+    check(&Line::private(&ADA, "").media("pinned_message", pinned), None);
+    let post = json!({ "update_id": 1, "channel_post": in_crew("@peacrab_bot hi").json(5, None) });
+    assert_eq!(reading(&post, Groups::Always), Reading::Ignored);
+}
+
+#[test]
+fn edits_are_ignored() {
+    let edited = Line::private(&ADA, "hello").with("edit_date", 1_700_000_100).json(5, None);
+    let update = json!({ "update_id": 1, "edited_message": edited });
+    assert_eq!(reading(&update, Groups::Mention), Reading::Ignored);
+}
+
+#[test]
+fn an_anonymous_admin_speaks_as_the_chat() {
+    let anonymous = Person { id: 1_087_968_824, name: "Group", is_bot: true };
+    let chat = json!({ "id": FORUM, "type": "supergroup", "title": "The crew" });
+    let line = Line::group(FORUM, &anonymous, "@peacrab_bot hi").with("sender_chat", chat);
+    let heard = hear_in(&line, None, Groups::Mention).unwrap();
+    let sender = Sender { id: FORUM.to_string().into(), name: "The crew".to_owned() };
+    assert_eq!(heard.cause, Cause::Person(sender));
+}
+
+#[test]
+fn tells_what_was_sent_besides_text() {
+    let media = |field: &str, value: Value| Line::private(&ADA, "").media(field, value);
+    let file = |more: Value| {
+        let mut file = json!({ "file_id": "f", "file_unique_id": "u", "file_size": 1 });
+        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        file
+    };
+    check(&media("voice", file(json!({ "duration": 12 }))), Some("[sent a voice message, 12 s]"));
+    let document = media("document", file(json!({ "file_name": "plan.pdf" })));
+    check(&document, Some("[sent a file: plan.pdf]"));
+    check(&document.with("caption", "read this"), Some("[sent a file: plan.pdf]\nread this"));
+    let location = media("location", json!({ "latitude": 52.5, "longitude": 13.4 }));
+    check(&location, Some("[sent a location: latitude 52.5, longitude 13.4]"));
+    check(&media("dice", json!({ "emoji": "🎲", "value": 4 })), Some("[sent 🎲 that shows 4]"));
+}
+
+#[test]
+fn a_new_kind_of_entity_hides_nothing() {
+    let entities = json!([
+        { "type": "of_next_year", "offset": 0, "length": 2 },
+        { "type": "text_link", "offset": 0, "length": 2, "url": "not a link" },
+        { "type": "mention", "offset": 3, "length": 12 }
+    ]);
+    check(&in_crew("hi @peacrab_bot").with("entities", entities), Some("hi"));
+}
+
+#[test]
+fn senseless_entities_do_no_harm() {
+    for (offset, length) in [(0, 900), (900, 1), (1, 1), (usize::MAX, usize::MAX), (0, 0)] {
+        let entity = json!({ "type": "mention", "offset": offset, "length": length });
+        let line = Line::private(&ADA, "🦀 hi");
+        check(&line.with("entities", json!([entity, entity])), Some("🦀 hi"));
+    }
+    let command = json!({ "type": "bot_command", "offset": 0, "length": 15 });
+    let line = in_crew("/a@peacrab_bot!").with("entities", json!([command, command, command]));
+    check(&line, None);
+}
+
+#[test]
+fn a_new_kind_of_media_is_not_met_with_silence() {
+    let new = Line::private(&ADA, "").media("of_next_year", json!({}));
+    check(&new, Some("[sent something that cannot be read here]"));
+    let in_group = in_crew("").media("of_next_year", json!({}));
+    assert_eq!(hear_in(&in_group, None, Groups::Always), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_kept_under_the_key_of_its_message() {
+    let garbled = Line::private(&ADA, "hi").with("date", "yesterday").json(5, None);
+    let update = json!({ "update_id": 1, "message": garbled });
+    assert_eq!(
+        reading(&update, Groups::Mention),
+        Reading::Unreadable("telegram:4242:7001:5".into())
+    );
+    let update = json!({ "update_id": 1, "of_next_year": { "a": 1 } });
+    let Reading::Unreadable(key) = reading(&update, Groups::Mention) else { panic!() };
+    assert!(key.as_str().starts_with("telegram:4242:raw:"), "{key}");
+}
+
+#[test]
+fn goes_on_after_the_last_update_and_not_after_the_highest() {
+    let now = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+    let mut offset = Offset::from_mark(4242, None);
+    assert_eq!((offset.ask(now), offset.mark()), (None, None));
+    offset.advance(900, now);
+    offset.advance(12, now);
+    assert_eq!((offset.ask(now), offset.mark()), (Some(13), Some("4242:13".to_owned())));
+}
+
+#[test]
+fn after_six_quiet_days_asks_for_whatever_there_is() {
+    let then = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+    let days = chrono::Duration::days;
+    let offset = Offset::from_mark(4242, Some(("4242:13".to_owned(), then)));
+    assert_eq!(offset.ask(then + days(5)), Some(13));
+    assert_eq!(offset.ask(then + days(6)), None);
+}
+
+#[test]
+fn the_mark_of_another_bot_means_nothing() {
+    let then = DateTime::from_timestamp(1_700_000_000, 0).unwrap();
+    for mark in ["17:13", "13", "", "4242:x"] {
+        let offset = Offset::from_mark(4242, Some((mark.to_owned(), then)));
+        assert_eq!(offset.ask(then), None, "{mark}");
+    }
+}

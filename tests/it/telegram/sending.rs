@@ -1,0 +1,220 @@
+//! What is sent, and what a failure to send means.
+
+use std::time::Duration;
+
+use peacrab::channels::telegram::{Deadlines, Telegram};
+use peacrab::channels::{Channel, ChannelError, Sent};
+use peacrab::message::{Address, Body, DeliveryId, Hint, Outbound};
+use tokio::net::TcpListener;
+
+use super::{CREW, DEADLINES, FORUM, telegram, telegram_at};
+use crate::support::bot_api::line::{ADA, Line};
+use crate::support::bot_api::{self, BotApi, Fault};
+
+fn address(chat: i64, thread: Option<i64>) -> Address {
+    Address {
+        channel: "home".into(),
+        chat: chat.to_string().into(),
+        thread: thread.map(|thread| thread.to_string().into()),
+    }
+}
+
+fn message(to: Address, text: &str) -> Outbound {
+    let body = Body::Text(text.to_owned());
+    Outbound { id: DeliveryId(1), to, reply_to: None, replaces: None, body }
+}
+
+fn to_ada(text: &str) -> Outbound {
+    message(address(ADA.id, None), text)
+}
+
+/// A bot whom Ada has written to.
+async fn acquainted() -> (BotApi, Telegram) {
+    let api = BotApi::start().await;
+    api.say(&Line::private(&ADA, "hello"));
+    let telegram = telegram(&api, DEADLINES);
+    (api, telegram)
+}
+
+async fn failure(fault: Fault) -> (ChannelError, Vec<bot_api::Sent>) {
+    let (api, telegram) = acquainted().await;
+    api.fail("sendMessage", 1, &fault);
+    (telegram.send(&to_ada("hi")).await.unwrap_err(), api.sent())
+}
+
+#[tokio::test]
+async fn sends_plain_text() {
+    let (api, telegram) = acquainted().await;
+    let sent = telegram.send(&to_ada("2 * 3 < 7_000 & *so on*")).await.unwrap();
+    let on_screen = api.sent().remove(0);
+    assert_eq!(on_screen.text, "2 * 3 < 7_000 & *so on*");
+    assert_eq!(sent, Sent { id: Some(on_screen.id.to_string().into()) });
+}
+
+#[tokio::test]
+async fn answers_in_the_topic_and_to_the_message_that_asked() {
+    let (api, telegram) = acquainted().await;
+    let asked = api.say(&Line::group(FORUM, &ADA, "@peacrab_bot hi").in_topic(9));
+    let mut answer = message(address(FORUM, Some(9)), "hi Ada");
+    answer.reply_to = Some(asked.to_string().into());
+    telegram.send(&answer).await.unwrap();
+    let on_screen = api.sent().remove(0);
+    assert_eq!((on_screen.thread, on_screen.reply_to), (Some(9), Some(asked)));
+}
+
+#[tokio::test]
+async fn answers_though_the_question_was_deleted() {
+    let (api, telegram) = acquainted().await;
+    api.say(&Line::group(CREW, &ADA, "hi"));
+    let mut answer = message(address(CREW, None), "hi Ada");
+    answer.reply_to = Some("99999".into());
+    telegram.send(&answer).await.unwrap();
+    assert_eq!(api.sent().remove(0).reply_to, None);
+}
+
+#[tokio::test]
+async fn takes_texts_up_to_the_limit_that_it_tells() {
+    let (api, telegram) = acquainted().await;
+    let longest = "🦀".repeat(telegram.limits().text_max / 2);
+    telegram.send(&to_ada(&longest)).await.unwrap();
+    assert_eq!(api.sent().remove(0).text, longest);
+    let error = telegram.send(&to_ada(&format!("{longest}!"))).await.unwrap_err();
+    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("too long")), "{error}");
+}
+
+#[tokio::test]
+async fn a_draft_becomes_the_answer() {
+    let (api, telegram) = acquainted().await;
+    let draft = telegram.send(&to_ada("working…")).await.unwrap();
+    let answer = Outbound { replaces: draft.id.clone(), ..to_ada("done") };
+    assert_eq!(telegram.send(&answer).await.unwrap(), draft);
+    // Once more, as after a crash: it is not modified.
+    assert_eq!(telegram.send(&answer).await.unwrap(), draft);
+    let on_screen = api.sent();
+    assert_eq!((on_screen.len(), on_screen[0].text.as_str(), on_screen[0].edits), (1, "done", 1));
+}
+
+#[tokio::test]
+async fn a_draft_that_is_gone_is_superseded() {
+    let (api, telegram) = acquainted().await;
+    let answer = Outbound { replaces: Some("99999".into()), ..to_ada("done") };
+    telegram.send(&answer).await.unwrap();
+    assert_eq!(api.sent().remove(0).text, "done");
+}
+
+#[tokio::test]
+async fn an_edit_that_is_in_doubt_is_made_again() {
+    let (api, telegram) = acquainted().await;
+    let draft = telegram.send(&to_ada("working…")).await.unwrap();
+    let answer = Outbound { replaces: draft.id.clone(), ..to_ada("done") };
+    api.fail("editMessageText", 1, &Fault::CutAfter);
+    let error = telegram.send(&answer).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    assert_eq!(telegram.send(&answer).await.unwrap(), draft);
+    assert_eq!(api.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn waits_as_long_as_telegram_says() {
+    let (error, sent) = failure(Fault::TooMany { after: 7 }).await;
+    assert!(
+        matches!(&error, ChannelError::Unavailable { after: Some(after), .. } if after.as_secs() == 7),
+        "{error}"
+    );
+    assert_eq!(sent, []);
+}
+
+#[tokio::test]
+async fn a_failing_server_is_noticed_at_once() {
+    let begun = std::time::Instant::now();
+    let (error, _) = failure(Fault::Status(502)).await;
+    assert!(matches!(error, ChannelError::Unavailable { after: None, .. }), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn refusals_are_final_and_in_words() {
+    for (fault, words) in [
+        (Fault::BLOCKED, "blocked the bot"),
+        (Fault::Deny(400, "Bad Request: chat not found"), "no such chat"),
+        (Fault::Deny(403, "Forbidden: user is deactivated"), "account is gone"),
+        (
+            Fault::Deny(403, "Forbidden: bot was kicked from the supergroup chat"),
+            "not in this chat",
+        ),
+        (
+            Fault::Deny(400, "Bad Request: not enough rights to send text messages to the chat"),
+            "allowed",
+        ),
+        (Fault::Deny(400, "Bad Request: TOPIC_CLOSED"), "topic is closed"),
+        (Fault::Deny(400, "Bad Request: message thread not found"), "topic is gone"),
+        (Fault::Deny(400, "Bad Request: PEER_ID_INVALID"), "no such chat"),
+    ] {
+        let (error, sent) = failure(fault).await;
+        assert!(matches!(&error, ChannelError::Refused(why) if why.contains(words)), "{error}");
+        assert_eq!(sent, []);
+    }
+}
+
+#[tokio::test]
+async fn a_lost_answer_leaves_it_in_doubt() {
+    let (error, sent) = failure(Fault::CutAfter).await;
+    assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
+    assert_eq!(sent.len(), 1);
+    let (error, _) = failure(Fault::Status(504)).await;
+    assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
+}
+
+#[tokio::test]
+async fn no_answer_leaves_it_in_doubt() {
+    let (api, _) = acquainted().await;
+    let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+    api.fail("sendMessage", 1, &Fault::Hang);
+    let error = telegram(&api, hasty).send(&to_ada("hi")).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
+}
+
+#[tokio::test]
+async fn a_success_that_cannot_be_read_was_a_success() {
+    let (api, telegram) = acquainted().await;
+    api.fail("sendMessage", 1, &Fault::Garbage);
+    assert_eq!(telegram.send(&to_ada("hi")).await.unwrap(), Sent { id: None });
+    assert_eq!(api.sent().len(), 1);
+}
+
+#[tokio::test]
+async fn nobody_at_the_other_end_is_certainly_not_sent() {
+    let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", free.local_addr().unwrap());
+    drop(free);
+    let error = telegram_at(&url, "1:token", DEADLINES).send(&to_ada("hi")).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    assert!(!format!("{error} {error:?}").contains("token"));
+}
+
+#[tokio::test]
+async fn follows_a_group_that_became_a_supergroup() {
+    let (api, telegram) = acquainted().await;
+    api.say(&Line::group(CREW, &ADA, "hi"));
+    api.fail("sendMessage", 1, &Fault::Moved(FORUM));
+    telegram.send(&message(address(CREW, None), "hi")).await.unwrap();
+    assert_eq!(api.sent().remove(0).chat, FORUM);
+}
+
+#[tokio::test]
+async fn shows_that_it_types_in_the_topic() {
+    let (api, telegram) = acquainted().await;
+    api.say(&Line::group(FORUM, &ADA, "hi").in_topic(9));
+    telegram.hint(&address(FORUM, Some(9)), Hint::Typing).await.unwrap();
+    let call = api.received().remove(0);
+    assert_eq!((call.method, call.body["message_thread_id"].as_i64()), ("sendChatAction", Some(9)));
+}
+
+#[tokio::test]
+async fn an_address_of_another_platform_is_refused() {
+    let (_api, telegram) = acquainted().await;
+    let mut stray = to_ada("hi");
+    stray.to.chat = "C0FFEE".into();
+    let error = telegram.send(&stray).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Refused(_)), "{error}");
+}
