@@ -15,7 +15,7 @@ use crate::message::{Address, MessageId, Place, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
-use crate::session::{Ending, Frozen, Outcome, Session, Step, Turn, TurnId};
+use crate::session::{Call, Ending, Frozen, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
 use crate::workspace::Audience;
@@ -244,7 +244,16 @@ impl<'a> Active<'a> {
                 changes: vec![],
             })
         });
+        let skips = heard.is_some();
         let steps = &mut self.current().steps;
+        if let (true, Some(before)) = (skips, steps.last_mut()) {
+            let planned = |call: &&mut Call| call.outcome == Outcome::Planned;
+            before
+                .calls
+                .iter_mut()
+                .filter(planned)
+                .for_each(|call| call.outcome = Outcome::Skipped);
+        }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
             steps.push(Step { heard, ..Step::default() });
@@ -288,18 +297,10 @@ impl<'a> Active<'a> {
     fn made(&mut self, step: usize, completion: Completion) -> Made {
         let steered: Vec<RowId> = self.pending.drain(..).map(|row| row.id).collect();
         let turn = self.current();
-        let skipped = match step.checked_sub(1).and_then(|before| turn.steps.get_mut(before)) {
-            None => Vec::new(),
-            Some(before) => before
-                .calls
-                .iter_mut()
-                .filter(|call| call.outcome == Outcome::Planned)
-                .map(|call| {
-                    call.outcome = Outcome::Skipped;
-                    call.id
-                })
-                .collect(),
-        };
+        let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
+        let skipped = before.unwrap_or_default().iter();
+        let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
+        let skipped = skipped.collect();
         let heard = turn.steps[step].heard.clone();
         Made { heard, steered, skipped, completion }
     }
