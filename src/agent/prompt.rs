@@ -95,7 +95,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
             let _ = write!(text, "\n> {}: {}", plain(&quote.author), quoted.replace('\n', "\n> "));
         }
-        let _ = write!(text, "\n{}", said.replace("\n[", "\n ["));
+        text.push_str(&format!("\n{said}").replace("\n[", "\n ["));
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");

@@ -176,7 +176,7 @@ impl Active<'_> {
         let request = Request {
             system: &self.system,
             tools: &self.tools,
-            messages: provider::messages(&self.session.turns, None),
+            messages: provider::messages(&self.session.turns),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::support::platform::{Manners, Platform};
-use child::{Kill, Spec};
+use child::{At, Kill, Spec, When};
 
 /// The longest that a daemon may take to bring everything to its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -58,6 +58,10 @@ impl Scene {
 
     fn home(&self) -> PathBuf {
         self.folder.path().join("home")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.home().join("workspace/log.md")
     }
 
     fn platform(&self) -> Platform {
@@ -120,10 +124,10 @@ impl Scene {
 
 /// Kills before or after each commit in turn, each in a world of its own, until there is no commit
 /// left to kill at.
-fn kill_at_each_commit(manners: Manners, phase: child::When) {
+fn kill_at_each_commit(manners: Manners, phase: When) {
     for commit in 1.. {
         let scene = Scene::with_all_said(manners);
-        let killed = scene.run(Kill { commit, when: phase });
+        let killed = scene.run(Kill { at: At::Commit(commit), when: phase });
         scene.bring_to_end();
         scene.judge();
         if !killed {
@@ -135,22 +139,22 @@ fn kill_at_each_commit(manners: Manners, phase: child::When) {
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_before_any_commit() {
-    kill_at_each_commit(KNOWING, child::When::Before);
+    kill_at_each_commit(KNOWING, When::Before);
 }
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_after_any_commit() {
-    kill_at_each_commit(KNOWING, child::When::After);
+    kill_at_each_commit(KNOWING, When::After);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_before_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, child::When::Before);
+    kill_at_each_commit(UNKNOWING, When::Before);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_after_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, child::When::After);
+    kill_at_each_commit(UNKNOWING, When::After);
 }
 
 /// Kills at two hundred random moments while people keep talking to a platform that misbehaves.
@@ -177,6 +181,48 @@ fn two_hundred_random_kills_lose_and_double_nothing() {
 #[test]
 fn random_kills_of_a_platform_that_cannot_be_asked_double_nothing_unmarked() {
     kill_at_random(UNKNOWING, 60);
+}
+
+/// Kills once a file change is written down and before it is made, and then again once it is made
+/// and before that is written down.
+#[test]
+fn a_file_change_that_was_cut_off_is_made_once() {
+    for (label, when) in [("call starts", When::After), ("call ends", When::Before)] {
+        let scene = Scene::new(KNOWING);
+        scene.platform().say("1", "append one to log.md");
+        assert!(scene.run(Kill { at: At::Label(label.to_owned()), when }));
+        scene.bring_to_end();
+        scene.judge();
+        assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "one\n");
+    }
+}
+
+#[test]
+fn a_file_change_of_which_nobody_knows_is_left_to_the_model() {
+    let scene = Scene::new(KNOWING);
+    scene.platform().say("1", "append one to log.md");
+    assert!(scene.run(Kill { at: At::Label("call starts".to_owned()), when: When::After }));
+    std::fs::write(scene.log(), "somebody was here\n").unwrap();
+    scene.bring_to_end();
+    assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
+    let got = scene.platform().got();
+    assert!(got[0].text.contains("may or may not have happened"), "{got:?}");
+}
+
+#[test]
+fn a_turn_that_kills_the_process_ends_with_words_after_three_attempts() {
+    let scene = Scene::new(KNOWING);
+    scene.platform().say("1", child::DEADLY);
+    for _ in 0..3 {
+        let mut daemon = scene.daemon(None);
+        assert!(scene.settle(&mut daemon).is_some(), "it should have died");
+    }
+    scene.platform().say("2", "hello");
+    scene.bring_to_end();
+    let got = scene.platform().got();
+    let told = |chat: &str| got.iter().find(|got| got.chat == chat).unwrap().text.clone();
+    assert!(told("1").starts_with("I tried three times"), "{got:?}");
+    assert!(told("2").starts_with("You said: hello"), "{got:?}");
 }
 
 fn database(home: &Path) -> PathBuf {
