@@ -36,6 +36,17 @@ const SAID: &[(&str, &str)] = &[
     ),
 ];
 
+/// A long answer that is stopped, what waited behind it, a fresh session, and what comes after.
+const STOPPED: &[(&str, &str)] = &[
+    ("1", "append one to log.md then wait 60"),
+    ("1", "never mind"),
+    ("1", "/stop"),
+    ("1", "hello again"),
+    ("2", "wait 60"),
+    ("2", "/new"),
+    ("2", "hello anew"),
+];
+
 const KNOWING: Manners = Manners { knows: true, misbehaves: false, text_max: 160 };
 const UNKNOWING: Manners = Manners { knows: false, ..KNOWING };
 
@@ -50,9 +61,9 @@ impl Scene {
         Self { folder: tempfile::tempdir().unwrap(), manners }
     }
 
-    fn with_all_said(manners: Manners) -> Self {
+    fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
         let scene = Self::new(manners);
-        SAID.iter().for_each(|(chat, text)| scene.platform().say(chat, text));
+        said.iter().for_each(|(chat, text)| scene.platform().say(chat, text));
         scene
     }
 
@@ -124,14 +135,14 @@ impl Scene {
 
 /// Kills before or after each commit in turn, each in a world of its own, until there is no commit
 /// left to kill at.
-fn kill_at_each_commit(manners: Manners, phase: When) {
+fn kill_at_each_commit(manners: Manners, when: When, said: &[(&str, &str)]) {
     for commit in 1.. {
-        let scene = Scene::with_all_said(manners);
-        let killed = scene.run(Kill { at: At::Commit(commit), when: phase });
+        let scene = Scene::with_said(manners, said);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
         scene.bring_to_end();
         scene.judge();
         if !killed {
-            assert!(commit > 20, "there should be more than {commit} commits");
+            assert!(commit > 8, "there should be more than {commit} commits");
             return;
         }
     }
@@ -139,22 +150,32 @@ fn kill_at_each_commit(manners: Manners, phase: When) {
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_before_any_commit() {
-    kill_at_each_commit(KNOWING, When::Before);
+    kill_at_each_commit(KNOWING, When::Before, SAID);
 }
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_after_any_commit() {
-    kill_at_each_commit(KNOWING, When::After);
+    kill_at_each_commit(KNOWING, When::After, SAID);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_before_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, When::Before);
+    kill_at_each_commit(UNKNOWING, When::Before, SAID);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_after_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, When::After);
+    kill_at_each_commit(UNKNOWING, When::After, SAID);
+}
+
+#[test]
+fn what_was_stopped_stays_stopped_after_a_kill_before_any_commit() {
+    kill_at_each_commit(KNOWING, When::Before, STOPPED);
+}
+
+#[test]
+fn what_was_stopped_stays_stopped_after_a_kill_after_any_commit() {
+    kill_at_each_commit(KNOWING, When::After, STOPPED);
 }
 
 /// Kills at two hundred random moments while people keep talking to a platform that misbehaves.

@@ -63,11 +63,12 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     for (key, outcome, turn) in &rows {
         match outcome.as_str() {
             "answered" | "refused" => assert!(turn.is_some(), "{key} was {outcome} without a turn"),
+            "stopped" => assert!(rows.iter().any(|(_, outcome, _)| outcome == "obeyed"), "{key}"),
             outcome => assert_eq!(outcome, "obeyed", "{key}"),
         }
     }
     // One answer a turn, one line a command.
-    let answers = count(store, "SELECT count(*) FROM turns").unwrap();
+    let answers = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"stopped\"'").unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
         .unwrap();
@@ -134,15 +135,15 @@ fn no_side_effect_happened_twice(store: &Connection, home: &Path, platform: &Pla
             expected.push(command.replace("append ", "").replace(" to log.md", ""));
         }
     }
-    let gave_up =
-        count(store, "SELECT count(*) FROM turns WHERE ending <> '\"answered\"'").unwrap();
+    let unanswered = "SELECT count(*) FROM inbound WHERE outcome NOT IN ('answered', 'obeyed')";
+    let unanswered = count(store, unanswered).unwrap();
     let mut lines: Vec<_> = log.lines().map(str::to_owned).collect();
     let unique: HashSet<_> = lines.iter().cloned().collect();
     assert_eq!(unique.len(), lines.len(), "appended twice: {log}");
     lines.sort();
     expected.sort();
     expected.dedup();
-    if gave_up == 0 {
+    if unanswered == 0 {
         assert_eq!(lines, expected);
     } else {
         assert!(lines.iter().all(|line| expected.contains(line)));
