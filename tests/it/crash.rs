@@ -21,13 +21,19 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SAID: &[(&str, &str)] = &[
     ("1", "hello"),
     ("1", "append one to log.md then append two to log.md then append three to log.md"),
-    ("2", "remember that the crab is small then note that it rained then tell home:3 lunch is ready"),
+    (
+        "2",
+        "remember that the crab is small then note that it rained then tell home:3 lunch is ready",
+    ),
     ("2", "/status"),
     ("3", "write first to a.md then replace first with second in a.md then read a.md"),
     ("1", "append four to log.md"),
-    ("3", "a long one: lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor \
+    (
+        "3",
+        "a long one: lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor \
            incididunt ut labore et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation \
-           ullamco laboris nisi ut aliquip ex ea commodo consequat."),
+           ullamco laboris nisi ut aliquip ex ea commodo consequat.",
+    ),
 ];
 
 const KNOWING: Manners = Manners { knows: true, misbehaves: false, text_max: 160 };

@@ -89,7 +89,10 @@ impl Provider for Watchful {
         self.0.name()
     }
 
-    async fn stream<'a>(&'a self, request: &'a Request<'a>) -> Result<DeltaStream<'a>, ProviderError> {
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
         check(&request.messages);
         self.0.stream(request).await
     }

@@ -69,7 +69,8 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     // One answer a turn, one line a command.
     let answers = count(store, "SELECT count(*) FROM turns").unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
-    let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'").unwrap();
+    let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
+        .unwrap();
     let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
     assert_eq!(deliveries, answers + commands + told, "{}", dump(platform));
 }
@@ -90,9 +91,8 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
     let mut rows = store
         .prepare("SELECT o.id, o.chat, c.text, c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
         .unwrap();
-    let rows = rows
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .unwrap();
+    let rows =
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
     let chunks: Vec<(i64, String, String, String)> = rows.collect::<Result<_, _>>().unwrap();
     let got = platform.got();
     let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -131,7 +131,8 @@ fn no_side_effect_happened_twice(store: &Connection, home: &Path, platform: &Pla
             expected.push(command.replace("append ", "").replace(" to log.md", ""));
         }
     }
-    let gave_up = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"answered\"'").unwrap();
+    let gave_up =
+        count(store, "SELECT count(*) FROM turns WHERE ending <> '\"answered\"'").unwrap();
     let mut lines: Vec<_> = log.lines().map(str::to_owned).collect();
     let unique: HashSet<_> = lines.iter().cloned().collect();
     assert_eq!(unique.len(), lines.len(), "appended twice: {log}");

@@ -8,6 +8,7 @@ use super::line::{Line, chat_json};
 use super::{BOT_ID, BOT_NAME, Fault};
 
 pub(super) const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+pub(super) const ANOTHER_TOKEN: &str = "4343:BBBB-this-is-a-token-of-the-right-length";
 
 /// Bot API, sendMessage; in UTF-16 units.
 const TEXT_MAX: usize = 4096;
