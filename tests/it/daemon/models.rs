@@ -112,8 +112,8 @@ async fn the_next_model_answers_and_says_for_whom() {
     spare.reply(answer("Here I am."));
     api.say(&said(&ADA, "Anybody?"));
     let sent = api.wait_for_words(ADA.id, "Here I am.").await;
-    assert!(sent.text.contains("main is not available"), "{sent:?}");
-    assert!(sent.text.contains("spare answered"), "{sent:?}");
+    assert!(sent.text.contains("main (pea-1) is not available"), "{sent:?}");
+    assert!(sent.text.contains("spare (pea-1) answered"), "{sent:?}");
     main.finish();
     spare.finish();
 }

@@ -100,9 +100,11 @@ impl BotApi {
     }
 
     fn serve(listener: TcpListener, token: &'static str) -> Self {
+        let (bot, _) = token.split_once(':').unwrap();
+        let bot = bot.parse().unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let inner =
-            Inner { token, state: Mutex::new(State::new()), changed: watch::Sender::new(()) };
+            Inner { token, state: Mutex::new(State::new(bot)), changed: watch::Sender::new(()) };
         let inner = Arc::new(inner);
         let router = Router::new()
             .route("/{token}/{method}", axum::routing::any(answer))
