@@ -81,6 +81,18 @@ async fn chat_answers_without_a_daemon_and_without_telegram() {
     assert!(api.received().is_empty(), "{:?}", api.received());
 }
 
+#[tokio::test]
+async fn chat_does_not_wait_for_an_answer_to_nothing() {
+    let scene = Scene::new("");
+    for message in ["", " \n"] {
+        let ended = scene.run(&["chat", "-m", message]).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("the message is empty"), "{ended:?}");
+    }
+    let ended = scene.run(&["chat"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+}
+
 async fn chats(scene: &Scene) {
     for (args, input) in [
         (&["chat", "-m", "hello"] as &[&str], ""),
