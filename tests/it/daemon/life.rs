@@ -9,8 +9,8 @@ use tokio::time::timeout;
 
 use super::models::{answer, hang};
 use crate::support::binary::{PATIENCE, Scene, home, home_at, model, said};
-use crate::support::bot_api::BotApi;
-use crate::support::bot_api::line::ADA;
+use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform};
 
 /// Less than systemd and people wait.
@@ -35,6 +35,28 @@ async fn ends_in_time_while_a_call_hangs_and_answers_once_after_the_next_start()
     api.say(&said(&ADA, "What else?"));
     api.wait_for_words(ADA.id, "Nothing else.").await;
     assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
+    main.finish();
+}
+
+#[tokio::test]
+async fn ends_in_time_while_model_and_platform_hang() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(model("main", &main) + &home(&api)));
+    let daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::Hang);
+    api.say(&said(&BOB, "/help"));
+    api.wait_for_calls("sendMessage", 1).await;
+    hang(&api, &main).await;
+    let asked = Instant::now();
+    assert!(daemon.terminate().await.success());
+    assert!(asked.elapsed() < END_TIME_MAX, "{:?}", asked.elapsed());
+
+    main.reply(answer("I have thought."));
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I have thought.").await;
+    // Nobody knows whether it had arrived.
+    let told = api.wait_for_words(BOB.id, "/help").await;
+    assert!(told.text.starts_with("(perhaps sent twice)"), "{told:?}");
     main.finish();
 }
 
