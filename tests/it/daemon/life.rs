@@ -8,7 +8,7 @@ use tokio::net::UnixDatagram;
 use tokio::time::timeout;
 
 use super::models::{answer, hang};
-use crate::support::binary::{PATIENCE, Scene, home, home_at, model, said};
+use crate::support::binary::{PATIENCE, Scene, closed_port, home, home_at, model, said};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform};
@@ -103,7 +103,8 @@ async fn nobody_else_can_read_the_home() {
 
 #[tokio::test]
 async fn is_ready_for_systemd_although_telegram_cannot_be_reached() {
-    let scene = Scene::new(&home_at("http://127.0.0.1:9", "4242:a-token-of-the-right-length-123"));
+    let (_socket, url) = closed_port();
+    let scene = Scene::new(&home_at(&url, "4242:a-token-of-the-right-length-123"));
     let path = scene.folder().join("notify.sock");
     let socket = UnixDatagram::bind(&path).unwrap();
     let mut command = scene.command(&[], &["run"]);

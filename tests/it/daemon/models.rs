@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, home, model, said, until};
+use crate::support::binary::{Scene, closed_port, home, model, model_at, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{Ending, ModelApi, Platform, Reply, sse};
@@ -81,6 +81,23 @@ async fn a_model_that_is_down_is_told_in_words_and_asked_again_next_time() {
     // What was asked in vain is not forgotten.
     let last = main.requests().pop().unwrap().to_string();
     assert!(last.contains("Are you there?"), "{last}");
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_connected_to_answers_once_it_is_there() {
+    let api = BotApi::start().await;
+    let (socket, url) = closed_port();
+    let scene = Scene::new(&(model_at("main", &format!("{url}/v1")) + &home(&api)));
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "Are you there?"));
+    // It is tried again for up to 14 seconds.
+    until("words", async || api.sent().pop()).await;
+    assert!(api.sent()[0].text.contains("I can't reach a model"), "{:?}", api.sent());
+    let main = ModelApi::start_at(Platform::OpenAi, socket.listen(64).unwrap());
+    main.reply(answer("Now I am."));
+    api.say(&said(&ADA, "And now?"));
+    api.wait_for_words(ADA.id, "Now I am.").await;
     main.finish();
 }
 

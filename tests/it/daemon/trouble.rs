@@ -2,22 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 
-use crate::support::binary::{Scene, channel, home, home_at, said, until};
+use crate::support::binary::{Scene, channel, closed_port, home, home_at, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault, Sent};
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 const MARK: &str = "(perhaps sent twice)";
-
-/// An address that is ours and refuses connections until it is listened on.
-fn closed_port() -> (TcpSocket, String) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("http://{}", socket.local_addr().unwrap());
-    (socket, url)
-}
 
 fn to(api: &BotApi, chat: i64, words: &str) -> Vec<Sent> {
     let fits = |sent: &Sent| sent.chat == chat && sent.text.contains(words);

@@ -13,6 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpSocket;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
@@ -199,11 +200,22 @@ pub(crate) fn channel(name: &str, url: &str, token: &str) -> String {
 
 /// A provider of the name.
 pub(crate) fn model(name: &str, api: &ModelApi) -> String {
-    let url = &api.base_url;
+    model_at(name, &api.base_url)
+}
+
+pub(crate) fn model_at(name: &str, url: &str) -> String {
     format!(
         "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
          base_url = \"{url}\"\n"
     )
+}
+
+/// An address that is ours and refuses connections until it is listened on.
+pub(crate) fn closed_port() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    (socket, url)
 }
 
 /// Said in private, just now.
