@@ -25,6 +25,9 @@ const BLOCKING_THREADS_MAX: usize = 4;
 /// One task that blocks must not stop all channels.
 const WORKERS: usize = 2;
 
+/// What is wrong is the command line or the config, and starting again will not help.
+const USED_WRONGLY: u8 = 2;
+
 /// A small assistant that answers on your chat platforms and loses nothing.
 #[derive(Parser)]
 #[command(name = "peacrab", version)]
@@ -89,7 +92,7 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             error.print().ok();
-            return ExitCode::from(u8::from(error.use_stderr()) * 2);
+            return ExitCode::from(u8::from(error.use_stderr()) * USED_WRONGLY);
         }
     };
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -106,10 +109,13 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     runtime.map(tokio::runtime::Runtime::shutdown_background).ok();
     match done {
         Ok(code) => code,
-        Err(error) => {
-            print::error(&format!("peacrab: {error:#}"));
-            ExitCode::FAILURE
-        }
+        Err(error) => match error.downcast_ref() {
+            Some(faults) => refuse(faults),
+            None => {
+                print::error(&format!("peacrab: {error:#}"));
+                ExitCode::FAILURE
+            }
+        },
     }
 }
 
@@ -228,9 +234,12 @@ fn check(loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
                 .for_each(|warning| print::line(&format!("warning: {warning}")));
             ExitCode::SUCCESS
         }
-        Err(faults) => {
-            print::error(&faults.to_string());
-            ExitCode::FAILURE
-        }
+        Err(faults) => refuse(faults),
     }
+}
+
+/// Says all that is wrong with the config.
+fn refuse(faults: &config::ConfigErrors) -> ExitCode {
+    print::error(&faults.to_string());
+    ExitCode::from(USED_WRONGLY)
 }

@@ -91,6 +91,9 @@ async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
 }
 
 async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow::Result<()> {
+    if options.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
+        bail!("there is nothing to say: the message is empty");
+    }
     let (read, write) = tokio::io::split(stream);
     let mut talk = Talk {
         write,

@@ -6,6 +6,7 @@ mod support;
 
 mod config;
 mod crash;
+mod daemon;
 mod logging;
 mod providers;
 mod telegram;

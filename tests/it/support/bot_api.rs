@@ -76,6 +76,7 @@ pub(crate) struct BotApi {
 }
 
 struct Inner {
+    token: &'static str,
     // A mutex, since the server's tasks and the test look at one state; never held over an await.
     state: Mutex<State>,
     /// Rings whenever the state has changed.
@@ -84,10 +85,27 @@ struct Inner {
 
 impl BotApi {
     pub(crate) async fn start() -> Self {
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), state::TOKEN)
+    }
+
+    /// Another bot than that of [`Self::start`].
+    pub(crate) async fn start_another() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(listener, state::ANOTHER_TOKEN)
+    }
+
+    /// The bot of [`Self::start`], at an address of the caller's.
+    pub(crate) fn start_at(listener: TcpListener) -> Self {
+        Self::serve(listener, state::TOKEN)
+    }
+
+    fn serve(listener: TcpListener, token: &'static str) -> Self {
+        let (bot, _) = token.split_once(':').unwrap();
+        let bot = bot.parse().unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let inner =
-            Arc::new(Inner { state: Mutex::new(State::new()), changed: watch::Sender::new(()) });
+            Inner { token, state: Mutex::new(State::new(bot)), changed: watch::Sender::new(()) };
+        let inner = Arc::new(inner);
         let router = Router::new()
             .route("/{token}/{method}", axum::routing::any(answer))
             .fallback(|| async { denied(&Denial::new(404, "Not Found")) })
@@ -105,7 +123,7 @@ impl BotApi {
     }
 
     pub(crate) fn token(&self) -> &'static str {
-        state::TOKEN
+        self.inner.token
     }
 
     /// Somebody says something; returns the message's id. Chats, topics and people that speak are
@@ -162,6 +180,14 @@ impl BotApi {
         self.sent()
     }
 
+    /// Until a message to `chat` holds `words`; gives the first that does.
+    pub(crate) async fn wait_for_words(&self, chat: i64, words: &str) -> Sent {
+        let fits = |sent: &&Sent| sent.chat == chat && sent.text.contains(words);
+        self.wait_until(words, |state| state.sent.iter().any(|sent| fits(&sent))).await;
+        let sent = self.sent();
+        sent.iter().find(fits).cloned().unwrap()
+    }
+
     /// Until `method` has been called that often.
     pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
         self.wait_until(method, |state| {
@@ -214,7 +240,7 @@ async fn answer(
     ConnectInfo(cutter): ConnectInfo<Cutter>,
     request: Request,
 ) -> Response {
-    if token != format!("bot{}", state::TOKEN) {
+    if token != format!("bot{}", inner.token) {
         return denied(&Denial::new(401, "Unauthorized"));
     }
     let Some(method) = rules::method(&method) else {

@@ -1,5 +1,6 @@
 //! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
 
+pub(crate) mod binary;
 pub(crate) mod bot_api;
 pub(crate) mod model_api;
 pub(crate) mod platform;

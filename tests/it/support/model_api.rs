@@ -107,7 +107,11 @@ struct Seen {
 
 impl ModelApi {
     pub(crate) async fn start(platform: Platform) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::start_at(platform, TcpListener::bind("127.0.0.1:0").await.unwrap())
+    }
+
+    /// At an address of the caller's.
+    pub(crate) fn start_at(platform: Platform, listener: TcpListener) -> Self {
         let address = listener.local_addr().unwrap();
         // Small pieces leave at once.
         let listener = listener.tap_io(|socket| socket.set_nodelay(true).unwrap());

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde_json::{Map, Value, json};
 
 use super::line::{Line, chat_json};
-use super::{BOT_ID, BOT_NAME, Fault};
+use super::{BOT_NAME, Fault};
 
 pub(super) const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+pub(super) const ANOTHER_TOKEN: &str = "4343:BBBB-this-is-a-token-of-the-right-length";
 
 /// Bot API, sendMessage; in UTF-16 units.
 const TEXT_MAX: usize = 4096;
@@ -53,6 +54,8 @@ impl Denial {
 }
 
 pub(super) struct State {
+    /// Its id.
+    bot: u64,
     /// By update id; a poll's offset removes those below it.
     pub(super) pending: BTreeMap<i64, Value>,
     pub(super) next_update: i64,
@@ -70,8 +73,9 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(bot: u64) -> Self {
         Self {
+            bot,
             pending: BTreeMap::new(),
             next_update: 900,
             poll: 0,
@@ -138,7 +142,7 @@ impl State {
         parameters: &Map<String, Value>,
     ) -> Result<Value, Denial> {
         match method {
-            "getMe" => Ok(me()),
+            "getMe" => Ok(me(self.bot)),
             "sendMessage" => self.send(parameters),
             "editMessageText" => self.edit(parameters),
             "sendChatAction" => {
@@ -161,7 +165,7 @@ impl State {
         }
         let id = self.next_id();
         let mut message = json!({
-            "message_id": id, "from": bot(), "chat": chat_json(chat, "Somebody"),
+            "message_id": id, "from": bot(self.bot), "chat": chat_json(chat, "Somebody"),
             "date": 1_700_000_000 + id, "text": text,
         });
         if let Some(thread) = thread {
@@ -224,12 +228,12 @@ fn text(parameters: &Map<String, Value>, too_long: &str) -> Result<String, Denia
     Ok(text.to_owned())
 }
 
-fn bot() -> Value {
-    json!({ "id": BOT_ID, "is_bot": true, "first_name": "Peacrab", "username": BOT_NAME })
+fn bot(id: u64) -> Value {
+    json!({ "id": id, "is_bot": true, "first_name": "Peacrab", "username": BOT_NAME })
 }
 
-fn me() -> Value {
-    let mut me = bot();
+fn me(id: u64) -> Value {
+    let mut me = bot(id);
     let abilities = [
         ("can_join_groups", true),
         ("can_read_all_group_messages", false),

@@ -1,0 +1,142 @@
+//! What the command line prints, and how it ends.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::support::binary::{Scene, home, home_at};
+use crate::support::bot_api::BotApi;
+
+const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+
+#[tokio::test]
+async fn check_says_what_would_start_and_starts_nothing() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let ended = scene.run(&["check"]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    for words in ["home: telegram", api.url(), "rehearsal, no model", "there is no model"] {
+        assert!(ended.out.contains(words), "{words}: {ended:?}");
+    }
+    assert!(!ended.out.contains(api.token()), "{ended:?}");
+    assert!(!scene.home().exists() && api.received().is_empty());
+}
+
+#[tokio::test]
+async fn check_says_what_the_environment_alone_starts() {
+    let scene = Scene::new("");
+    let mut command = scene.command(&[], &["check"]);
+    command.env("TELEGRAM_BOT_TOKEN", TOKEN).env("OPENAI_API_KEY", "sk-0123456789abcdef");
+    let ended = scene.run_with(command, "").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("telegram (https://api.telegram.org)"), "{ended:?}");
+    assert!(ended.out.contains("(openai, https://api.openai.com/v1)"), "{ended:?}");
+    assert!(!ended.out.contains(TOKEN) && !ended.out.contains("sk-01"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_broken_config_is_refused_with_all_that_is_wrong() {
+    let broken = "[agent]\nstep_max = 3\nturns_max = 0\n[channels.home]\ntype = \"telegramm\"\n\
+                  [providers.main]\ntype = \"openai\"\n";
+    let scene = Scene::new(broken);
+    for args in [&["check"] as &[&str], &["run"], &["chat", "-m", "hello"], &[]] {
+        let ended = scene.run(args).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(2), ""), "{args:?}: {ended:?}");
+        for words in ["config.toml:2:1", "steps_max", "config.toml:3:", "config.toml:5:", "model"] {
+            assert!(ended.err.contains(words), "{args:?} says nothing of {words}: {ended:?}");
+        }
+    }
+    assert!(!scene.home().exists(), "a config that is refused must not leave a home");
+}
+
+#[tokio::test]
+async fn a_command_that_nobody_knows_is_refused() {
+    let ended = Scene::new("").run(&["swim"]).await;
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+}
+
+#[tokio::test]
+async fn commands_that_need_a_daemon_say_so() {
+    let scene = Scene::new("");
+    for args in [&["status"] as &[&str], &["pair", "list"]] {
+        let ended = scene.run(args).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("no daemon runs"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn chat_answers_through_the_daemon() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    chats(&scene).await;
+}
+
+#[tokio::test]
+async fn chat_answers_without_a_daemon_and_without_telegram() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    chats(&scene).await;
+    assert!(api.received().is_empty(), "{:?}", api.received());
+}
+
+#[tokio::test]
+async fn chat_does_not_wait_for_an_answer_to_nothing() {
+    let scene = Scene::new("");
+    for message in ["", " \n"] {
+        let ended = scene.run(&["chat", "-m", message]).await;
+        assert_eq!((ended.code, ended.out.as_str()), (Some(1), ""), "{ended:?}");
+        assert!(ended.err.contains("the message is empty"), "{ended:?}");
+    }
+    let ended = scene.run(&["chat"]).await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(0), ""), "{ended:?}");
+}
+
+async fn chats(scene: &Scene) {
+    for (args, input) in [
+        (&["chat", "-m", "hello"] as &[&str], ""),
+        (&["chat"], "hello\n"),
+        (&["chat"], "hello"),
+        (&["chat", "--session", "other"], "\nhello\n\n"),
+    ] {
+        let ended = scene.run_with(scene.command(&[], args), input).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        assert_eq!(ended.out.matches("You said: hello").count(), 1, "{args:?}: {ended:?}");
+        assert!(ended.out.contains("This is a rehearsal"), "{args:?}: {ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn status_is_json_with_its_documented_fields() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let daemon = scene.daemon().await;
+    let status = scene.status().await;
+    let names = [
+        "version",
+        "home",
+        "pid",
+        "since",
+        "provider",
+        "tools",
+        "skills",
+        "prompt_tokens",
+        "turns_running",
+        "waiting",
+        "tokens_30_days",
+        "channels",
+    ];
+    assert_eq!(keys(&status), BTreeSet::from(names));
+    let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending"];
+    assert_eq!(keys(&status["channels"]["home"]), BTreeSet::from(names));
+    assert_eq!(status["home"], scene.home().display().to_string());
+    assert!(status["provider"].as_str().unwrap().contains("rehearsal"), "{status}");
+    assert!((1..=3000).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");
+    let words = scene.run(&["status"]).await;
+    assert!(words.out.contains("channel home"), "{words:?}");
+    assert!(!daemon.log().contains(TOKEN), "{}", daemon.log());
+}
+
+fn keys(object: &Value) -> BTreeSet<&str> {
+    object.as_object().unwrap().keys().map(String::as_str).collect()
+}

@@ -1,0 +1,123 @@
+//! Starting, stopping, and what lies on the disk meanwhile.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::time::{Duration, Instant};
+
+use tokio::net::UnixDatagram;
+use tokio::time::timeout;
+
+use super::models::{answer, hang};
+use crate::support::binary::{PATIENCE, Scene, closed_port, home, home_at, model, said};
+use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::bot_api::{BotApi, Fault};
+use crate::support::model_api::{ModelApi, Platform};
+
+/// Less than systemd and people wait.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+
+#[tokio::test]
+async fn ends_in_time_while_a_call_hangs_and_answers_once_after_the_next_start() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(model("main", &main) + &home(&api)));
+    let daemon = scene.daemon().await;
+    hang(&api, &main).await;
+    let asked = Instant::now();
+    assert!(daemon.terminate().await.success());
+    assert!(asked.elapsed() < END_TIME_MAX, "{:?}", asked.elapsed());
+    assert!(!scene.home().join("control.sock").exists());
+    assert_eq!(api.sent(), vec![]);
+
+    main.reply(answer("I have thought."));
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I have thought.").await;
+    main.reply(answer("Nothing else."));
+    api.say(&said(&ADA, "What else?"));
+    api.wait_for_words(ADA.id, "Nothing else.").await;
+    assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
+    main.finish();
+}
+
+#[tokio::test]
+async fn ends_in_time_while_model_and_platform_hang() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(model("main", &main) + &home(&api)));
+    let daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::Hang);
+    api.say(&said(&BOB, "/help"));
+    api.wait_for_calls("sendMessage", 1).await;
+    hang(&api, &main).await;
+    let asked = Instant::now();
+    assert!(daemon.terminate().await.success());
+    assert!(asked.elapsed() < END_TIME_MAX, "{:?}", asked.elapsed());
+
+    main.reply(answer("I have thought."));
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I have thought.").await;
+    // Nobody knows whether it had arrived.
+    let told = api.wait_for_words(BOB.id, "/help").await;
+    assert!(told.text.starts_with("(perhaps sent twice)"), "{told:?}");
+    main.finish();
+}
+
+#[tokio::test]
+async fn ends_at_once_when_nothing_runs() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let asked = Instant::now();
+    assert!(daemon.terminate().await.success());
+    assert!(asked.elapsed() < Duration::from_secs(1), "{:?}", asked.elapsed());
+}
+
+#[tokio::test]
+async fn a_second_daemon_on_the_same_home_is_refused() {
+    let scene = Scene::new("");
+    let mut first = scene.daemon().await;
+    let second = scene.run(&["run"]).await;
+    assert_eq!(second.code, Some(1), "{second:?}");
+    assert!(second.err.contains("another peacrab is running"), "{second:?}");
+    assert!(second.err.contains(&scene.home().display().to_string()), "{second:?}");
+    assert!(first.is_running());
+    scene.status().await;
+    // A crash lets go of the home.
+    first.kill().await;
+    scene.daemon().await;
+}
+
+#[tokio::test]
+async fn nobody_else_can_read_the_home() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(scene.home()), 0o700);
+    for name in ["state.db", "state.db-wal", "state.db-shm", "lock", "control.sock"] {
+        assert_eq!(mode(scene.home().join(name)), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn is_ready_for_systemd_although_telegram_cannot_be_reached() {
+    let (_socket, url) = closed_port();
+    let scene = Scene::new(&home_at(&url, "4242:a-token-of-the-right-length-123"));
+    let path = scene.folder().join("notify.sock");
+    let socket = UnixDatagram::bind(&path).unwrap();
+    let mut command = scene.command(&[], &["run"]);
+    command.env("NOTIFY_SOCKET", &path);
+    let daemon = scene.begin(command);
+    assert_eq!(next(&socket).await, "READY=1");
+    scene.wait_for_trouble("no connection").await;
+    assert!(daemon.terminate().await.success());
+    assert_eq!(next(&socket).await, "STOPPING=1");
+}
+
+async fn next(socket: &UnixDatagram) -> String {
+    let mut buffer = [0; 256];
+    let length = timeout(PATIENCE, socket.recv(&mut buffer)).await.unwrap().unwrap();
+    String::from_utf8_lossy(&buffer[..length]).trim().to_owned()
+}

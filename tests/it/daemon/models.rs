@@ -1,0 +1,190 @@
+//! A model behind a real socket: what it says reaches Telegram, and what it cannot say, too.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::support::binary::{Scene, closed_port, home, model, model_at, said, until};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::model_api::{Ending, ModelApi, Platform, Reply, sse};
+
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+}
+
+/// A plain answer.
+pub(super) fn answer(text: &str) -> Reply {
+    Reply::events(&[chunk(&json!({"content": text}), None), chunk(&json!({}), Some("stop"))])
+}
+
+fn unavailable() -> Reply {
+    let error = Reply::error(503, &json!({"error": {"message": "overloaded"}}));
+    error.with_header("retry-after", "0")
+}
+
+fn both(api: &BotApi, main: &ModelApi) -> Scene {
+    Scene::new(&(model("main", main) + &home(api)))
+}
+
+#[tokio::test]
+async fn a_streamed_answer_reaches_telegram_whole() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let _daemon = scene.daemon().await;
+    let mut events: Vec<_> = ["Crabs ", "walk ", "sidewäys 🦀"]
+        .iter()
+        .map(|text| chunk(&json!({"content": text}), None))
+        .collect();
+    events.push(chunk(&json!({}), Some("stop")));
+    let pieces = sse(&events).chunks(7).map(<[u8]>::to_vec).collect();
+    main.reply(Reply::Stream(pieces, Ending::Closes));
+    api.say(&said(&ADA, "How do crabs walk?"));
+    let sent = api.wait_for_words(ADA.id, "Crabs").await;
+    assert_eq!((sent.text.as_str(), sent.edits), ("Crabs walk sidewäys 🦀", 0));
+    let request = main.requests().remove(0).to_string();
+    assert!(request.contains("How do crabs walk?"), "{request}");
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_tool_is_called_and_its_outcome_goes_back_to_the_model() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let _daemon = scene.daemon().await;
+    let arguments = json!({"path": "notes/a.md", "content": "sideways\n"}).to_string();
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "write_file", "arguments": arguments}}]});
+    main.reply(Reply::events(&[chunk(&call, None), chunk(&json!({}), Some("tool_calls"))]));
+    main.reply(answer("It is written."));
+    api.say(&said(&ADA, "Write that down"));
+    api.wait_for_words(ADA.id, "It is written.").await;
+    let written = std::fs::read_to_string(scene.home().join("workspace/notes/a.md"));
+    assert_eq!(written.unwrap(), "sideways\n");
+    let last = main.requests()[1]["messages"].as_array().unwrap().last().unwrap().clone();
+    assert_eq!((&last["role"], &last["tool_call_id"]), (&json!("tool"), &json!("call_1")));
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_model_that_is_down_is_told_in_words_and_asked_again_next_time() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let _daemon = scene.daemon().await;
+    (0..4).for_each(|_| main.reply(unavailable()));
+    api.say(&said(&ADA, "Are you there?"));
+    api.wait_for_words(ADA.id, "I can't reach a model").await;
+    main.reply(answer("Now I am."));
+    api.say(&said(&ADA, "And now?"));
+    api.wait_for_words(ADA.id, "Now I am.").await;
+    assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
+    // What was asked in vain is not forgotten.
+    let last = main.requests().pop().unwrap().to_string();
+    assert!(last.contains("Are you there?"), "{last}");
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_model_that_cannot_be_connected_to_answers_once_it_is_there() {
+    let api = BotApi::start().await;
+    let (socket, url) = closed_port();
+    let scene = Scene::new(&(model_at("main", &format!("{url}/v1")) + &home(&api)));
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "Are you there?"));
+    // It is tried again for up to 14 seconds.
+    until("words", async || api.sent().pop()).await;
+    assert!(api.sent()[0].text.contains("I can't reach a model"), "{:?}", api.sent());
+    let main = ModelApi::start_at(Platform::OpenAi, socket.listen(64).unwrap());
+    main.reply(answer("Now I am."));
+    api.say(&said(&ADA, "And now?"));
+    api.wait_for_words(ADA.id, "Now I am.").await;
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_key_that_is_turned_down_is_told_in_words() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let daemon = scene.daemon().await;
+    main.reply(Reply::error(401, &json!({"error": {"message": "wrong key"}})));
+    api.say(&said(&ADA, "hello"));
+    let sent = api.wait_for_words(ADA.id, "turned me down").await;
+    assert!(sent.text.contains("peacrab check"), "{sent:?}");
+    let key = crate::support::model_api::KEY;
+    assert!(!sent.text.contains(key) && !daemon.log().contains(key), "{}", daemon.log());
+    main.finish();
+}
+
+#[tokio::test]
+async fn the_next_model_answers_and_says_for_whom() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let spare = ModelApi::start(Platform::OpenAi).await;
+    let config = "[agent]\nproviders = [\"main\", \"spare\"]\n".to_owned()
+        + &model("main", &main)
+        + &model("spare", &spare)
+        + &home(&api);
+    let scene = Scene::new(&config);
+    let _daemon = scene.daemon().await;
+    (0..4).for_each(|_| main.reply(unavailable()));
+    spare.reply(answer("Here I am."));
+    api.say(&said(&ADA, "Anybody?"));
+    let sent = api.wait_for_words(ADA.id, "Here I am.").await;
+    assert!(sent.text.contains("main (pea-1) is not available"), "{sent:?}");
+    assert!(sent.text.contains("spare (pea-1) answered"), "{sent:?}");
+    main.finish();
+    spare.finish();
+}
+
+/// Begins a turn of Ada's whose model call hangs.
+pub(super) async fn hang(api: &BotApi, main: &ModelApi) {
+    main.reply(Reply::Silence);
+    let before = main.requests().len();
+    api.say(&said(&ADA, "Think hard"));
+    until("the model call", async || (main.requests().len() > before).then_some(())).await;
+}
+
+#[tokio::test]
+async fn stop_ends_a_call_that_hangs_within_a_second() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let _daemon = scene.daemon().await;
+    hang(&api, &main).await;
+    let said_stop = Instant::now();
+    api.say(&said(&ADA, "/stop"));
+    api.wait_for_words(ADA.id, "Stopped").await;
+    assert!(said_stop.elapsed().as_millis() < 1000, "{:?}", said_stop.elapsed());
+    main.reply(answer("Gladly."));
+    api.say(&said(&ADA, "Something else"));
+    api.wait_for_words(ADA.id, "Gladly.").await;
+    assert_eq!(api.sent().len(), 2, "{:?}", api.sent());
+    main.finish();
+}
+
+#[tokio::test]
+async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = both(&api, &main);
+    let _daemon = scene.daemon().await;
+    hang(&api, &main).await;
+    for (command, words) in
+        [("/status", "I am working here; 1 turns"), ("/help", "/stop – stop"), ("/whoami", "owner")]
+    {
+        let asked = Instant::now();
+        api.say(&said(&ADA, command));
+        api.wait_for_words(ADA.id, words).await;
+        assert!(asked.elapsed().as_millis() < 1000, "{command}: {:?}", asked.elapsed());
+    }
+    main.reply(answer("Hello Bob."));
+    api.say(&said(&BOB, "hello"));
+    api.wait_for_words(BOB.id, "Hello Bob.").await;
+    assert_eq!(scene.status().await["turns_running"], 1);
+
+    api.say(&said(&ADA, "/new"));
+    api.wait_for_words(ADA.id, "A fresh start").await;
+    main.reply(answer("Of what?"));
+    api.say(&said(&ADA, "Go on"));
+    api.wait_for_words(ADA.id, "Of what?").await;
+    let last = main.requests().pop().unwrap().to_string();
+    assert!(!last.contains("Think hard"), "the old conversation came along: {last}");
+    main.finish();
+}

@@ -1,0 +1,131 @@
+//! From a stranger to an owner, and what the owner then says of other strangers.
+
+use crate::support::binary::{Scene, channel, said};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::{ADA, BOB, Person};
+
+const CYD: Person = Person { id: 7003, name: "Cyd", is_bot: false };
+const DAN: Person = Person { id: 7004, name: "Dan", is_bot: false };
+const EVE: Person = Person { id: 7005, name: "Eve", is_bot: false };
+
+fn nobodys(api: &BotApi) -> Scene {
+    Scene::new(&channel("home", api.url(), api.token()))
+}
+
+/// A stranger writes and is given a code.
+async fn code_of(api: &BotApi, stranger: &Person) -> String {
+    let before = count(api, stranger, "Your code is");
+    api.say(&said(stranger, "hello?"));
+    loop {
+        let sent = api.sent();
+        let mut codes = sent
+            .iter()
+            .filter(|sent| sent.chat == stranger.id && sent.text.contains("Your code is"));
+        if let Some(sent) = codes.nth(before) {
+            let code = sent.text.split("Your code is ").nth(1).unwrap();
+            return code.split(',').next().unwrap().to_owned();
+        }
+        api.wait_for_sent(sent.len() + 1).await;
+    }
+}
+
+fn count(api: &BotApi, to: &Person, words: &str) -> usize {
+    let sent = api.sent();
+    sent.iter().filter(|sent| sent.chat == to.id && sent.text.contains(words)).count()
+}
+
+/// Ada becomes the owner.
+async fn own(scene: &Scene, api: &BotApi) {
+    let code = code_of(api, &ADA).await;
+    let ended = scene.run(&["pair", "approve", &code]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    api.wait_for_words(ADA.id, "You are my owner now").await;
+}
+
+#[tokio::test]
+async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
+    let api = BotApi::start().await;
+    let scene = nobodys(&api);
+    let _daemon = scene.daemon().await;
+    let code = code_of(&api, &ADA).await;
+    assert!(api.sent()[0].text.contains(&format!("peacrab pair approve {code}")));
+
+    let wrong = scene.run(&["pair", "approve", "WRONGCOD"]).await;
+    assert_eq!(wrong.code, Some(1), "{wrong:?}");
+    assert!(wrong.err.contains("I don't know this code"), "{wrong:?}");
+    let list = scene.run(&["pair", "list"]).await;
+    assert!(list.out.contains(&code) && list.out.contains("Ada"), "{list:?}");
+
+    let ended = scene.run(&["pair", "approve", &code.to_lowercase()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert!(ended.out.contains("let in as owner"), "{ended:?}");
+    api.wait_for_words(ADA.id, "You are my owner now").await;
+    api.say(&said(&ADA, "what now?"));
+    api.wait_for_words(ADA.id, "You said: what now?").await;
+    // What was said as a stranger was not accepted, and is not answered later.
+    assert_eq!(count(&api, &ADA, "hello?"), 0);
+}
+
+#[tokio::test]
+async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again() {
+    let api = BotApi::start().await;
+    let scene = nobodys(&api);
+    let _daemon = scene.daemon().await;
+    own(&scene, &api).await;
+    let code = code_of(&api, &BOB).await;
+    let asked = api.wait_for_words(ADA.id, &format!("/pair approve {code}")).await;
+    assert!(asked.text.contains("Bob"), "{asked:?}");
+
+    // Whom it is about cannot approve it.
+    api.say(&said(&BOB, &format!("/pair approve {code}")));
+    api.say(&said(&ADA, "/pair approve WRONGCOD"));
+    api.wait_for_words(ADA.id, "I don't know this code").await;
+    api.say(&said(&ADA, &format!("/pair approve {}", code.to_lowercase())));
+    api.wait_for_words(ADA.id, "let in as user").await;
+    api.wait_for_words(BOB.id, "You have been let in").await;
+    api.say(&said(&BOB, "hi there"));
+    api.wait_for_words(BOB.id, "You said: hi there").await;
+    api.say(&said(&BOB, "/pair list"));
+    api.wait_for_words(BOB.id, "Only my owner may do that").await;
+
+    let ended = scene.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let again = scene.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    code_of(&api, &BOB).await;
+    assert_eq!(count(&api, &BOB, "You said: hello?"), 0);
+}
+
+#[tokio::test]
+async fn who_is_denied_is_told_and_not_answered() {
+    let api = BotApi::start().await;
+    let scene = nobodys(&api);
+    let _daemon = scene.daemon().await;
+    own(&scene, &api).await;
+    let code = code_of(&api, &BOB).await;
+    api.say(&said(&ADA, &format!("/pair deny {code}")));
+    api.wait_for_words(BOB.id, "you have not been let in").await;
+    api.say(&said(&BOB, "please!"));
+    api.say(&said(&ADA, "still here?"));
+    api.wait_for_words(ADA.id, "You said: still here?").await;
+    assert_eq!(count(&api, &BOB, ""), 2, "a code and a refusal: {:?}", api.sent());
+}
+
+#[tokio::test]
+async fn no_more_than_three_strangers_wait() {
+    let api = BotApi::start().await;
+    let scene = nobodys(&api);
+    let _daemon = scene.daemon().await;
+    for stranger in [&ADA, &BOB, &CYD] {
+        code_of(&api, stranger).await;
+    }
+    api.say(&said(&DAN, "me too"));
+    api.wait_for_words(DAN.id, "too many people are waiting").await;
+    // Nor is the place that somebody gets given to another.
+    api.say(&said(&ADA, "hello again"));
+    let list = scene.run(&["pair", "list"]).await;
+    assert_eq!(list.out.lines().count(), 3, "{list:?}");
+    let code = list.out.lines().next().unwrap().rsplit(' ').next().unwrap();
+    assert_eq!(scene.run(&["pair", "deny", code]).await.code, Some(0));
+    code_of(&api, &EVE).await;
+}

@@ -1,0 +1,191 @@
+//! Telegram is away, refuses, hangs or cuts off: the right words, and recovery by itself.
+
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+
+use crate::support::binary::{Scene, channel, closed_port, home, home_at, said, until};
+use crate::support::bot_api::line::{ADA, BOB};
+use crate::support::bot_api::{BotApi, Fault, Sent};
+
+const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+const MARK: &str = "(perhaps sent twice)";
+
+fn to(api: &BotApi, chat: i64, words: &str) -> Vec<Sent> {
+    let fits = |sent: &Sent| sent.chat == chat && sent.text.contains(words);
+    api.sent().into_iter().filter(fits).collect()
+}
+
+/// Ada says a last thing and is answered, so that what must not arrive would have.
+async fn bring_to_end(api: &BotApi) {
+    api.say(&said(&ADA, "the last one"));
+    api.wait_for_words(ADA.id, "the last one").await;
+}
+
+#[tokio::test]
+async fn a_start_without_network_answers_once_there_is_one() {
+    let (socket, url) = closed_port();
+    let scene = Scene::new(&home_at(&url, TOKEN));
+    let _daemon = scene.daemon().await;
+    scene.wait_for_trouble("no connection").await;
+    let api = BotApi::start_at(socket.listen(64).unwrap());
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    let home = scene.status().await["channels"]["home"].clone();
+    assert!(home["up"] == true && home["trouble"].is_null(), "{home}");
+    assert_eq!(home["about"], "@peacrab_bot");
+}
+
+#[tokio::test]
+async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows"));
+    let mut daemon = scene.daemon().await;
+    scene.wait_for_trouble("token").await;
+    let ended = scene.run(&["chat", "-m", "hello"]).await;
+    assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
+    assert!(daemon.is_running());
+    assert!(!daemon.log().contains("CCCC"), "{}", daemon.log());
+}
+
+#[tokio::test]
+async fn another_program_with_the_same_token_is_said_and_outlived() {
+    let api = BotApi::start().await;
+    api.fail("getUpdates", 2, &Fault::CONFLICT);
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    scene.wait_for_trouble("another program").await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    scene.wait_for_link().await;
+}
+
+#[tokio::test]
+async fn waits_as_long_as_telegram_says_and_sends_once() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::TooMany { after: 2 });
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_calls("sendMessage", 1).await;
+    let refused = Instant::now();
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    assert!(refused.elapsed() >= Duration::from_millis(1900), "{:?}", refused.elapsed());
+    bring_to_end(&api).await;
+    assert_eq!(to(&api, ADA.id, "hello").len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn outlives_errors_of_telegrams_servers() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::Status(502));
+    api.fail("sendMessage", 1, &Fault::Deny(500, "Internal Server Error"));
+    api.fail("getUpdates", 1, &Fault::Status(503));
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    bring_to_end(&api).await;
+    assert_eq!(to(&api, ADA.id, "hello").len(), 1, "{:?}", api.sent());
+    assert_eq!(to(&api, ADA.id, MARK), vec![], "what was refused did not arrive");
+}
+
+#[tokio::test]
+async fn marks_what_may_arrive_twice() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::CutAfter);
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, MARK).await;
+    bring_to_end(&api).await;
+    let copies = to(&api, ADA.id, "You said: hello");
+    assert_eq!(copies.len(), 2, "{copies:?}");
+    assert!(!copies[0].text.contains(MARK) && copies[1].text.starts_with(MARK), "{copies:?}");
+}
+
+#[tokio::test]
+async fn a_success_that_cannot_be_read_was_one() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::Garbage);
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    bring_to_end(&api).await;
+    assert_eq!(to(&api, ADA.id, "hello").len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn a_send_that_hangs_holds_up_no_other_chat() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.fail("sendMessage", 1, &Fault::Hang);
+    api.say(&said(&BOB, "hello from Bob"));
+    api.wait_for_calls("sendMessage", 1).await;
+    let asked = Instant::now();
+    bring_to_end(&api).await;
+    assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    // Nobody knows whether it arrived; a call may take 20 seconds.
+    let fits = || to(&api, BOB.id, "hello from Bob").pop();
+    let sent = until("Bob's answer", async || fits()).await;
+    assert!(sent.text.starts_with(MARK), "{sent:?}");
+}
+
+#[tokio::test]
+async fn who_has_blocked_the_bot_is_given_up_and_the_owner_told() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "hello"));
+    api.wait_for_words(ADA.id, "You said: hello").await;
+    api.fail("sendMessage", 1, &Fault::BLOCKED);
+    api.say(&said(&BOB, "bye"));
+    let told = api.wait_for_words(ADA.id, "I could not deliver").await;
+    assert!(told.text.contains("blocked"), "{told:?}");
+    bring_to_end(&api).await;
+    assert_eq!(to(&api, BOB.id, ""), vec![]);
+    assert_eq!(scene.status().await["channels"]["home"]["pending"], 0);
+}
+
+fn two_bots(home: &BotApi, other: (&str, &str)) -> Scene {
+    let owner = ADA.id;
+    let other = channel("other", other.0, other.1) + &format!("owners = [{owner}]\n");
+    Scene::new(&(self::home(home) + &other))
+}
+
+#[tokio::test]
+async fn two_bots_answer_each_its_own() {
+    let (first, second) = (BotApi::start().await, BotApi::start_another().await);
+    let scene = two_bots(&first, (second.url(), second.token()));
+    let _daemon = scene.daemon().await;
+    first.say(&said(&ADA, "to the first"));
+    second.say(&said(&ADA, "to the second"));
+    first.wait_for_words(ADA.id, "You said: to the first").await;
+    second.wait_for_words(ADA.id, "You said: to the second").await;
+    assert_eq!((first.sent().len(), second.sent().len()), (1, 1));
+    let channels = scene.status().await["channels"].clone();
+    assert!(channels["home"]["up"] == true && channels["other"]["up"] == true, "{channels}");
+}
+
+#[tokio::test]
+async fn a_bot_whose_platform_is_dead_delays_no_other() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let hangs = format!("http://{}", listener.local_addr().unwrap());
+    let (_socket, refuses) = closed_port();
+    for dead in [hangs, refuses] {
+        let api = BotApi::start().await;
+        let scene = two_bots(&api, (&dead, "4343:BBBB-this-is-a-token-of-the-right-length"));
+        let daemon = scene.daemon().await;
+        for text in ["one", "two", "three"] {
+            let asked = Instant::now();
+            api.say(&said(&ADA, text));
+            api.wait_for_words(ADA.id, &format!("You said: {text}")).await;
+            assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+        }
+        let asked = Instant::now();
+        assert!(daemon.terminate().await.success());
+        assert!(asked.elapsed() < Duration::from_secs(5), "{:?}", asked.elapsed());
+    }
+}

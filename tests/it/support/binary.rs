@@ -1,0 +1,229 @@
+//! The real program in a home of its own, with nothing of the test's environment. What it starts
+//! is killed when dropped.
+
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpSocket;
+use tokio::process::{Child, Command};
+use tokio::time::{sleep, timeout};
+
+use super::bot_api::BotApi;
+use super::bot_api::line::{ADA, BOB, Line, Person};
+use super::model_api::{KEY, MODEL, ModelApi};
+
+/// The longest that a test waits for something that must come, on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// How often is looked whether it has come.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// A config and a home.
+pub(crate) struct Scene {
+    folder: TempDir,
+}
+
+/// How a command ended.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// A daemon that was begun.
+pub(crate) struct Daemon {
+    child: Child,
+    log: PathBuf,
+}
+
+impl Scene {
+    pub(crate) fn new(config: &str) -> Self {
+        let scene = Self { folder: tempfile::tempdir().unwrap() };
+        let mut file = OpenOptions::new();
+        let mut file = file.create(true).write(true).mode(0o600).open(scene.config()).unwrap();
+        file.write_all(config.as_bytes()).unwrap();
+        scene
+    }
+
+    /// Where the test may put things.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Made by the program.
+    pub(crate) fn home(&self) -> PathBuf {
+        self.folder().join("home")
+    }
+
+    fn config(&self) -> PathBuf {
+        self.folder().join("config.toml")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.folder().join("log")
+    }
+
+    /// The program, begun by `wrapper` if there is one.
+    #[expect(clippy::disallowed_methods, reason = "the program is this test's own child")]
+    pub(crate) fn command(&self, wrapper: &[&OsStr], args: &[&str]) -> Command {
+        let mut words: Vec<&OsStr> = wrapper.to_vec();
+        let (home, config) = (self.home(), self.config());
+        words.push(env!("CARGO_BIN_EXE_peacrab").as_ref());
+        words.extend([
+            OsStr::new("--home"),
+            home.as_ref(),
+            OsStr::new("--config"),
+            config.as_ref(),
+        ]);
+        words.extend(args.iter().map(OsStr::new));
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env_clear().env("HOME", self.folder()).kill_on_drop(true);
+        command
+    }
+
+    /// Runs a command to its end.
+    pub(crate) async fn run(&self, args: &[&str]) -> Ended {
+        self.run_with(self.command(&[], args), "").await
+    }
+
+    /// Runs a command to its end that reads `input`.
+    pub(crate) async fn run_with(&self, mut command: Command, input: &str) -> Ended {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdin = child.stdin.take().unwrap();
+        // It may leave without reading.
+        stdin.write_all(input.as_bytes()).await.ok();
+        drop(stdin);
+        let ended = timeout(PATIENCE, child.wait_with_output()).await.expect("it hangs").unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        Ended { code: ended.status.code(), out: text(ended.stdout), err: text(ended.stderr) }
+    }
+
+    /// Begins a daemon and waits until it runs.
+    pub(crate) async fn daemon(&self) -> Daemon {
+        let daemon = self.begin(self.command(&[], &["run"]));
+        until("the daemon to start", async || daemon.log().contains("Started").then_some(())).await;
+        daemon
+    }
+
+    /// Begins a daemon; its log starts afresh.
+    pub(crate) fn begin(&self, mut command: Command) -> Daemon {
+        let log = self.log();
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(&log).unwrap());
+        Daemon { child: command.spawn().unwrap(), log }
+    }
+
+    pub(crate) async fn status(&self) -> Value {
+        let ended = self.run(&["status", "--json"]).await;
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{}", ended.out);
+        serde_json::from_str(&ended.out).unwrap()
+    }
+
+    /// Waits until `status` says these words of the trouble that the channel `home` has.
+    pub(crate) async fn wait_for_trouble(&self, words: &str) {
+        until(words, async || {
+            let status = self.status().await;
+            let trouble = status["channels"]["home"]["trouble"].as_str().unwrap_or_default();
+            trouble.contains(words).then_some(())
+        })
+        .await;
+    }
+
+    pub(crate) async fn wait_for_link(&self) {
+        until("the link", async || {
+            (self.status().await["channels"]["home"]["up"] == true).then_some(())
+        })
+        .await;
+    }
+}
+
+impl Daemon {
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(&self.log).unwrap_or_default()
+    }
+
+    pub(crate) fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Ends it as a power cut would.
+    pub(crate) async fn kill(mut self) {
+        self.child.kill().await.unwrap();
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub(crate) async fn terminate(mut self) -> ExitStatus {
+        let pid = i32::try_from(self.child.id().expect("it runs")).unwrap();
+        kill_process(Pid::from_raw(pid).unwrap(), Signal::TERM).unwrap();
+        let ended = timeout(PATIENCE, self.child.wait()).await;
+        ended.unwrap_or_else(|_| panic!("it does not end:\n{}", self.log())).unwrap()
+    }
+}
+
+/// Looks until there is something.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let looking = async {
+        loop {
+            match look().await {
+                Some(found) => return found,
+                None => sleep(LOOK_EVERY).await,
+            }
+        }
+    };
+    timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// A channel `home` that belongs to Ada and lets Bob in.
+pub(crate) fn home(api: &BotApi) -> String {
+    home_at(api.url(), api.token())
+}
+
+pub(crate) fn home_at(url: &str, token: &str) -> String {
+    let (owner, user) = (ADA.id, BOB.id);
+    channel("home", url, token) + &format!("owners = [{owner}]\nallow = [{user}]\n")
+}
+
+/// A channel of the name that belongs to nobody.
+pub(crate) fn channel(name: &str, url: &str, token: &str) -> String {
+    format!("[channels.{name}]\ntype = \"telegram\"\ntoken = \"{token}\"\napi_url = \"{url}\"\n")
+}
+
+/// A provider of the name.
+pub(crate) fn model(name: &str, api: &ModelApi) -> String {
+    model_at(name, &api.base_url)
+}
+
+pub(crate) fn model_at(name: &str, url: &str) -> String {
+    format!(
+        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
+         base_url = \"{url}\"\n"
+    )
+}
+
+/// An address that is ours and refuses connections until it is listened on.
+pub(crate) fn closed_port() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    (socket, url)
+}
+
+/// Said in private, just now.
+pub(crate) fn said(by: &Person, text: &str) -> Line {
+    now(Line::private(by, text))
+}
+
+/// Said just now; what is found a day late is not answered.
+pub(crate) fn now(line: Line) -> Line {
+    line.with("date", chrono::Utc::now().timestamp())
+}
