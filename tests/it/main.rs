@@ -4,12 +4,19 @@
 
 mod support;
 
+mod admission;
+mod commands;
 mod config;
 mod crash;
+mod delivery;
 mod logging;
+mod prompt;
 mod providers;
+mod steering;
+mod store;
 mod telegram;
 mod text;
 mod tidy;
 mod tools;
+mod turns;
 mod workspace;

@@ -1,6 +1,10 @@
 //! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
 
 pub(crate) mod bot_api;
+pub(crate) mod double;
 pub(crate) mod model_api;
 pub(crate) mod platform;
 pub(crate) mod record;
+pub(crate) mod rig;
+pub(crate) mod script;
+pub(crate) mod tools;
