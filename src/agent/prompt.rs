@@ -95,7 +95,8 @@ pub fn tail(tail: &Tail<'_>) -> String {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
             let _ = write!(text, "\n> {}: {}", plain(&quote.author), quoted.replace('\n', "\n> "));
         }
-        let _ = write!(text, "\n{}", said.replace("\n[", "\n ["));
+        let said = format!("\n{said}").replace('\r', "\n");
+        text.push_str(&said.replace("\n[", "\n ["));
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");
