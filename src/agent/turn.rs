@@ -4,7 +4,7 @@
 use chrono::Local;
 use tokio::sync::{mpsc, watch};
 
-use super::commits::{self, Beginning, CommitError, End, Made};
+use super::commits::{self, Beginning, Begins, CommitError, End, Made};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
 use super::{Means, calls};
@@ -143,7 +143,11 @@ impl<'a> Active<'a> {
             rows: rows.iter().map(|row| row.id).collect(),
             heard: heard.clone(),
             frozen: frozen.clone(),
-            begins: session.turns.first().filter(|_| forgotten > 0).map(|turn| turn.id),
+            begins: match session.turns.first() {
+                _ if forgotten == 0 => Begins::AsBefore,
+                Some(first) => Begins::With(first.id),
+                None => Begins::WithThisTurn,
+            },
             provider: means.provider.name().to_owned(),
         };
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
