@@ -263,7 +263,6 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
-                sleep(STORE_PAUSE).await;
                 self.find_again(&address).await;
             }
             Err(error) => {
@@ -334,10 +333,18 @@ async fn work(
     (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
 ) -> Result<Option<Session>, TurnError> {
     let (draft, drafted) = watch::channel(String::new());
+    let turn = async {
+        let ended = turn::run(&means, session, begin, Wires { steer, draft }).await;
+        if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
+            // Rests here, not in the loop, which others need.
+            sleep(STORE_PAUSE).await;
+        }
+        ended
+    };
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(turn::run(&means, session, begin, Wires { steer, draft })) => ended,
+        ended = Box::pin(turn) => ended,
         () = progress::show(&means, &address, drafted) => Ok(None),
     };
     means.bus.outbox.up();
