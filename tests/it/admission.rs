@@ -149,8 +149,10 @@ async fn refuses_in_words_what_is_too_much_and_takes_the_rest() {
 #[tokio::test]
 async fn does_not_answer_what_it_finds_a_day_late() {
     let mut rig = Rig::new().await;
-    let late = |hours| move |message: &mut peacrab::message::Inbound| {
-        message.at = Utc::now() - Duration::hours(hours);
+    let late = |hours| {
+        move |message: &mut peacrab::message::Inbound| {
+            message.at = Utc::now() - Duration::hours(hours);
+        }
     };
     rig.say_changed(OWNER, "1", "yesterday", late(25));
     assert_eq!(rig.hear("1").await, replies::TOO_LATE);

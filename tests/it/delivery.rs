@@ -157,6 +157,7 @@ async fn long_answers_arrive_in_parts_and_in_order() {
     rig.model.on("long", [says(&words.join(" "))]);
     rig.home.next("1", [Manner::Takes, Manner::Busy(Duration::from_millis(50)), Manner::Takes]);
     rig.say("1", "long");
+    rig.becomes(|rig| !rig.home.tried("1").is_empty()).await;
     rig.say("1", "short");
     let mut told = Vec::new();
     while told.len() < 200 {
@@ -171,8 +172,7 @@ async fn long_answers_arrive_in_parts_and_in_order() {
 #[tokio::test]
 async fn later_messages_of_a_chat_do_not_overtake() {
     let mut rig = Rig::new().await;
-    let several: Vec<_> =
-        (0..5).map(|n| ("message", json!({"text": format!("n{n}")}))).collect();
+    let several: Vec<_> = (0..5).map(|n| ("message", json!({"text": format!("n{n}")}))).collect();
     rig.model.on("count", [calls(&several), says("done")]);
     rig.home.next("1", [Manner::Busy(Duration::from_millis(200))]);
     rig.say("1", "count");

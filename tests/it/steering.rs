@@ -111,10 +111,11 @@ async fn nothing_said_meanwhile_is_lost_in_a_restart() {
     rig.waiting(1).await;
     rig.ask("1", "/whoami").await;
     rig.stop_and_start_again().await;
-    rig.hang_at(&gate, 2).await;
-    rig.ask("1", "/whoami").await;
+    // The call may be begun again or skipped; the loop hands over first what came meanwhile.
+    rig.say("1", "/whoami");
+    rig.becomes(|rig| !rig.unread("1").is_empty()).await;
     gate.open();
-    assert_eq!(rig.hear("1").await, "tea with sugar");
+    assert!(rig.heard("1", 2).await.contains(&"tea with sugar".to_owned()));
     assert_eq!(rig.model.asked().len(), 2);
     rig.finish().await;
 }

@@ -32,10 +32,13 @@ async fn answers_with(replies: impl IntoIterator<Item = Reply>, words: &str) {
 async fn shows_the_model_what_a_tool_found() {
     let mut rig = Rig::new().await;
     let write = json!({"path": "a.md", "content": "the crab is small"});
-    rig.model.on("write", [
-        calls(&[("write_file", write), ("read_file", json!({"path": "a.md"}))]),
-        says("it is written"),
-    ]);
+    rig.model.on(
+        "write",
+        [
+            calls(&[("write_file", write), ("read_file", json!({"path": "a.md"}))]),
+            says("it is written"),
+        ],
+    );
     assert_eq!(rig.ask("1", "write").await, "it is written");
     let asked = rig.model.last();
     assert!(asked.transcript().contains("the crab is small"), "{}", asked.transcript());
@@ -56,7 +59,10 @@ async fn tells_the_model_of_tools_that_are_not_there_or_called_wrongly() {
     assert_eq!(rig.ask("1", "fly").await, "I can't fly");
     let results: Vec<_> = rig.model.last().messages.split_off(4);
     assert_eq!(results[0], "result: There is no tool `fly`.");
-    assert!(results[1].starts_with("result: The arguments of read_file are wrong: EOF"), "{results:?}");
+    assert!(
+        results[1].starts_with("result: The arguments of read_file are wrong: EOF"),
+        "{results:?}"
+    );
     assert!(results[2].starts_with("result: The arguments of read_file are wrong: unknown"));
     rig.finish().await;
 }
@@ -86,7 +92,8 @@ async fn goes_on_after_a_tool_that_panics() {
 #[tokio::test]
 async fn gives_a_tool_up_that_hangs() {
     let gate = Gate::shut();
-    let parts = Parts { tools: tools([Arc::new(HangingTool(gate.clone())) as _]), ..Parts::default() };
+    let parts =
+        Parts { tools: tools([Arc::new(HangingTool(gate.clone())) as _]), ..Parts::default() };
     let mut rig = Rig::of(parts).await;
     rig.model.on("do it", [calls(&[("hang", json!({}))]), says("it hung")]);
     rig.say("1", "do it");

@@ -191,6 +191,7 @@ impl Channel for Double {
                 continue;
             };
             message.from.channel = publisher.channel().clone();
+            message.key = format!("{}:{}", publisher.channel(), message.key).into();
             match publisher.publish(message).await {
                 Ok(_) => drop(self.state().said.pop_front()),
                 Err(_) => {

@@ -111,8 +111,8 @@ impl Rig {
         let access = &self.parts.access;
         let home = (("home".into()), (Arc::clone(&self.home) as _, access.clone()));
         let others = self.parts.channels.iter();
-        let others =
-            others.map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
+        let others = others
+            .map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
         let provider = self.parts.provider.clone();
         Plan {
             home: self.path(),
@@ -166,7 +166,11 @@ impl Rig {
 
     /// Waits for the next `n` messages of a chat, and reads them.
     pub(crate) async fn heard(&mut self, chat: &str, n: usize) -> Vec<String> {
-        self.heard_on(Arc::clone(&self.home), chat, n).await.into_iter().map(|got| got.text).collect()
+        self.heard_on(Arc::clone(&self.home), chat, n)
+            .await
+            .into_iter()
+            .map(|got| got.text)
+            .collect()
     }
 
     /// As [`Self::heard`], on any channel, whole.
@@ -217,6 +221,15 @@ impl Rig {
             waited = timeout(PATIENCE, gate.reached(times)) => {
                 waited.unwrap_or_else(|_| panic!("nothing hangs\n{}", self.what_is_left()));
             }
+        }
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn becomes(&self, so: impl Fn(&Self) -> bool) {
+        let begun = tokio::time::Instant::now();
+        while !so(self) {
+            assert!(begun.elapsed() < PATIENCE, "it never was\n{}", self.what_is_left());
+            tokio::time::sleep(LOOK_EVERY).await;
         }
     }
 

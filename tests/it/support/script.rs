@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, ToolSchema,
-    Usage,
+    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall,
+    ToolSchema, Usage,
 };
 use serde_json::Value;
 use tokio::sync::watch;
