@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
-use crate::support::script::{Asked, calls, says};
+use crate::support::script::{Asked, Reply, calls, says};
 
 /// History beyond this is not shown, in characters.
 const HISTORY_CHARS_MAX: usize = 240_000;
@@ -97,9 +97,9 @@ async fn requests_share_all_but_their_newest_part() {
 async fn requests_share_their_bytes_also_after_failures() {
     let mut rig = Rig::new().await;
     let failure = || peacrab::provider::ProviderError::busy("no network");
-    rig.model.on("fail", [crate::support::script::Reply::Fails(failure())]);
+    rig.model.on("fail", [Reply::Fails(failure())]);
     rig.model.on("hush", [says("NO_REPLY")]);
-    rig.model.on("panic", [crate::support::script::Reply::Panics, says("there")]);
+    rig.model.on("panic", [Reply::Panics, says("there")]);
     for text in ["hello", "fail", "panic"] {
         rig.ask("1", text).await;
     }
@@ -182,6 +182,19 @@ async fn forgets_the_oldest_of_a_long_conversation_also_after_a_restart() {
     rig.stop_and_start_again().await;
     rig.ask("1", "short").await;
     each_begins_with_the_one_before(&[before, rig.model.last()]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_forgotten_whole_does_not_come_back_when_a_turn_is_taken_up_again() {
+    let mut rig = Rig::with(Double::with(false, 2 * HISTORY_CHARS_MAX), Parts::default()).await;
+    rig.model.on("long", [says(&"x".repeat(HISTORY_CHARS_MAX))]);
+    rig.model.on("short", [Reply::Panics, says("there")]);
+    rig.ask("1", "long").await;
+    assert_eq!(rig.ask("1", "short").await, "there");
+    let asked = rig.model.asked();
+    assert_eq!(asked[1].messages.len(), 1);
+    assert_eq!(asked[2], asked[1]);
     rig.finish().await;
 }
 

@@ -19,7 +19,7 @@ pub(crate) enum Reply {
     Fails(ProviderError),
     Panics,
     /// Hangs at the gate, and then goes on.
-    Held(Gate, Box<Reply>),
+    Held(Gate, Box<Self>),
 }
 
 /// An answer in words.
