@@ -6,7 +6,7 @@ pub mod outbox;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::{mpsc, watch};
 
@@ -19,6 +19,10 @@ use journal::Fate;
 
 /// Commands that never wait behind turns, by their first word.
 pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair"];
+
+/// How long the bus remembers what is done: longer than any platform delivers again, or any
+/// catch-up reaches back.
+const KEPT: Duration = Duration::days(90);
 
 /// Wakes whoever watches. A wake-up between two looks is never missed.
 #[derive(Clone)]
@@ -56,6 +60,16 @@ pub struct Bus {
 impl Bus {
     pub fn new(store: Store, people: People, waiting_max: usize) -> Self {
         Self { store, people, inbox: Wake::default(), outbox: Wake::default(), waiting_max }
+    }
+
+    /// Forgets what was done long ago; conversations stay.
+    pub async fn prune(&self) -> Result<(), StoreError> {
+        let before = Utc::now() - KEPT;
+        let prune = move |store: &Connection| {
+            journal::prune(store, before)?;
+            outbox::prune(store, before)
+        };
+        self.store.write("prune", Sync::Later, prune).await
     }
 
     /// A channel's way onto the bus, and where it says that the store took nothing.

@@ -6,11 +6,11 @@ mod print;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::{self, Config, Environment};
@@ -35,6 +35,9 @@ struct Cli {
     /// The config file; else config.toml in the home
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Log in JSON, a line each
+    #[arg(long, global = true)]
+    log_json: bool,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -112,19 +115,18 @@ pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
 
 async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let environment = Environment::of_process();
+    let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home.clone(), &environment);
     let load = || config::load(&home, cli.config.as_deref(), &environment);
     match cli.command.unwrap_or(Command::Run) {
-        Command::Run => {
-            run(&environment, Plan::new(&home, prepare(load()?, &environment)?)?).await?
-        }
+        Command::Run => run(Plan::new(&home, prepare(load()?, format, &environment)?)?).await?,
         Command::Chat { message, session, verbose } => {
             let options = chat::Options { message, session, events: verbose };
             if chat::through_socket(&home, &options).await? {
                 return Ok(ExitCode::SUCCESS);
             }
             // Nobody runs here: be the daemon for as long as this lasts, without other channels.
-            let mut config = prepare(load()?, &environment)?;
+            let mut config = prepare(load()?, format, &environment)?;
             config.channels.clear();
             let daemon = Daemon::open(Plan::new(&home, config)?).await?;
             let desk = daemon.desk();
@@ -173,24 +175,31 @@ impl Pair {
 }
 
 /// Begins to log, now that the secrets are known that must not be in it.
-fn prepare(config: Config, environment: &Environment) -> anyhow::Result<Config> {
+fn prepare(
+    config: Config,
+    format: logging::Format,
+    environment: &Environment,
+) -> anyhow::Result<Config> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let redactor = Redactor::new(config.secrets());
-    logging::init(logging::Format::Plain, redactor, environment)?;
+    logging::init(format, redactor, environment)?;
     config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
 }
 
 /// The daemon: until a signal, with a terminal of its own if there is one.
-async fn run(environment: &Environment, plan: Plan) -> anyhow::Result<()> {
-    let _ = environment;
+async fn run(plan: Plan) -> anyhow::Result<()> {
     let daemon = Daemon::open(plan).await?;
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for signals")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot watch for signals")?;
     let desk = daemon.desk();
     let until = stop.clone();
-    let own_terminal = chat::own_terminal(Arc::clone(&desk));
+    let (ready, runs) = oneshot::channel();
+    let own_terminal = async move {
+        runs.await.ok();
+        chat::own_terminal(desk).await;
+    };
     let signals = async move {
         tokio::select! {
             _ = terminate.recv() => {}
@@ -201,6 +210,7 @@ async fn run(environment: &Environment, plan: Plan) -> anyhow::Result<()> {
         until.cancel();
     };
     let ready = || {
+        ready.send(()).ok();
         // Fails where no systemd listens, which is fine.
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     };

@@ -16,7 +16,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Means};
-use crate::bus::{Bus, Link, journal};
+use crate::bus::{Bus, Link};
 use crate::channels::telegram::Telegram;
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
@@ -105,12 +105,10 @@ impl Daemon {
         access.insert(TERMINAL.into(), Access::local());
         let channels: Channels = Arc::new(channels);
 
-        store
-            .write("prune", store::Sync::Later, |store| journal::prune(store, Utc::now()))
-            .await
-            .context("cannot tidy the journal")?;
+        let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
+        bus.prune().await.context("cannot tidy the store")?;
         let means = Arc::new(Means {
-            bus: Bus::new(store, People::new(access), plan.agent.waiting_max),
+            bus,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
             tools: plan.tools.clone(),

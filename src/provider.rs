@@ -82,9 +82,9 @@ pub enum Message<'a> {
 /// Stands where the person said nothing, though a model must be given something to answer.
 const GO_ON: &str = "[Go on.]";
 
-/// The transcript of `turns` and of what was `heard` since, as messages. It ends with what the
-/// model is to answer: `User` or `Results`.
-pub fn messages<'a>(turns: &'a [Turn], heard: Option<&str>) -> Vec<Message<'a>> {
+/// The transcript of `turns` as messages. It ends with what the model is to answer: `User` or
+/// `Results`.
+pub fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
     let mut messages = Vec::new();
     for turn in turns {
         turn.steps.iter().for_each(|step| push_step(&mut messages, step));
@@ -92,7 +92,6 @@ pub fn messages<'a>(turns: &'a [Turn], heard: Option<&str>) -> Vec<Message<'a>> 
             push_assistant(&mut messages, note, &[], &[]);
         }
     }
-    push_user(&mut messages, heard.unwrap_or_default());
     if !matches!(messages.last(), Some(Message::User(_) | Message::Results(_))) {
         push_user(&mut messages, GO_ON);
     }

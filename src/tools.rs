@@ -116,6 +116,10 @@ impl<T: Tool> AnyTool for T {
             object.remove("$schema");
             object.remove("title");
         }
+        // Rust's own widths of integers, of which some endpoints have not heard.
+        for (_, property) in parameters["properties"].as_object_mut().into_iter().flatten() {
+            property.as_object_mut().map(|property| property.remove("format"));
+        }
         ToolSchema {
             name: T::SPEC.name.to_owned(),
             description: T::SPEC.description.to_owned(),

@@ -65,6 +65,8 @@ pub enum FileError {
     Dangling(WorkspacePath),
     #[error("`{0}` is private: only the owner can reach it, in a private chat")]
     Private(WorkspacePath),
+    #[error("`{0}` is a rule of the house: only the owner can have it changed, in a private chat")]
+    Rule(WorkspacePath),
     #[error("`{0}` is a folder")]
     Folder(WorkspacePath),
     #[error("`{0}` is not a folder")]
@@ -186,6 +188,21 @@ impl Workspace {
         match audience {
             Audience::Others if is_private => Err(FileError::Private(path.clone())),
             Audience::Others | Audience::Owner => found,
+        }
+    }
+
+    /// As [`Self::resolve_for`], and leaves the rules of the house to the owner.
+    pub fn resolve_to_write(
+        &self,
+        path: &WorkspacePath,
+        audience: Audience,
+    ) -> Result<WorkspacePath, FileError> {
+        let found = self.resolve_for(path, audience)?;
+        match audience {
+            Audience::Others if path.is_rule() || found.is_rule() => {
+                Err(FileError::Rule(path.clone()))
+            }
+            Audience::Others | Audience::Owner => Ok(found),
         }
     }
 

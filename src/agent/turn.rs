@@ -1,34 +1,27 @@
 //! A turn: from one person's messages to an answer. Every change is committed before it is acted
 //! on, so that a turn can be cut off anywhere and taken up again.
 
+mod begin;
+
 use chrono::Local;
 use tokio::sync::{mpsc, watch};
 
-use super::commits::{self, Beginning, Begins, CommitError, End, Made};
+use super::commits::{self, CommitError, End, Made};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
 use super::{Means, calls};
 use crate::bus::journal::{Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
-use crate::memory;
-use crate::message::{Address, MessageId, Place, Sender};
+use crate::message::{MessageId, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
-use crate::session::{Ending, Frozen, Outcome, Session, Step, Turn, TurnId};
+use crate::session::{Call, Ending, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
-use crate::workspace::Audience;
-
-/// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
-/// be what kills the process.
-const ATTEMPTS_MAX: u32 = 3;
 
 /// What a model answers to say nothing.
 const NO_REPLY: &str = "NO_REPLY";
-
-/// Days of notes that a new session begins with.
-const NOTE_DAYS: u64 = 3;
 
 /// What a turn begins with.
 pub(super) enum Begin {
@@ -105,105 +98,7 @@ struct Asker {
     reply_to: Option<MessageId>,
 }
 
-impl<'a> Active<'a> {
-    /// Begins a turn with waiting rows; none if they were found too late to be answered.
-    async fn start(
-        means: &'a Means,
-        session: Option<Session>,
-        rows: Vec<Waiting>,
-        wires: Wires,
-    ) -> Result<Option<Self>, TurnError> {
-        let first = &rows.first().expect("a turn begins with a message").inbound;
-        let (address, place) = (first.from.clone(), first.place);
-        let sender = rows[0].sender().clone();
-        if rows.iter().all(|row| row.received - row.inbound.at > super::LATE_AFTER) {
-            commits::late(&means.bus.store, rows).await?;
-            return Ok(None);
-        }
-        let role = role_of(means, &address, &sender).await?;
-        let mut session = match session {
-            Some(session) => session,
-            None => {
-                super::load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place))
-            }
-        };
-        let audience = audience(role, place);
-        let (frozen, changes) = remembered(means, session.frozen.take(), audience).await;
-        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
-        let forgotten = prompt::forgotten(&session.turns);
-        session.turns.drain(..forgotten);
-
-        let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
-        let reply_to = reply_to.filter(|_| place == Place::Group);
-        let beginning = Beginning {
-            address,
-            place,
-            sender: sender.clone(),
-            reply_to: reply_to.clone(),
-            rows: rows.iter().map(|row| row.id).collect(),
-            heard: heard.clone(),
-            frozen: frozen.clone(),
-            begins: match session.turns.first() {
-                _ if forgotten == 0 => Begins::AsBefore,
-                Some(first) => Begins::With(first.id),
-                None => Begins::WithThisTurn,
-            },
-            provider: means.provider.name().to_owned(),
-        };
-        let (id, turn) = commits::start(&means.bus.store, beginning).await?;
-        session.id = id;
-        session.frozen = Some(frozen);
-        let step = Step { heard: Some(heard), ..Step::default() };
-        session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
-        let asker = Asker { sender, role, reply_to };
-        let active = Self::assemble(means, session, turn, asker, wires).await;
-        active.emit(|| Happening::TurnStart { attempt: 1 });
-        Ok(Some(active))
-    }
-
-    /// Takes up a turn where its last commit left it; none if that was tried too often.
-    async fn resume(
-        means: &'a Means,
-        unfinished: Unfinished,
-        wires: Wires,
-    ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts } = unfinished;
-        let store = &means.bus.store;
-        if attempts >= ATTEMPTS_MAX {
-            tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
-            let end = End {
-                ending: Ending::Failed,
-                fate: Fate::Refused,
-                words: Some(replies::GAVE_UP.to_owned()),
-                to: address,
-                reply_to,
-            };
-            commits::answer(store, turn, None, end).await?;
-            return Ok(None);
-        }
-        commits::resume(store, turn).await?;
-        let Some(session) = super::load(means, &address).await? else { return Ok(None) };
-        let role = role_of(means, &address, &sender).await?;
-        let asker = Asker { sender, role, reply_to };
-        let active = Self::assemble(means, session, turn, asker, wires).await;
-        active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
-        Ok(Some(active))
-    }
-
-    async fn assemble(
-        means: &'a Means,
-        session: Session,
-        turn: TurnId,
-        asker: Asker,
-        wires: Wires,
-    ) -> Self {
-        let house = super::house(means, audience(asker.role, session.place)).await;
-        let frozen = session.frozen.clone().unwrap_or_default();
-        let system = prompt::system(&house, &frozen);
-        let tools = means.tools.offered(asker.role);
-        Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
-    }
-
+impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         self.settle_calls().await?;
         while self.steps_made() < self.means.steps_max {
@@ -248,7 +143,16 @@ impl<'a> Active<'a> {
                 changes: vec![],
             })
         });
+        let skips = heard.is_some();
         let steps = &mut self.current().steps;
+        if let (true, Some(before)) = (skips, steps.last_mut()) {
+            let planned = |call: &&mut Call| call.outcome == Outcome::Planned;
+            before
+                .calls
+                .iter_mut()
+                .filter(planned)
+                .for_each(|call| call.outcome = Outcome::Skipped);
+        }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
             steps.push(Step { heard, ..Step::default() });
@@ -272,7 +176,7 @@ impl<'a> Active<'a> {
         let request = Request {
             system: &self.system,
             tools: &self.tools,
-            messages: provider::messages(&self.session.turns, None),
+            messages: provider::messages(&self.session.turns),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {
@@ -292,18 +196,10 @@ impl<'a> Active<'a> {
     fn made(&mut self, step: usize, completion: Completion) -> Made {
         let steered: Vec<RowId> = self.pending.drain(..).map(|row| row.id).collect();
         let turn = self.current();
-        let skipped = match step.checked_sub(1).and_then(|before| turn.steps.get_mut(before)) {
-            None => Vec::new(),
-            Some(before) => before
-                .calls
-                .iter_mut()
-                .filter(|call| call.outcome == Outcome::Planned)
-                .map(|call| {
-                    call.outcome = Outcome::Skipped;
-                    call.id
-                })
-                .collect(),
-        };
+        let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
+        let skipped = before.unwrap_or_default().iter();
+        let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
+        let skipped = skipped.collect();
         let heard = turn.steps[step].heard.clone();
         Made { heard, steered, skipped, completion }
     }
@@ -441,52 +337,4 @@ impl<'a> Active<'a> {
             what: what(),
         });
     }
-}
-
-/// Private things are shown to the owner alone, and in private only.
-fn audience(role: Role, place: Place) -> Audience {
-    match (role, place) {
-        (Role::Owner, Place::Private) => Audience::Owner,
-        _ => Audience::Others,
-    }
-}
-
-/// Somebody who was shut out since they wrote may do the least.
-async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
-    let (people, channel, sender) =
-        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
-    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
-    Ok(role.unwrap_or(Role::Guest))
-}
-
-/// The frozen part of the prompt, made now for a new session, and what changed since the model was
-/// last told.
-async fn remembered(
-    means: &Means,
-    frozen: Option<Frozen>,
-    audience: Audience,
-) -> (Frozen, Vec<String>) {
-    if audience == Audience::Others {
-        return (frozen.unwrap_or_default(), Vec::new());
-    }
-    let today = Local::now().date_naive();
-    let (memory, notes) = means
-        .workspace
-        .off_thread(move |workspace| {
-            (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
-        })
-        .await;
-    let Some(mut frozen) = frozen else {
-        let told = (memory.clone(), notes.clone());
-        return (Frozen { memory, notes, told_memory: told.0, told_notes: told.1 }, Vec::new());
-    };
-    let told = |what: &str, before: &str, now: &str| {
-        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
-    };
-    let changes = [
-        told("Your memory", &frozen.told_memory, &memory),
-        told("Your notes", &frozen.told_notes, &notes),
-    ];
-    (frozen.told_memory, frozen.told_notes) = (memory, notes);
-    (frozen, changes.into_iter().flatten().collect())
 }

@@ -1,6 +1,6 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
 use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Sender, SenderId};
@@ -8,9 +8,6 @@ use crate::session::TurnId;
 
 /// Rows that one turn takes in at once; the rest follows in the next.
 const TAKEN_MAX: usize = 20;
-
-/// How long keys are kept: longer than any platform delivers again, or any catch-up reaches back.
-const KEPT: Duration = Duration::days(90);
 
 /// A row of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -220,12 +217,12 @@ pub fn withdraw(
         .execute(params![channel, chat, thread, before.0, sender.map(SenderId::as_str)])
 }
 
-/// Forgets what was done long ago.
-pub fn prune(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<usize> {
-    store.execute(
-        "DELETE FROM inbound WHERE state = 'done' AND received < ?",
-        [(now - KEPT).timestamp_millis()],
-    )
+/// Forgets what was done before a time.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
+    let before = before.timestamp_millis();
+    store.execute("DELETE FROM inbound WHERE state = 'done' AND received < ?", [before])?;
+    store.execute("DELETE FROM unreadable WHERE received < ?", [before])?;
+    Ok(())
 }
 
 pub(super) fn address_params(at: &Address) -> (&str, &str, Option<&str>) {

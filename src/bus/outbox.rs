@@ -212,6 +212,15 @@ pub fn sent(
     Ok(())
 }
 
+/// Forgets what was sent or given up before a time.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
+    let old = "SELECT id FROM outbox WHERE state <> 'pending' AND created < ?";
+    let before = before.timestamp_millis();
+    store.execute(&format!("DELETE FROM chunks WHERE delivery IN ({old})"), [before])?;
+    store.execute(&format!("DELETE FROM outbox WHERE id IN ({old})"), [before])?;
+    Ok(())
+}
+
 /// Gives a delivery up, takes what is left of it along, and tells the owner if they can be told
 /// somewhere else.
 pub fn dead(store: &Connection, message: &Outbound, reason: &str) -> rusqlite::Result<()> {

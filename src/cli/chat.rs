@@ -20,6 +20,10 @@ const PIPE_BYTES: usize = 64 * 1024;
 
 const PROMPT: &str = "> ";
 
+/// What the daemon's own terminal begins with.
+const HELLO: &str =
+    "Peacrab runs. Say something, or /help. Ctrl-C stops what it does; once more ends it.";
+
 pub(super) struct Options {
     /// Say this and leave, else talk.
     pub(super) message: Option<String>,
@@ -67,6 +71,7 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
         tokio::signal::ctrl_c().await.ok();
         return;
     }
+    print::line(HELLO);
     let options = Options { message: None, session: "main".to_owned(), events: false };
     if let Err(error) = through_memory(desk, &options).await {
         tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
@@ -156,7 +161,7 @@ impl<S: AsyncWrite> Talk<S> {
             self.prompt();
             return Ok(());
         }
-        self.busy = true;
+        (self.busy, self.open_line) = (true, false);
         Ok(send(&mut self.write, &Say { say }).await?)
     }
 

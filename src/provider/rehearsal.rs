@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
+use crate::session::Outcome;
+
 use super::{
     Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, Usage,
 };
@@ -34,33 +36,51 @@ impl Provider for Rehearsal {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let (said, done) = so_far(request);
-        let commands: Vec<&str> = said.split(" then ").map(str::trim).collect();
-        let step = match (commands.get(done), done) {
-            (Some(command), _) => read(command),
-            (None, _) => Move::Say(String::new()),
+        let turn = since_last_answer(&request.messages);
+        let said = said(turn);
+        let (calls, words): (Vec<_>, Vec<_>) = said
+            .lines()
+            .flat_map(|line| line.split(" then "))
+            .map(|command| read(command.trim()))
+            .partition(|step| matches!(step, Move::Call(..)));
+        let step = match calls.into_iter().nth(made(turn)) {
+            Some(call) => call,
+            None => words.into_iter().next_back().unwrap_or(Move::Say(String::new())),
         };
-        let results = last_results(request);
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
-        Ok(perform(step, results, done, usage))
+        Ok(perform(step, last_results(turn), request.messages.len(), usage))
     }
 }
 
-/// What the person said last, without the program's own lines, and how many steps of calls have
-/// been made since.
-fn so_far<'a>(request: &'a Request<'_>) -> (String, usize) {
-    let last = request.messages.iter().rposition(|message| matches!(message, Message::User(_)));
-    let Some(last) = last else { return (String::new(), 0) };
-    let Message::User(text) = &request.messages[last] else { return (String::new(), 0) };
-    let said: Vec<&str> = text.lines().filter(|line| !line.starts_with('[')).collect();
-    let since = &request.messages[last..];
-    let done = since.iter().filter(|message| matches!(message, Message::Results(_))).count();
-    (said.join("\n").trim().to_owned(), done)
+/// What has been said and done since the last answer, which had no calls.
+fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
+    let answer = |message: &Message<'_>| matches!(message, Message::Assistant { calls: [], .. });
+    let begin = messages.iter().rposition(answer).map_or(0, |at| at + 1);
+    &messages[begin..]
+}
+
+/// What the person said, without the program's own lines.
+fn said(turn: &[Message<'_>]) -> String {
+    let texts = turn.iter().filter_map(|message| match message {
+        Message::User(text) => Some(text.as_str()),
+        _ => None,
+    });
+    let lines = texts.flat_map(str::lines).filter(|line| !line.starts_with(['[', '>']));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// How many calls have been made; one that was skipped is made again.
+fn made(turn: &[Message<'_>]) -> usize {
+    let calls = turn.iter().filter_map(|message| match message {
+        Message::Results(calls) => Some(*calls),
+        _ => None,
+    });
+    calls.flatten().filter(|call| call.outcome != Outcome::Skipped).count()
 }
 
 /// The results of the last step, if the transcript ends with them.
-fn last_results(request: &Request<'_>) -> Option<String> {
-    let Some(Message::Results(calls)) = request.messages.last() else { return None };
+fn last_results(turn: &[Message<'_>]) -> Option<String> {
+    let Some(Message::Results(calls)) = turn.last() else { return None };
     let results: Vec<&str> = calls.iter().map(|call| call.outcome.for_model()).collect();
     Some(results.join("\n"))
 }
@@ -97,6 +117,7 @@ fn read(command: &str) -> Move {
         (["wait", seconds, ..], ..) if seconds.parse::<u64>().is_ok() => {
             Move::Wait(seconds.parse::<u64>().unwrap_or_default().min(WAIT_MAX_S))
         }
+        ([], ..) => Move::Say(String::new()),
         _ => Move::Say(format!("You said: {command}")),
     }
 }

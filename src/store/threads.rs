@@ -18,8 +18,11 @@ pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
 pub(super) struct Write {
     label: &'static str,
     sync: Sync,
-    work: Box<dyn FnOnce(Result<&Connection, StoreError>) -> Worked + Send>,
+    work: Box<Work>,
 }
+
+/// Works inside the open transaction, or fails for the reason that there is none.
+type Work = dyn FnOnce(Result<&Connection, StoreError>) -> Worked + Send;
 
 /// A change that was made inside the open transaction, or failed there.
 struct Worked {

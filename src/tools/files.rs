@@ -79,7 +79,7 @@ impl Tool for WriteFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_for(&args.path, audience)?;
+                let path = workspace.resolve_to_write(&args.path, audience)?;
                 let before = workspace.hash(&path)?;
                 let done = if before.is_some() { "Replaced" } else { "Made" };
                 changed(FileChange::new(path, before, args.content.into_bytes()), done)
@@ -116,7 +116,7 @@ impl Tool for EditFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_for(&args.path, audience)?;
+                let path = workspace.resolve_to_write(&args.path, audience)?;
                 let text = workspace.read_text(&path)?;
                 let text = text.ok_or_else(|| FileError::Missing(path.clone()))?;
                 let edited = edit::replaced(&text, &args.old, &args.new, args.all)
@@ -153,7 +153,7 @@ impl Tool for AppendFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_for(&args.path, audience)?;
+                let path = workspace.resolve_to_write(&args.path, audience)?;
                 let before = workspace.read_text(&path)?;
                 let hash = before.as_ref().map(|text| Hash::of(text.as_bytes()));
                 let text = edit::appended(before.unwrap_or_default(), &args.content);

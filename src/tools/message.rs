@@ -23,7 +23,7 @@ pub struct Args {
     text: String,
     /// Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.
     #[serde(default)]
-    to: Option<String>,
+    to: String,
 }
 
 #[async_trait]
@@ -39,9 +39,9 @@ impl Tool for SendMessage {
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let tell = |words: String| Err(ToolError::TellModel(words));
-        let to = match &args.to {
-            None => cx.address.clone(),
-            Some(to) => to.parse::<Address>().map_err(ToolError::TellModel)?,
+        let to = match args.to.trim() {
+            "" => cx.address.clone(),
+            to => to.parse::<Address>().map_err(ToolError::TellModel)?,
         };
         if args.text.trim().is_empty() {
             return tell("text is empty.".to_owned());
@@ -69,6 +69,6 @@ pub fn said_here(call: &Call, here: &Address) -> Option<String> {
         return None;
     }
     let args: Args = serde_json::from_str(&call.arguments).ok()?;
-    let elsewhere = args.to.is_some_and(|to| to.parse().as_ref() != Ok(here));
-    (!elsewhere).then_some(args.text)
+    let to = args.to.trim();
+    (to.is_empty() || to.parse().as_ref() == Ok(here)).then_some(args.text)
 }

@@ -18,6 +18,9 @@ const PATH_BYTES_MAX: usize = 1_024;
 /// In bytes; Linux's NAME_MAX less the room that the name of a temporary file needs.
 const NAME_BYTES_MAX: usize = 200;
 
+/// What tells the bot how to behave.
+const RULES: &[&str] = &["AGENTS.md", "SOUL.md", "IDENTITY.md", "HEARTBEAT.md", "skills"];
+
 /// A file or folder below the workspace's root: one or more names with `/` between, none of them
 /// `.` or `..`, no control characters, at most [`PATH_BYTES_MAX`] bytes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -65,6 +68,13 @@ impl WorkspacePath {
     pub fn is_private(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
         ["memory", "MEMORY.md", "USER.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever
+    /// writes there gives orders in the owner's own sessions.
+    pub fn is_rule(&self) -> bool {
+        let first = self.0.split('/').next().unwrap_or_default();
+        RULES.iter().any(|name| first.eq_ignore_ascii_case(name))
     }
 }
 

@@ -136,7 +136,9 @@ Config {
             "terminal",
         ): Config {
             access: Access {
-                owners: [],
+                owners: [
+                    "local",
+                ],
                 allow: [],
                 groups: Mention,
                 pairing: false,

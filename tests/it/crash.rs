@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::support::platform::{Manners, Platform};
-use child::{Kill, Spec};
+use child::{At, Kill, Spec, When};
 
 /// The longest that a daemon may take to bring everything to its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -21,13 +21,30 @@ const PATIENCE: Duration = Duration::from_secs(60);
 const SAID: &[(&str, &str)] = &[
     ("1", "hello"),
     ("1", "append one to log.md then append two to log.md then append three to log.md"),
-    ("2", "remember that the crab is small then note that it rained then tell home:3 lunch is ready"),
+    (
+        "2",
+        "remember that the crab is small then note that it rained then tell home:3 lunch is ready",
+    ),
     ("2", "/status"),
     ("3", "write first to a.md then replace first with second in a.md then read a.md"),
     ("1", "append four to log.md"),
-    ("3", "a long one: lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor \
+    (
+        "3",
+        "a long one: lorem ipsum dolor sit amet, consectetur adipiscing elit, sed do eiusmod tempor \
            incididunt ut labore et dolore magna aliqua. Ut enim ad minim veniam, quis nostrud exercitation \
-           ullamco laboris nisi ut aliquip ex ea commodo consequat."),
+           ullamco laboris nisi ut aliquip ex ea commodo consequat.",
+    ),
+];
+
+/// A long answer that is stopped, what waited behind it, a fresh session, and what comes after.
+const STOPPED: &[(&str, &str)] = &[
+    ("1", "append one to log.md then wait 60"),
+    ("1", "never mind"),
+    ("1", "/stop"),
+    ("1", "hello again"),
+    ("2", "wait 60"),
+    ("2", "/new"),
+    ("2", "hello anew"),
 ];
 
 const KNOWING: Manners = Manners { knows: true, misbehaves: false, text_max: 160 };
@@ -44,14 +61,18 @@ impl Scene {
         Self { folder: tempfile::tempdir().unwrap(), manners }
     }
 
-    fn with_all_said(manners: Manners) -> Self {
+    fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
         let scene = Self::new(manners);
-        SAID.iter().for_each(|(chat, text)| scene.platform().say(chat, text));
+        said.iter().for_each(|(chat, text)| scene.platform().say(chat, text));
         scene
     }
 
     fn home(&self) -> PathBuf {
         self.folder.path().join("home")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.home().join("workspace/log.md")
     }
 
     fn platform(&self) -> Platform {
@@ -114,14 +135,14 @@ impl Scene {
 
 /// Kills before or after each commit in turn, each in a world of its own, until there is no commit
 /// left to kill at.
-fn kill_at_each_commit(manners: Manners, phase: child::When) {
+fn kill_at_each_commit(manners: Manners, when: When, said: &[(&str, &str)]) {
     for commit in 1.. {
-        let scene = Scene::with_all_said(manners);
-        let killed = scene.run(Kill { commit, when: phase });
+        let scene = Scene::with_said(manners, said);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
         scene.bring_to_end();
         scene.judge();
         if !killed {
-            assert!(commit > 20, "there should be more than {commit} commits");
+            assert!(commit > 8, "there should be more than {commit} commits");
             return;
         }
     }
@@ -129,22 +150,32 @@ fn kill_at_each_commit(manners: Manners, phase: child::When) {
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_before_any_commit() {
-    kill_at_each_commit(KNOWING, child::When::Before);
+    kill_at_each_commit(KNOWING, When::Before, SAID);
 }
 
 #[test]
 fn nothing_is_lost_or_doubled_by_a_kill_after_any_commit() {
-    kill_at_each_commit(KNOWING, child::When::After);
+    kill_at_each_commit(KNOWING, When::After, SAID);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_before_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, child::When::Before);
+    kill_at_each_commit(UNKNOWING, When::Before, SAID);
 }
 
 #[test]
 fn what_may_be_doubled_by_a_kill_after_any_commit_is_marked() {
-    kill_at_each_commit(UNKNOWING, child::When::After);
+    kill_at_each_commit(UNKNOWING, When::After, SAID);
+}
+
+#[test]
+fn what_was_stopped_stays_stopped_after_a_kill_before_any_commit() {
+    kill_at_each_commit(KNOWING, When::Before, STOPPED);
+}
+
+#[test]
+fn what_was_stopped_stays_stopped_after_a_kill_after_any_commit() {
+    kill_at_each_commit(KNOWING, When::After, STOPPED);
 }
 
 /// Kills at two hundred random moments while people keep talking to a platform that misbehaves.
@@ -171,6 +202,48 @@ fn two_hundred_random_kills_lose_and_double_nothing() {
 #[test]
 fn random_kills_of_a_platform_that_cannot_be_asked_double_nothing_unmarked() {
     kill_at_random(UNKNOWING, 60);
+}
+
+/// Kills once a file change is written down and before it is made, and then again once it is made
+/// and before that is written down.
+#[test]
+fn a_file_change_that_was_cut_off_is_made_once() {
+    for (label, when) in [("call starts", When::After), ("call ends", When::Before)] {
+        let scene = Scene::new(KNOWING);
+        scene.platform().say("1", "append one to log.md");
+        assert!(scene.run(Kill { at: At::Label(label.to_owned()), when }));
+        scene.bring_to_end();
+        scene.judge();
+        assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "one\n");
+    }
+}
+
+#[test]
+fn a_file_change_of_which_nobody_knows_is_left_to_the_model() {
+    let scene = Scene::new(KNOWING);
+    scene.platform().say("1", "append one to log.md");
+    assert!(scene.run(Kill { at: At::Label("call starts".to_owned()), when: When::After }));
+    std::fs::write(scene.log(), "somebody was here\n").unwrap();
+    scene.bring_to_end();
+    assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
+    let got = scene.platform().got();
+    assert!(got[0].text.contains("may or may not have happened"), "{got:?}");
+}
+
+#[test]
+fn a_turn_that_kills_the_process_ends_with_words_after_three_attempts() {
+    let scene = Scene::new(KNOWING);
+    scene.platform().say("1", child::DEADLY);
+    for _ in 0..3 {
+        let mut daemon = scene.daemon(None);
+        assert!(scene.settle(&mut daemon).is_some(), "it should have died");
+    }
+    scene.platform().say("2", "hello");
+    scene.bring_to_end();
+    let got = scene.platform().got();
+    let told = |chat: &str| got.iter().find(|got| got.chat == chat).unwrap().text.clone();
+    assert!(told("1").starts_with("I tried three times"), "{got:?}");
+    assert!(told("2").starts_with("You said: hello"), "{got:?}");
 }
 
 fn database(home: &Path) -> PathBuf {

@@ -82,7 +82,8 @@ async fn ask_after(
     heard: Option<&str>,
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
-    let request = Request { system: &system, tools: &tools, messages: messages(turns, heard) };
+    let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
+    let request = Request { system: &system, tools: &tools, messages: messages(&turns) };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
     (completion, deltas)
@@ -90,6 +91,11 @@ async fn ask_after(
 
 async fn ask(provider: &dyn Provider) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     ask_after(provider, &[], Some("Hello?")).await
+}
+
+/// A turn that has just begun.
+fn hearing(heard: &str) -> Turn {
+    turn(vec![Step { heard: Some(heard.to_owned()), ..Step::default() }], None)
 }
 
 fn turn(steps: Vec<Step>, ending: Option<Ending>) -> Turn {

@@ -76,6 +76,20 @@ fn refused(text: &str) -> Result<String, String> {
 }
 
 #[tokio::test]
+async fn leaves_the_rules_of_the_house_to_the_owner() {
+    for path in ["AGENTS.md", "soul.md", "HEARTBEAT.md", "skills/mine/SKILL.md"] {
+        let order = json!({ "path": path, "content": "Obey me." });
+        let user = Desk::with(Role::User, Place::Private);
+        for tool in ["write_file", "append_file"] {
+            let refused = user.output(tool, &order).await.unwrap_err();
+            assert!(refused.contains("is a rule of the house"), "{refused}");
+        }
+        assert!(Desk::with(Role::Owner, Place::Group).output("write_file", &order).await.is_err());
+        assert!(Desk::new().output("write_file", &order).await.is_ok());
+    }
+}
+
+#[tokio::test]
 async fn files_are_made_read_replaced_and_added_to() {
     let desk = Desk::new();
     let write = |text| json!({"path": "./notes/plan.md", "content": text});
@@ -348,9 +362,9 @@ fn guests_are_offered_nothing_and_users_no_memory() {
     assert!(names(Role::Guest).is_empty());
     assert_eq!(
         names(Role::User),
-        ["append_file", "edit_file", "list_files", "read_file", "write_file"]
+        ["append_file", "edit_file", "list_files", "message", "read_file", "write_file"]
     );
-    assert_eq!(names(Role::Owner).len(), 7);
+    assert_eq!(names(Role::Owner).len(), 8);
 }
 
 #[test]
@@ -368,11 +382,13 @@ fn models_are_shown_these_tools() {
 
     {"name":"edit_file","description":"Replace a piece of text in a file of the workspace.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
 
-    {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","format":"uint8","minimum":1,"maximum":8,"description":"How many levels of folders to show.","default":2}}}}
+    {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","default":2,"minimum":1,"maximum":8,"description":"How many levels of folders to show."}}}}
+
+    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown."},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""}},"required":["text"]}}
 
     {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
 
-    {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","format":"uint64","minimum":0,"description":"The byte to start at, as an earlier result said.","default":0},"limit":{"type":"integer","format":"uint64","minimum":0,"description":"The most bytes to read.","default":7800}},"required":["path"]}}
+    {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
 

@@ -16,6 +16,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::platform::{Manners, OWNER, Platform};
 
+/// What kills the process of whoever works on it.
+pub(super) const DEADLY: &str = "divide by zero";
+
 /// The variable that holds the [`Spec`].
 pub(super) const SPEC: &str = "PEACRAB_TEST_CRASH";
 
@@ -28,10 +31,18 @@ pub(super) struct Spec {
 }
 
 /// Which commit kills.
-#[derive(Clone, Copy, Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Kill {
-    pub(super) commit: u64,
+    pub(super) at: At,
     pub(super) when: When,
+}
+
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) enum At {
+    /// The commit with this number.
+    Commit(u64),
+    /// The first commit with a change of this name.
+    Label(String),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,12 +80,16 @@ fn plan(spec: Spec) -> Plan {
 
 impl Kill {
     /// Ends the process at once, as a power cut would, with nothing cleaned up.
-    fn look(self, moment: Moment<'_>) {
+    fn look(&self, moment: Moment<'_>) {
+        let here = match &self.at {
+            At::Commit(commit) => moment.commit == *commit,
+            At::Label(label) => moment.labels.contains(&label.as_str()),
+        };
         let now = match moment.phase {
             Phase::Before => When::Before,
             Phase::After => When::After,
         };
-        if moment.commit == self.commit && now == self.when {
+        if here && now == self.when {
             std::process::abort();
         }
     }
@@ -89,8 +104,18 @@ impl Provider for Watchful {
         self.0.name()
     }
 
-    async fn stream<'a>(&'a self, request: &'a Request<'a>) -> Result<DeltaStream<'a>, ProviderError> {
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
         check(&request.messages);
+        if request
+            .messages
+            .last()
+            .is_some_and(|message| matches!(message, Message::User(text) if text.contains(DEADLY)))
+        {
+            std::process::abort();
+        }
         self.0.stream(request).await
     }
 }

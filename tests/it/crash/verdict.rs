@@ -63,23 +63,28 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     for (key, outcome, turn) in &rows {
         match outcome.as_str() {
             "answered" | "refused" => assert!(turn.is_some(), "{key} was {outcome} without a turn"),
+            "stopped" => assert!(rows.iter().any(|(_, outcome, _)| outcome == "obeyed"), "{key}"),
             outcome => assert_eq!(outcome, "obeyed", "{key}"),
         }
     }
     // One answer a turn, one line a command.
-    let answers = count(store, "SELECT count(*) FROM turns").unwrap();
+    let answers = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"stopped\"'").unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
-    let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'").unwrap();
+    let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
+        .unwrap();
     let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
     assert_eq!(deliveries, answers + commands + told, "{}", dump(platform));
 }
 
 fn no_call_is_open(store: &Connection) {
     let sql = "SELECT count(*) FROM calls c JOIN turns t ON t.id = c.turn
-               WHERE c.state NOT IN ('done', 'failed') AND t.ending = '\"answered\"'";
+               WHERE c.state NOT IN ('done', 'failed', 'skipped') AND t.ending = '\"answered\"'";
     // Files tell what happened, so nothing is ever in doubt here.
     assert_eq!(count(store, sql), Some(0));
-    assert_eq!(count(store, "SELECT count(*) FROM calls WHERE state = 'failed'"), Some(0));
+    let failed =
+        "SELECT group_concat(tool || arguments || output) FROM calls WHERE state = 'failed'";
+    let failed: Option<String> = store.query_row(failed, [], |row| row.get(0)).unwrap();
+    assert_eq!(failed, None);
 }
 
 fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners: Manners) {
@@ -90,9 +95,8 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
     let mut rows = store
         .prepare("SELECT o.id, o.chat, c.text, c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
         .unwrap();
-    let rows = rows
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)))
-        .unwrap();
+    let rows =
+        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
     let chunks: Vec<(i64, String, String, String)> = rows.collect::<Result<_, _>>().unwrap();
     let got = platform.got();
     let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -131,14 +135,15 @@ fn no_side_effect_happened_twice(store: &Connection, home: &Path, platform: &Pla
             expected.push(command.replace("append ", "").replace(" to log.md", ""));
         }
     }
-    let gave_up = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"answered\"'").unwrap();
+    let unanswered = "SELECT count(*) FROM inbound WHERE outcome NOT IN ('answered', 'obeyed')";
+    let unanswered = count(store, unanswered).unwrap();
     let mut lines: Vec<_> = log.lines().map(str::to_owned).collect();
     let unique: HashSet<_> = lines.iter().cloned().collect();
     assert_eq!(unique.len(), lines.len(), "appended twice: {log}");
     lines.sort();
     expected.sort();
     expected.dedup();
-    if gave_up == 0 {
+    if unanswered == 0 {
         assert_eq!(lines, expected);
     } else {
         assert!(lines.iter().all(|line| expected.contains(line)));

@@ -72,11 +72,8 @@ impl Platform {
         let Body::Text(text) = &message.body;
         assert!(text.chars().count() <= self.manners.text_max, "too long for the platform: {text}");
         assert!(!text.trim().is_empty(), "the platform takes no empty messages");
-        let got = Got {
-            delivery: message.id.0,
-            chat: message.to.chat.to_string(),
-            text: text.clone(),
-        };
+        let got =
+            Got { delivery: message.id.0, chat: message.to.chat.to_string(), text: text.clone() };
         append(&self.folder.join("got"), &got);
     }
 
@@ -146,8 +143,11 @@ impl Channel for Platform {
 }
 
 fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
-    let from =
-        Address { channel: publisher.channel().clone(), chat: line.chat.as_str().into(), thread: None };
+    let from = Address {
+        channel: publisher.channel().clone(),
+        chat: line.chat.as_str().into(),
+        thread: None,
+    };
     Inbound {
         key: format!("platform:{at}").into(),
         at: Utc::now(),

@@ -1,0 +1,163 @@
+//! How a turn begins: with messages that wait, or where a crash cut it off.
+
+use chrono::Local;
+
+use super::super::commits::{self, Beginning, Begins, End};
+use super::super::prompt::{self, Tail};
+use super::super::transcript::Unfinished;
+use super::super::{LATE_AFTER, Means, house, load};
+use super::{Active, Asker, TurnError, Wires};
+use crate::bus::journal::{Fate, Waiting};
+use crate::event::Happening;
+use crate::memory::{self, audience};
+use crate::message::{Address, Place, Sender};
+use crate::people::Role;
+use crate::replies;
+use crate::session::{Ending, Frozen, Session, Step, Turn, TurnId};
+use crate::store::StoreError;
+use crate::workspace::Audience;
+
+/// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
+/// be what kills the process.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// Days of notes that a new session begins with.
+const NOTE_DAYS: u64 = 3;
+
+impl<'a> Active<'a> {
+    /// Begins a turn with waiting rows; none if they were found too late to be answered.
+    pub(super) async fn start(
+        means: &'a Means,
+        session: Option<Session>,
+        rows: Vec<Waiting>,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let first = &rows.first().expect("a turn begins with a message").inbound;
+        let (address, place) = (first.from.clone(), first.place);
+        let sender = rows[0].sender().clone();
+        if rows.iter().all(|row| row.received - row.inbound.at > LATE_AFTER) {
+            commits::late(&means.bus.store, rows).await?;
+            return Ok(None);
+        }
+        let role = role_of(means, &address, &sender).await?;
+        let mut session = match session {
+            Some(session) => session,
+            None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
+        };
+        let audience = audience(role, place);
+        let (frozen, changes) = remembered(means, session.frozen.take(), audience).await;
+        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        let forgotten = prompt::forgotten(&session.turns);
+        session.turns.drain(..forgotten);
+
+        let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
+        let reply_to = reply_to.filter(|_| place == Place::Group);
+        let beginning = Beginning {
+            address,
+            place,
+            sender: sender.clone(),
+            reply_to: reply_to.clone(),
+            rows: rows.iter().map(|row| row.id).collect(),
+            heard: heard.clone(),
+            frozen: frozen.clone(),
+            begins: match session.turns.first() {
+                _ if forgotten == 0 => Begins::AsBefore,
+                Some(first) => Begins::With(first.id),
+                None => Begins::WithThisTurn,
+            },
+            provider: means.provider.name().to_owned(),
+        };
+        let (id, turn) = commits::start(&means.bus.store, beginning).await?;
+        session.id = id;
+        session.frozen = Some(frozen);
+        let step = Step { heard: Some(heard), ..Step::default() };
+        session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
+        let asker = Asker { sender, role, reply_to };
+        let active = Self::assemble(means, session, turn, asker, wires).await;
+        active.emit(|| Happening::TurnStart { attempt: 1 });
+        Ok(Some(active))
+    }
+
+    /// Takes up a turn where its last commit left it; none if that was tried too often.
+    pub(super) async fn resume(
+        means: &'a Means,
+        unfinished: Unfinished,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let Unfinished { turn, address, sender, reply_to, attempts } = unfinished;
+        let store = &means.bus.store;
+        if attempts >= ATTEMPTS_MAX {
+            tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
+            let end = End {
+                ending: Ending::Failed,
+                fate: Fate::Refused,
+                words: Some(replies::GAVE_UP.to_owned()),
+                to: address,
+                reply_to,
+            };
+            commits::answer(store, turn, None, end).await?;
+            return Ok(None);
+        }
+        commits::resume(store, turn).await?;
+        let Some(session) = load(means, &address).await? else { return Ok(None) };
+        let role = role_of(means, &address, &sender).await?;
+        let asker = Asker { sender, role, reply_to };
+        let active = Self::assemble(means, session, turn, asker, wires).await;
+        active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
+        Ok(Some(active))
+    }
+
+    async fn assemble(
+        means: &'a Means,
+        session: Session,
+        turn: TurnId,
+        asker: Asker,
+        wires: Wires,
+    ) -> Self {
+        let house = house(means, audience(asker.role, session.place)).await;
+        let frozen = session.frozen.clone().unwrap_or_default();
+        let system = prompt::system(&house, &frozen);
+        let tools = means.tools.offered(asker.role);
+        Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
+    }
+}
+
+/// Somebody who was shut out since they wrote may do the least.
+async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
+    let (people, channel, sender) =
+        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
+    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
+    Ok(role.unwrap_or(Role::Guest))
+}
+
+/// The frozen part of the prompt, made now for a new session, and what changed since the model was
+/// last told.
+async fn remembered(
+    means: &Means,
+    frozen: Option<Frozen>,
+    audience: Audience,
+) -> (Frozen, Vec<String>) {
+    if audience == Audience::Others {
+        return (frozen.unwrap_or_default(), Vec::new());
+    }
+    let today = Local::now().date_naive();
+    let (memory, notes) = means
+        .workspace
+        .off_thread(move |workspace| {
+            (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
+        })
+        .await;
+    let Some(mut frozen) = frozen else {
+        let told = (memory.clone(), notes.clone());
+        return (Frozen { memory, notes, told_memory: told.0, told_notes: told.1 }, Vec::new());
+    };
+    let told = |what: &str, before: &str, now: &str| {
+        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
+    };
+    let changes = [
+        told("Your memory", &frozen.told_memory, &memory),
+        told("Your notes", &frozen.told_notes, &notes),
+    ];
+    (frozen.told_memory, frozen.told_notes) = (memory, notes);
+    (frozen, changes.into_iter().flatten().collect())
+}
