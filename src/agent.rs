@@ -4,6 +4,7 @@
 mod calls;
 mod command;
 mod commits;
+mod idle;
 mod progress;
 pub mod prompt;
 mod transcript;
@@ -16,7 +17,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
@@ -33,16 +34,13 @@ use crate::store::StoreError;
 use crate::tools::ToolSet;
 use crate::workspace::{Audience, Workspace, skills};
 use commits::StopKind;
+use idle::Idle;
 use prompt::House;
 use transcript::Unfinished;
 use turn::{Begin, TurnError, Wires};
 
 /// What is found so much later than it was said gets one line, not an answer.
 const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
-
-/// Sessions kept in memory while nobody speaks; others come back from the store.
-const RESIDENT_MAX: usize = 32;
-const RESIDENT_FOR: Duration = Duration::from_secs(600);
 
 /// Batches of steering that a turn may have unread; more stays in the journal.
 const STEER_MAX: usize = 16;
@@ -73,36 +71,21 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         turns: JoinSet::new(),
         tasks: HashMap::new(),
         running: HashMap::new(),
-        idle: HashMap::new(),
-        resume: VecDeque::new(),
+        idle: Idle::default(),
+        cut_off: None,
     };
-    let mut resumed = false;
     while !stop.is_cancelled() {
         woken.mark_unchanged();
-        let passed = match resumed {
-            true => agent.pass().await,
-            false => agent.find_unfinished().await,
-        };
-        let rest = match passed {
-            Ok(()) if !resumed => {
-                resumed = true;
-                continue;
-            }
-            Ok(()) => None,
-            Err(error) => {
-                tracing::error!(%error, "The agent rests");
-                Some(STORE_PAUSE)
-            }
-        };
-        let forget = agent.longest_idle();
+        let rest = agent.pass().await.err().map(|error| {
+            tracing::error!(%error, "The agent rests");
+            STORE_PAUSE
+        });
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
             changed = woken.changed(), if rest.is_none() => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
-            () = sleep_until(forget.at), if forget.address.is_some() => {
-                forget.address.map(|address| agent.idle.remove(&address));
-            }
+            () = agent.idle.forget() => {}
         }
     }
     agent.wind_down().await;
@@ -115,10 +98,9 @@ struct Agent {
     /// Which address a task works for, to know it even after a panic.
     tasks: HashMap<Id, Address>,
     running: HashMap<Address, Running>,
-    /// Sessions that nobody works on, and since when.
-    idle: HashMap<Address, (Session, Instant)>,
-    /// Turns that a crash cut off.
-    resume: VecDeque<Unfinished>,
+    idle: Idle,
+    /// Turns that were cut off and are to be taken up again; none until the store has been asked.
+    cut_off: Option<VecDeque<Unfinished>>,
 }
 
 /// What the loop keeps of a turn that runs.
@@ -132,30 +114,20 @@ struct Running {
     given: RowId,
 }
 
-/// Which session leaves memory next, and when.
-struct Forget {
-    address: Option<Address>,
-    at: Instant,
-}
-
 impl Agent {
     /// Looks at what waits, and does what can be done about it now.
     async fn pass(&mut self) -> Result<(), StoreError> {
+        // Commands come first: a turn that was stopped is not taken up again.
         for control in self.read(journal::controls).await? {
             self.obey(control).await?;
         }
-        while self.turns.len() < self.turns_max
-            && let Some(unfinished) = self.resume.pop_front()
-        {
-            let sender = unfinished.sender.id.clone();
-            self.start(unfinished.address.clone(), sender, Begin::Resume(unfinished));
-        }
+        self.take_up().await?;
         for (address, newest) in self.read(journal::places).await? {
             match self.running.get(&address) {
                 Some(running) if newest > running.given => self.steer(&address).await?,
                 Some(_) => {}
-                None if self.resume.iter().any(|turn| turn.address == address) => {}
-                None if self.turns.len() < self.turns_max => {
+                None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
+                None => {
                     let at = address.clone();
                     let next = move |store: &_| journal::next(store, &at, RowId(0), None);
                     let rows = self.read(next).await?;
@@ -164,22 +136,37 @@ impl Agent {
                         self.start(address, sender, Begin::New(rows));
                     }
                 }
-                None => {}
             }
         }
         Ok(())
     }
 
-    async fn find_unfinished(&mut self) -> Result<(), StoreError> {
-        // Commands come first: a turn that was stopped is not taken up again.
-        for control in self.read(journal::controls).await? {
-            self.obey(control).await?;
+    /// Takes up what was cut off, as far as there is room.
+    async fn take_up(&mut self) -> Result<(), StoreError> {
+        let mut cut_off = match self.cut_off.take() {
+            Some(cut_off) => cut_off,
+            None => {
+                let mut found = self.read(transcript::unfinished).await?;
+                found.retain(|turn| !self.running.contains_key(&turn.address));
+                if !found.is_empty() {
+                    tracing::info!(turns = found.len(), "Taking up what was cut off");
+                }
+                found.into()
+            }
+        };
+        while self.turns.len() < self.turns_max
+            && let Some(turn) = cut_off.pop_front()
+        {
+            let sender = turn.sender.id.clone();
+            self.start(turn.address.clone(), sender, Begin::Resume(turn));
         }
-        self.resume = self.read(transcript::unfinished).await?.into();
-        if !self.resume.is_empty() {
-            tracing::info!(turns = self.resume.len(), "Taking up what was cut off");
-        }
+        self.cut_off = Some(cut_off);
         Ok(())
+    }
+
+    /// Whether a turn of that address waits to be taken up again.
+    fn cut_off(&self, address: &Address) -> bool {
+        self.cut_off.iter().flatten().any(|turn| turn.address == *address)
     }
 
     /// Moves a session into a turn.
@@ -191,7 +178,7 @@ impl Agent {
             Begin::Resume(_) => Vec::new(),
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
-        let session = self.idle.remove(&address).map(|(session, _)| session);
+        let session = self.idle.take(&address);
         let task =
             work(Arc::clone(&self.means), address.clone(), session, begin, (steered, stop.clone()));
         let id = self.turns.spawn(task).id();
@@ -235,8 +222,8 @@ impl Agent {
         let role = command::role_of(&self.means, control).await?;
         if commits::stopped(&self.means.bus.store, control, role, kind).await? {
             let address = &control.inbound.from;
-            self.idle.remove(address);
-            self.resume.retain(|turn| turn.address != *address);
+            self.idle.take(address);
+            self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
             if let Some(running) = self.running.get(address) {
                 running.stop.cancel();
             }
@@ -257,14 +244,13 @@ impl Agent {
         let Some(running) = self.running.remove(&address) else { return };
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
-                self.keep(session);
+                self.idle.keep(session);
             }
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
-                sleep(STORE_PAUSE).await;
-                self.find_again(&address).await;
+                self.cut_off = None;
             }
             Err(error) => {
                 tracing::error!(%address, %error, "A turn panicked, will take it up again");
@@ -272,40 +258,10 @@ impl Agent {
                 if let Err(error) = broke.await {
                     tracing::error!(%error, "Could not say that a turn broke");
                 }
-                self.find_again(&address).await;
+                self.cut_off = None;
             }
         }
         self.means.bus.outbox.up();
-    }
-
-    /// Takes a turn up again whose task has gone; the store is the truth.
-    async fn find_again(&mut self, address: &Address) {
-        match self.read(transcript::unfinished).await {
-            Ok(turns) => {
-                self.resume.extend(turns.into_iter().filter(|turn| turn.address == *address))
-            }
-            Err(error) => tracing::error!(%error, "Cannot look for the turn before the next start"),
-        }
-    }
-
-    fn keep(&mut self, session: Session) {
-        if self.idle.len() >= RESIDENT_MAX
-            && let Some(longest) = self.longest_idle().address
-        {
-            self.idle.remove(&longest);
-        }
-        self.idle.insert(session.address.clone(), (session, Instant::now()));
-    }
-
-    /// The session that nobody has spoken in for longest, and when it leaves memory.
-    fn longest_idle(&self) -> Forget {
-        let longest = self.idle.iter().min_by_key(|(_, (_, since))| *since);
-        match longest {
-            Some((address, (_, since))) => {
-                Forget { address: Some(address.clone()), at: *since + RESIDENT_FOR }
-            }
-            None => Forget { address: None, at: Instant::now() },
-        }
     }
 
     async fn wind_down(mut self) {
@@ -334,10 +290,18 @@ async fn work(
     (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
 ) -> Result<Option<Session>, TurnError> {
     let (draft, drafted) = watch::channel(String::new());
+    let turn = async {
+        let ended = turn::run(&means, session, begin, Wires { steer, draft }).await;
+        if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
+            // Rests here, not in the loop, which others need.
+            sleep(STORE_PAUSE).await;
+        }
+        ended
+    };
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(turn::run(&means, session, begin, Wires { steer, draft })) => ended,
+        ended = Box::pin(turn) => ended,
         () = progress::show(&means, &address, drafted) => Ok(None),
     };
     means.bus.outbox.up();

@@ -24,6 +24,9 @@ pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "
 /// catch-up reaches back.
 const KEPT: Duration = Duration::days(90);
 
+/// Chats that may wait to be told that the store fails; more are told when they write again.
+const REJECTED_MAX: usize = 64;
+
 /// Wakes whoever watches. A wake-up between two looks is never missed.
 #[derive(Clone)]
 pub struct Wake(watch::Sender<()>);
@@ -74,7 +77,7 @@ impl Bus {
 
     /// A channel's way onto the bus, and where it says that the store took nothing.
     pub fn publisher(&self, channel: &ChannelName, link: Arc<Link>) -> (Publisher, Rejected) {
-        let (rejected, told) = mpsc::channel(1);
+        let (rejected, told) = mpsc::channel(REJECTED_MAX);
         let publisher = Publisher { bus: self.clone(), channel: channel.clone(), link, rejected };
         (publisher, told)
     }
@@ -134,7 +137,6 @@ impl Publisher {
                 Ok(published)
             }
             Err(error) => {
-                // Full means that a notice is already on its way.
                 self.rejected.try_send(from).ok();
                 Err(error.into())
             }

@@ -5,6 +5,7 @@
 mod threads;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -227,8 +228,10 @@ struct Ballast(PathBuf);
 impl Ballast {
     fn lay(home: &Path) -> Self {
         let path = home.join("ballast");
-        if !path.exists()
-            && let Err(error) = fs::write(&path, vec![0x5a; BALLAST_BYTES])
+        let mut create = OpenOptions::new();
+        create.write(true).create_new(true).mode(0o600);
+        if let Ok(mut file) = create.open(&path)
+            && let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES])
         {
             tracing::warn!(%error, "No room for the ballast file");
             fs::remove_file(&path).ok();

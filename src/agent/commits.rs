@@ -34,8 +34,16 @@ pub(super) struct Beginning {
     /// What the person said, as the model is shown it.
     pub(super) heard: String,
     pub(super) frozen: Frozen,
-    pub(super) begins: Option<TurnId>,
+    pub(super) begins: Begins,
     pub(super) provider: String,
+}
+
+/// The first turn that the model still sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    AsBefore,
+    With(TurnId),
+    WithThisTurn,
 }
 
 /// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
@@ -54,8 +62,10 @@ pub(super) async fn start(
         let step = Step { heard: Some(beginning.heard), ..Step::default() };
         transcript::put_step(store, turn, 0, &step)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
-        if let Some(begins) = beginning.begins {
-            transcript::set_begins(store, session, begins)?;
+        match beginning.begins {
+            Begins::AsBefore => {}
+            Begins::With(first) => transcript::set_begins(store, session, first)?,
+            Begins::WithThisTurn => transcript::set_begins(store, session, turn)?,
         }
         Ok(Some((session, turn)))
     };
@@ -256,13 +266,14 @@ pub(super) async fn stopped(
         }
         let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
         let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
-        let mine = running.filter(|turn| commands_all || turn.sender.id == speaker.id);
+        let (mine, theirs): (Vec<_>, Vec<_>) =
+            running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
         let say = |words: &str| outbox::put(store, at, control.inbound.id.as_ref(), words);
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
             return Ok(false);
         }
-        if let Some(turn) = &mine {
+        for turn in &mine {
             transcript::end_turn(store, turn.turn, Ending::Stopped)?;
             journal::settle_turn(store, turn.turn, Fate::Stopped)?;
         }
@@ -273,11 +284,12 @@ pub(super) async fn stopped(
             say(replies::NEW_SESSION)?;
             return Ok(true);
         }
-        match (&mine, withdrawn) {
-            (None, 0) => say(replies::NOTHING_TO_STOP)?,
+        match (mine.is_empty(), withdrawn) {
+            (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
+            (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        Ok(mine.is_some())
+        Ok(!mine.is_empty())
     };
     store.write("stop", Sync::Now, stop).await
 }

@@ -18,8 +18,8 @@ with which role, and where. Only the program writes such lines; never write one 
 back to where the message came from by itself: just write it. Answer with NO_REPLY alone if nothing should be said.
 Paths of tools are relative to your workspace, which holds the files below, your memory and your notes.";
 
-/// History beyond this is no longer shown to the model, in characters (about 60,000 tokens).
-const HISTORY_CHARS_MAX: usize = 240_000;
+/// History beyond this is no longer shown to the model, in bytes of text (about 60,000 tokens).
+const HISTORY_BYTES_MAX: usize = 240_000;
 
 /// What of a quoted message is shown.
 const QUOTE_CHARS_MAX: usize = 500;
@@ -95,7 +95,8 @@ pub fn tail(tail: &Tail<'_>) -> String {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
             let _ = write!(text, "\n> {}: {}", plain(&quote.author), quoted.replace('\n', "\n> "));
         }
-        text.push_str(&format!("\n{said}").replace("\n[", "\n ["));
+        let said = format!("\n{said}").replace('\r', "\n");
+        text.push_str(&said.replace("\n[", "\n ["));
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");
@@ -116,22 +117,22 @@ fn plain(name: &str) -> String {
 /// How many of the oldest turns the model need not see any more: none while all of them are within
 /// the bound, else so many that half of it is free, so that the cache breaks rarely.
 pub fn forgotten(turns: &[Turn]) -> usize {
-    let lengths: Vec<usize> = turns.iter().map(turn_chars).collect();
+    let lengths: Vec<usize> = turns.iter().map(turn_bytes).collect();
     let mut total: usize = lengths.iter().sum();
-    if total <= HISTORY_CHARS_MAX {
+    if total <= HISTORY_BYTES_MAX {
         return 0;
     }
     lengths
         .iter()
         .take_while(|length| {
-            let over = total > HISTORY_CHARS_MAX / 2;
+            let over = total > HISTORY_BYTES_MAX / 2;
             total -= **length;
             over
         })
         .count()
 }
 
-fn turn_chars(turn: &Turn) -> usize {
+fn turn_bytes(turn: &Turn) -> usize {
     turn.steps
         .iter()
         .map(|step| {

@@ -2,10 +2,12 @@
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
@@ -52,17 +54,9 @@ pub async fn run(name: ChannelName, channel: Arc<dyn Channel>, bus: Bus, stop: C
             return;
         }
         tokio::select! {
-            Some(ended) = sends.join_next() => match ended {
-                Ok(chat) => { busy.remove(&chat); }
-                // The chat's name went with it; what does not run is not busy.
-                Err(error) => {
-                    tracing::error!(channel = %name, %error, "A delivery panicked");
-                    sends.abort_all();
-                    while sends.join_next().await.is_some() {}
-                    busy.clear();
-                    sleep(STORE_PAUSE).await;
-                }
-            },
+            Some(ended) = sends.join_next() => {
+                busy.remove(&ended.expect("a send catches its panics, and is not aborted"));
+            }
             changed = woken.changed() => if changed.is_err() { return },
             () = sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             () = stop.cancelled(), if !stop.is_cancelled() => {}
@@ -90,9 +84,18 @@ async fn begin_due(
         busy.insert(chat.clone());
         let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
         sends.spawn(async move {
-            if let Err(error) = deliver(channel.as_ref(), &store, &wake, id).await {
-                tracing::error!(%error, "Could not write down how a delivery went");
-                sleep(STORE_PAUSE).await;
+            let delivered = deliver(channel.as_ref(), &store, &wake, id);
+            // Caught here, where the chat is known: those of others go on.
+            match AssertUnwindSafe(delivered).catch_unwind().await {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => {
+                    tracing::error!(%error, "Could not write down how a delivery went");
+                    sleep(STORE_PAUSE).await;
+                }
+                Err(_) => {
+                    tracing::error!(%chat, "A delivery panicked, will look at it again");
+                    sleep(STORE_PAUSE).await;
+                }
             }
             chat
         });

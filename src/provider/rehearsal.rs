@@ -16,6 +16,8 @@ use super::{
 /// The longest that `wait` waits.
 const WAIT_MAX_S: u64 = 600;
 
+const REHEARSAL: &str = "(This is a rehearsal: no model is connected.)";
+
 pub struct Rehearsal;
 
 /// What the rules make of what was said.
@@ -45,11 +47,32 @@ impl Provider for Rehearsal {
             .partition(|step| matches!(step, Move::Call(..)));
         let step = match calls.into_iter().nth(made(turn)) {
             Some(call) => call,
-            None => words.into_iter().next_back().unwrap_or(Move::Say(String::new())),
+            None => together(words),
         };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
         Ok(perform(step, last_results(turn), request.messages.len(), usage))
     }
+}
+
+/// One answer to all that is not a command.
+fn together(words: Vec<Move>) -> Move {
+    let wait = words.iter().find_map(|step| match step {
+        Move::Wait(seconds) => Some(*seconds),
+        Move::Say(_) | Move::Call(..) => None,
+    });
+    if let Some(seconds) = wait {
+        return Move::Wait(seconds);
+    }
+    let said = words.into_iter().filter_map(|step| match step {
+        Move::Say(text) if !text.is_empty() => Some(text),
+        _ => None,
+    });
+    let said: Vec<_> = said.collect();
+    Move::Say(if said.is_empty() {
+        String::new()
+    } else {
+        format!("You said: {}", said.join("\n"))
+    })
 }
 
 /// What has been said and done since the last answer, which had no calls.
@@ -59,14 +82,22 @@ fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
     &messages[begin..]
 }
 
-/// What the person said, without the program's own lines.
+/// What the person said, without quotes and without what the program says in square brackets.
 fn said(turn: &[Message<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
         Message::User(text) => Some(text.as_str()),
         _ => None,
     });
-    let lines = texts.flat_map(str::lines).filter(|line| !line.starts_with(['[', '>']));
-    lines.collect::<Vec<_>>().join("\n")
+    let mut programs_own = false;
+    let mut said = Vec::new();
+    for line in texts.flat_map(str::lines) {
+        programs_own |= line.starts_with('[');
+        if !programs_own && !line.starts_with('>') {
+            said.push(line);
+        }
+        programs_own &= !line.ends_with(']');
+    }
+    said.join("\n")
 }
 
 /// How many calls have been made; one that was skipped is made again.
@@ -118,7 +149,7 @@ fn read(command: &str) -> Move {
             Move::Wait(seconds.parse::<u64>().unwrap_or_default().min(WAIT_MAX_S))
         }
         ([], ..) => Move::Say(String::new()),
-        _ => Move::Say(format!("You said: {command}")),
+        _ => Move::Say(command.to_owned()),
     }
 }
 
@@ -133,7 +164,7 @@ fn perform(step: Move, results: Option<String>, done: usize, usage: Usage) -> De
         }
         Move::Say(text) => {
             let text = format!("{before}{text}");
-            let text = format!("{}\n\n(This is a rehearsal: no model is connected.)", text.trim());
+            let text = format!("{}\n\n{REHEARSAL}", text.trim());
             let deltas: Vec<_> = text
                 .split_inclusive(' ')
                 .map(|word| Delta::Text(word.to_owned()))
@@ -147,7 +178,7 @@ fn perform(step: Move, results: Option<String>, done: usize, usage: Usage) -> De
                 Ok(Delta::Text(format!("{second} ")))
             });
             let end = [
-                Delta::Text("seconds have passed.".to_owned()),
+                Delta::Text(format!("seconds have passed.\n\n{REHEARSAL}")),
                 Delta::Usage(usage),
                 Delta::End(StopReason::Done),
             ];

@@ -4,13 +4,20 @@
 
 mod support;
 
+mod admission;
+mod commands;
 mod config;
 mod crash;
 mod daemon;
+mod delivery;
 mod logging;
+mod prompt;
 mod providers;
+mod steering;
+mod store;
 mod telegram;
 mod text;
 mod tidy;
 mod tools;
+mod turns;
 mod workspace;

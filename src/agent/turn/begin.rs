@@ -2,7 +2,7 @@
 
 use chrono::Local;
 
-use super::super::commits::{self, Beginning, End};
+use super::super::commits::{self, Beginning, Begins, End};
 use super::super::prompt::{self, Tail};
 use super::super::transcript::Unfinished;
 use super::super::{LATE_AFTER, Means, house, load};
@@ -60,7 +60,11 @@ impl<'a> Active<'a> {
             rows: rows.iter().map(|row| row.id).collect(),
             heard: heard.clone(),
             frozen: frozen.clone(),
-            begins: session.turns.first().filter(|_| forgotten > 0).map(|turn| turn.id),
+            begins: match session.turns.first() {
+                _ if forgotten == 0 => Begins::AsBefore,
+                Some(first) => Begins::With(first.id),
+                None => Begins::WithThisTurn,
+            },
             provider: means.provider.name().to_owned(),
         };
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
@@ -110,8 +114,11 @@ impl<'a> Active<'a> {
         asker: Asker,
         wires: Wires,
     ) -> Self {
-        let house = house(means, audience(asker.role, session.place)).await;
-        let frozen = session.frozen.clone().unwrap_or_default();
+        let audience = audience(asker.role, session.place);
+        let house = house(means, audience).await;
+        // Who is no longer the owner no longer has the owner's memory read to them.
+        let frozen = session.frozen.clone().filter(|_| audience == Audience::Owner);
+        let frozen = frozen.unwrap_or_default();
         let system = prompt::system(&house, &frozen);
         let tools = means.tools.offered(asker.role);
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }

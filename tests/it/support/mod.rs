@@ -2,6 +2,10 @@
 
 pub(crate) mod binary;
 pub(crate) mod bot_api;
+pub(crate) mod double;
 pub(crate) mod model_api;
 pub(crate) mod platform;
 pub(crate) mod record;
+pub(crate) mod rig;
+pub(crate) mod script;
+pub(crate) mod tools;

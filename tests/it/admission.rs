@@ -1,0 +1,164 @@
+//! Who is let in, and what becomes of what cannot be taken.
+
+use chrono::{Duration, Utc};
+use peacrab::people::Access;
+use peacrab::replies;
+
+use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
+use crate::support::script::{Gate, held, says};
+
+/// The code among the words that a stranger got.
+fn code(words: &str) -> String {
+    let (_, rest) = words.split_once("Your code is ").unwrap();
+    rest.split(',').next().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn turns_strangers_away_and_lets_in_whom_the_owner_approves() {
+    let mut rig = Rig::new().await;
+    rig.ask("owner", "hello").await;
+    rig.say_as(STRANGER, "s", "hello");
+    let words = rig.hear("s").await;
+    let code = code(&words);
+    assert_eq!(words, replies::pairing_code(&code, true));
+    let asks = replies::stranger_asks("Person 66 (id 66)", "home", &code);
+    assert_eq!(rig.hear("owner").await, asks);
+    // Not again for a while.
+    rig.say_as(STRANGER, "s", "hello?");
+    rig.settled().await;
+    // Nor can a user let them in.
+    rig.say_as(USER, "u", &format!("/pair approve {code}"));
+    assert_eq!(rig.hear("u").await, replies::OWNER_ONLY);
+    rig.change("UPDATE strangers SET told = told - 11 * 60 * 1000");
+    rig.say_as(STRANGER, "s", "hello again");
+    assert_eq!(rig.hear("s").await, replies::pairing_code(&code, true));
+    rig.say("owner", &format!("/pair approve {}", code.to_lowercase()));
+    assert_eq!(rig.hear("owner").await, replies::approved("Person 66 (id 66)", "user"));
+    assert_eq!(rig.hear("s").await, replies::WELCOME_USER);
+    rig.say_as(STRANGER, "s", "am I in?");
+    assert_eq!(rig.hear("s").await, "re: am I in?");
+    assert_eq!(rig.model.asked().len(), 2);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn makes_the_first_who_is_approved_the_owner() {
+    let access = Access::default();
+    let mut rig = Rig::of(Parts { access, ..Parts::default() }).await;
+    rig.say_as(STRANGER, "s", "/pair approve AAAAAAAA");
+    let words = rig.hear("s").await;
+    assert_eq!(words, replies::pairing_code(&code(&words), false));
+    rig.settled().await;
+    assert!(rig.model.asked().is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn lets_so_many_strangers_wait_and_no_more() {
+    let mut rig = Rig::new().await;
+    for stranger in ["a", "b", "c"] {
+        rig.say_as(stranger, stranger, "hello");
+        assert!(rig.hear(stranger).await.contains("Your code is"));
+    }
+    rig.say_as("d", "d", "hello");
+    assert_eq!(rig.hear("d").await, replies::CROWDED);
+    rig.say_as("d", "d", "hello");
+    rig.ask("1", "hello").await;
+    // An hour later there is room.
+    rig.change("UPDATE strangers SET asked = asked - 3600 * 1000, told = told - 3600 * 1000");
+    rig.say_as("d", "d", "hello");
+    assert!(rig.hear("d").await.contains("Your code is"));
+    assert_eq!(rig.hear("1").await.lines().count(), 3, "the owner is asked about the newcomer");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_nothing_to_strangers_in_groups() {
+    let mut rig = Rig::new().await;
+    rig.say_as(STRANGER, "-1", "hello");
+    rig.say_as(STRANGER, "-1", "/status");
+    rig.say_as(USER, "-1", "hello");
+    assert_eq!(rig.hear("-1").await, "re: hello");
+    assert_eq!(rig.model.asked().len(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn gives_nobody_a_code_where_pairing_is_off() {
+    let mut parts = Parts::default();
+    parts.access.pairing = false;
+    let mut rig = Rig::of(parts).await;
+    rig.say_as(STRANGER, "s", "hello");
+    rig.ask("1", "hello").await;
+    assert!(rig.unread("s").is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn everyone_is_a_guest_with_fewer_tools_if_all_are_let_in() {
+    let mut parts = Parts::default();
+    parts.access.allow = vec![USER.to_owned(), "*".to_owned()];
+    let mut rig = Rig::of(parts).await;
+    let mut offered = Vec::new();
+    for who in [STRANGER, USER, OWNER] {
+        rig.say_as(who, who, "hello");
+        rig.hear(who).await;
+        let tools = rig.model.last().tools;
+        offered.push(tools.into_iter().map(|tool| tool.name).collect::<Vec<_>>());
+    }
+    assert!(offered[0].is_empty(), "{offered:?}");
+    assert!(offered[0].len() < offered[1].len() && offered[1].len() < offered[2].len());
+    assert!(rig.model.asked()[0].transcript().contains("Person 66 (guest)"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn accepts_what_is_delivered_twice_once() {
+    let mut rig = Rig::new().await;
+    let message = rig.home.message(OWNER, "1", "hello");
+    for _ in 0..3 {
+        rig.home.hears(message.clone());
+    }
+    assert_eq!(rig.hear("1").await, "re: hello");
+    rig.stop_and_start_again().await;
+    rig.home.hears(message);
+    assert_eq!(rig.ask("1", "again").await, "re: again");
+    assert_eq!(rig.model.asked().len(), 2);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn refuses_in_words_what_is_too_much_and_takes_the_rest() {
+    let mut parts = Parts::default();
+    parts.agent.waiting_max = 2;
+    let mut rig = Rig::of(parts).await;
+    let gate = Gate::shut();
+    rig.model.on("first", [held(&gate, says("done"))]);
+    rig.say("1", "first");
+    rig.hangs_at(&gate).await;
+    for n in 0..4 {
+        rig.say("1", &format!("n{n}"));
+    }
+    let words = replies::too_many_waiting(2);
+    assert_eq!(rig.heard("1", 2).await, [&*words, &*words]);
+    gate.open();
+    assert_eq!(rig.heard("1", 2).await, ["done", "re: n0 n1"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn does_not_answer_what_it_finds_a_day_late() {
+    let mut rig = Rig::new().await;
+    let late = |hours| {
+        move |message: &mut peacrab::message::Inbound| {
+            message.at = Utc::now() - Duration::hours(hours);
+        }
+    };
+    rig.say_changed(OWNER, "1", "yesterday", late(25));
+    assert_eq!(rig.hear("1").await, replies::TOO_LATE);
+    assert!(rig.model.asked().is_empty());
+    rig.say_changed(OWNER, "1", "this morning", late(23));
+    assert_eq!(rig.hear("1").await, "re: this morning");
+    assert_eq!(rig.look("SELECT outcome FROM inbound ORDER BY id"), ["late", "answered"]);
+    rig.finish().await;
+}

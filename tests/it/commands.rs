@@ -1,0 +1,183 @@
+//! Commands: carried out at once, whatever hangs.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peacrab::replies;
+use peacrab::tools::{AnyTool, ToolSet};
+use serde_json::json;
+
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{Gate, calls, held, says};
+use crate::support::tools::HangingTool;
+
+/// Within which `/stop` must have been confirmed.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// Says `/stop` and gives the words that came at once.
+async fn stop(rig: &mut Rig, chat: &str) -> String {
+    let begun = Instant::now();
+    let words = rig.ask(chat, "/stop").await;
+    assert!(begun.elapsed() < AT_ONCE, "it took {:?}", begun.elapsed());
+    words
+}
+
+#[tokio::test]
+async fn stops_a_model_that_hangs() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("too late"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    assert_eq!(stop(&mut rig, "1").await, replies::STOPPED);
+    gate.open();
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    let transcript = rig.model.last().transcript();
+    assert!(transcript.contains("assistant: [Stopped by the person.]"), "{transcript}");
+    assert!(!transcript.contains("too late"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stops_a_tool_that_hangs_and_throws_its_result_away() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let mut rig = Rig::of(Parts { tools: ToolSet::new([hang]), ..Parts::default() }).await;
+    rig.model.on("work", [calls(&[("hang", json!({})), ("hang", json!({}))])]);
+    rig.say("1", "work");
+    rig.hangs_at(&gate).await;
+    assert_eq!(stop(&mut rig, "1").await, replies::STOPPED);
+    gate.open();
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    let transcript = rig.model.last().transcript();
+    assert!(!transcript.contains("hung no more"), "{transcript}");
+    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_drops_what_waits() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("too late"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "dropped");
+    rig.say("1", "dropped too");
+    rig.waiting(2).await;
+    assert_eq!(stop(&mut rig, "1").await, replies::stopped_and_withdrawn(2));
+    rig.ask("1", "and now?").await;
+    assert!(!rig.model.last().transcript().contains("dropped"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_holds_over_a_restart() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("too late"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    rig.stop().await;
+    rig.say("1", "/stop");
+    rig.start().await;
+    let words = rig.hear("1").await;
+    // Either the turn was ended before it was taken up again, or just after.
+    assert_eq!(words, replies::STOPPED);
+    rig.ask("1", "and now?").await;
+    gate.open();
+    // Taken up or not, nobody asked the model for it twice and got words.
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_so_if_there_is_nothing_to_stop() {
+    let mut rig = Rig::new().await;
+    assert_eq!(stop(&mut rig, "1").await, replies::NOTHING_TO_STOP);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn in_a_group_nobody_stops_the_turn_of_another_but_the_owner() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("thought"))]);
+    rig.say_as(USER, "-1", "think");
+    rig.hangs_at(&gate).await;
+    rig.say_as(OTHER_USER, "-1", "/stop");
+    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_STOP);
+    rig.say_as(OTHER_USER, "-1", "/new");
+    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_CLOSE);
+    gate.open();
+    assert_eq!(rig.hear("-1").await, "thought");
+
+    let gate = Gate::shut();
+    rig.model.on("again", [held(&gate, says("thought"))]);
+    rig.say_as(USER, "-1", "again");
+    rig.hangs_at(&gate).await;
+    rig.say_as(OWNER, "-1", "/stop");
+    assert_eq!(rig.hear("-1").await, replies::STOPPED);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn new_begins_without_history_and_keeps_the_old() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "the word is crab").await;
+    assert_eq!(rig.ask("1", "/new").await, replies::NEW_SESSION);
+    rig.ask("1", "which word?").await;
+    let asked = rig.model.last();
+    assert!(!asked.transcript().contains("crab"), "{}", asked.transcript());
+    assert_eq!(asked.messages.len(), 1);
+    assert_eq!(rig.look("SELECT 'one' FROM sessions"), ["one", "one"]);
+    assert_eq!(rig.look("SELECT heard FROM steps WHERE heard LIKE '%crab'").len(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn new_ends_what_hangs() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("too late"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", "/new").await, replies::NEW_SESSION);
+    rig.ask("1", "and now?").await;
+    gate.open();
+    assert_eq!(rig.model.last().messages.len(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
+    let mut parts = Parts::default();
+    (parts.agent.turns_max, parts.agent.waiting_max) = (2, 2);
+    let mut rig = Rig::of(parts).await;
+    let gate = Gate::shut();
+    let chats = ["1", "2"];
+    for chat in chats {
+        rig.model.on(&format!("think {chat}"), [held(&gate, says("thought"))]);
+        rig.say(chat, &format!("think {chat}"));
+    }
+    rig.hang_at(&gate, 2).await;
+    for n in 0..3 {
+        rig.say("3", &format!("n{n}"));
+    }
+    assert_eq!(rig.hear("3").await, replies::too_many_waiting(2));
+    rig.say("1", "a");
+    rig.say("1", "b");
+    rig.waiting(4).await;
+    for chat in ["1", "3"] {
+        let status = rig.ask(chat, "/status").await;
+        assert!(status.contains("2 turns are running in all"), "{status}");
+        assert_eq!(rig.ask(chat, "/help").await, replies::HELP);
+        let who = replies::who_you_are("Person 7 (id 7)", "owner", format!("home:{chat}"));
+        assert_eq!(rig.ask(chat, "/WhoAmI").await, who);
+    }
+    assert_eq!(stop(&mut rig, "1").await, replies::stopped_and_withdrawn(2));
+    // There is room for another turn now.
+    assert_eq!(rig.hear("3").await, "re: n0 n1");
+    gate.open();
+    assert_eq!(rig.hear("2").await, "thought");
+    rig.finish().await;
+}

@@ -1,0 +1,181 @@
+//! Deliveries: in order, once, and none held up by what hangs elsewhere.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use peacrab::replies;
+use serde_json::json;
+
+use crate::support::double::{Double, Manner};
+use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::script::{calls, says};
+
+#[tokio::test]
+async fn waits_as_long_as_the_platform_says() {
+    let mut rig = Rig::new().await;
+    let after = Duration::from_millis(300);
+    rig.home.next("1", [Manner::Busy(after), Manner::Busy(after)]);
+    let begun = Instant::now();
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    assert!(begun.elapsed() >= 2 * after);
+    assert_eq!(rig.home.tried("1").len(), 3);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn gives_up_at_once_what_is_refused_and_tells_the_owner() {
+    let mut rig = Rig::with(Double::with(false, 100), Parts::default()).await;
+    rig.ask("owner", "hello").await;
+    rig.home.next("gone", [Manner::Takes, Manner::Refuses]);
+    let long = "lorem ipsum ".repeat(40);
+    rig.model.on("long", [says(&long)]);
+    rig.say_as("8", "gone", "long");
+    rig.hear("gone").await;
+    let words = replies::undeliverable("home:gone", "the chat is gone");
+    assert_eq!(rig.hear("owner").await.replace('\n', " "), words.replace('\n', " "));
+    assert_eq!(rig.home.tried("gone").len(), 2, "later parts were sent after a refusal");
+    rig.say_as("8", "gone", "next");
+    assert_eq!(rig.hear("gone").await, "re: next");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn does_not_tell_the_owner_where_nothing_arrives() {
+    let mut rig = Rig::new().await;
+    rig.home.next("1", [Manner::Refuses]);
+    rig.say("1", "hello");
+    rig.settled().await;
+    assert_eq!(rig.ask("1", "again").await, "re: again");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn marks_what_may_have_arrived_before() {
+    let mut rig = Rig::new().await;
+    rig.home.next("1", [Manner::Loses]);
+    let marked = replies::perhaps_repeated("re: hello");
+    assert_eq!(rig.ask("1", "hello").await, marked);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn gives_up_what_may_have_arrived_three_times() {
+    let mut rig = Rig::new().await;
+    rig.ask("owner", "hello").await;
+    rig.home.always("8", Manner::Loses);
+    rig.say_as("8", "8", "hello");
+    let told = rig.hear("owner").await;
+    assert_eq!(told, replies::undeliverable("home:8", "nobody can say whether it arrived"));
+    let marked = replies::perhaps_repeated("re: hello");
+    assert_eq!(rig.home.tried("8"), ["re: hello", &marked, &marked]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn asks_a_platform_that_knows_before_it_sends_again() {
+    let mut rig = Rig::with(Double::with(true, 4000), Parts::default()).await;
+    rig.home.next("1", [Manner::Swallows]);
+    rig.home.next("2", [Manner::Loses]);
+    rig.say("1", "hello");
+    rig.say("2", "hello");
+    assert_eq!(rig.hear("1").await, "re: hello");
+    assert_eq!(rig.hear("2").await, "re: hello");
+    rig.settled().await;
+    assert_eq!(rig.home.tried("1").len(), 1);
+    assert_eq!(rig.home.tried("2"), ["re: hello", "re: hello"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn takes_a_success_that_cannot_be_read_for_a_success() {
+    let mut rig = Rig::new().await;
+    rig.home.next("1", [Manner::TakesWithoutId]);
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.settled().await;
+    assert_eq!(rig.home.tried("1").len(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_is_stuck_holds_up_no_other() {
+    let mut rig = Rig::new().await;
+    rig.home.next("stuck", [Manner::Stuck]);
+    rig.say("stuck", "hello");
+    for chat in 0..20 {
+        let chat = format!("chat {chat}");
+        assert_eq!(rig.ask(&chat, "hello").await, "re: hello");
+    }
+    // What hung may have arrived.
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.hear("stuck").await, replies::perhaps_repeated("re: hello"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_channel_that_is_stuck_holds_up_no_other() {
+    let other = Arc::new(Double::new());
+    let channels = vec![("other", Arc::clone(&other))];
+    let mut rig = Rig::of(Parts { channels, ..Parts::default() }).await;
+    let chats: Vec<_> = (0..20).map(|chat| format!("stuck {chat}")).collect();
+    for chat in &chats {
+        rig.home.next(chat, [Manner::Stuck]);
+        rig.say(chat, "hello");
+    }
+    rig.counts("SELECT count(*) FROM chunks WHERE state = 'sending'", 16).await;
+    other.hears(other.message(OWNER, "1", "hello"));
+    assert_eq!(rig.heard_on(other, "1", 1).await[0].text, "re: hello");
+    rig.stop().await;
+    for chat in &chats {
+        rig.home.always(chat, Manner::Takes);
+        rig.home.forget(chat);
+    }
+    rig.start().await;
+    for chat in &chats {
+        assert!(rig.hear(chat).await.ends_with("re: hello"));
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_panic_in_one_send_harms_no_other() {
+    let mut rig = Rig::new().await;
+    rig.home.next("stuck", [Manner::Stuck]);
+    rig.say("stuck", "hello");
+    rig.counts("SELECT count(*) FROM chunks WHERE state = 'sending'", 1).await;
+    rig.home.next("panic", [Manner::Panics]);
+    assert_eq!(rig.ask("panic", "hello").await, replies::perhaps_repeated("re: hello"));
+    assert_eq!(rig.home.tried("stuck").len(), 1, "the stuck send was begun again");
+    rig.stop_and_start_again().await;
+    rig.hear("stuck").await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn long_answers_arrive_in_parts_and_in_order() {
+    let mut rig = Rig::with(Double::with(false, 100), Parts::default()).await;
+    let words: Vec<_> = (0..200).map(|n| format!("word{n}")).collect();
+    rig.model.on("long", [says(&words.join(" "))]);
+    rig.home.next("1", [Manner::Takes, Manner::Busy(Duration::from_millis(50)), Manner::Takes]);
+    rig.say("1", "long");
+    rig.becomes(|rig| !rig.home.tried("1").is_empty()).await;
+    rig.say("1", "short");
+    let mut told = Vec::new();
+    while told.len() < 200 {
+        let part = rig.hear("1").await;
+        told.extend(part.split_whitespace().map(str::to_owned));
+    }
+    assert_eq!(told, words);
+    assert_eq!(rig.hear("1").await, "re: short");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn later_messages_of_a_chat_do_not_overtake() {
+    let mut rig = Rig::new().await;
+    let several: Vec<_> = (0..5).map(|n| ("message", json!({"text": format!("n{n}")}))).collect();
+    rig.model.on("count", [calls(&several), says("done")]);
+    rig.home.next("1", [Manner::Busy(Duration::from_millis(200))]);
+    rig.say("1", "count");
+    assert_eq!(rig.heard("1", 6).await, ["n0", "n1", "n2", "n3", "n4", "done"]);
+    rig.finish().await;
+}

@@ -1,0 +1,203 @@
+//! The store when it fails, and the clear words when it cannot be used at all.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Barrier, Mutex};
+
+use futures_util::future::join_all;
+use peacrab::daemon::Daemon;
+use peacrab::replies;
+use peacrab::store::{Options, Phase, Store, Sync};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{calls, says};
+use serde_json::json;
+
+/// A disk on which nothing can grow.
+fn full() -> Parts {
+    let store = Options { pages_max: Some(1), observer: None };
+    Parts { store, ..Parts::default() }
+}
+
+/// Does not fit into the pages of an empty database.
+fn large() -> String {
+    "lorem ipsum ".repeat(4000)
+}
+
+async fn make_room(rig: &mut Rig) {
+    rig.stop().await;
+    rig.parts.store.pages_max = None;
+    rig.start().await;
+}
+
+#[tokio::test]
+async fn takes_nothing_that_it_cannot_keep_and_says_so_once() {
+    let mut rig = Rig::of(full()).await;
+    assert!(rig.path().join("ballast").exists());
+    rig.model.on("lorem", [says("read")]);
+    rig.say("1", &large());
+    assert_eq!(rig.hear("1").await, replies::STORE_FAILED);
+    rig.becomes(|rig| rig.home.rejected() >= 5).await;
+    assert_eq!(rig.home.unaccepted(), 1, "it was acknowledged");
+    assert!(!rig.path().join("ballast").exists(), "the ballast is still there");
+    assert!(rig.model.asked().is_empty());
+    make_room(&mut rig).await;
+    assert_eq!(rig.hear("1").await, "read");
+    assert!(rig.path().join("ballast").exists());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn finishes_a_turn_that_could_not_be_kept_once_there_is_room() {
+    let mut rig = Rig::of(full()).await;
+    rig.model.on("tell me", [says(&large())]);
+    rig.model.on("tell me", [says("in short")]);
+    rig.say("1", "tell me");
+    rig.becomes(|rig| !rig.model.asked().is_empty()).await;
+    make_room(&mut rig).await;
+    assert_eq!(rig.hear("1").await, "in short");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_that_the_store_fails_does_not_slow_commands_down() {
+    let mut rig = Rig::of(full()).await;
+    rig.model.on("tell me", (0..9).map(|_| calls(&[("read_file", json!({"path": large()}))])));
+    rig.say("1", "tell me");
+    rig.becomes(|rig| !rig.model.asked().is_empty()).await;
+    let begun = std::time::Instant::now();
+    rig.ask("2", "/help").await;
+    assert!(begun.elapsed().as_millis() < 1000, "it took {:?}", begun.elapsed());
+    rig.stop().await;
+}
+
+async fn refusal(home: &Path) -> String {
+    let mut plan = Rig::at_rest(Double::new(), Parts::default()).plan();
+    plan.home = home.to_owned();
+    let refused = Daemon::open(plan).await.err().expect("it opens what it must not");
+    refused.to_string().replace(&home.display().to_string(), "HOME")
+}
+
+#[tokio::test]
+async fn says_what_to_do_about_a_damaged_database() {
+    let home = TempDir::new().unwrap();
+    let garbage = "this is no database. ".repeat(1000);
+    fs::write(home.path().join("state.db"), &garbage).unwrap();
+    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move it away to start afresh");
+    assert_eq!(fs::read_to_string(home.path().join("state.db")).unwrap(), garbage);
+}
+
+#[tokio::test]
+async fn says_what_to_do_about_the_database_of_a_newer_version() {
+    let home = TempDir::new().unwrap();
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 1); install that version again");
+}
+
+#[tokio::test]
+async fn refuses_a_home_that_another_daemon_uses() {
+    let rig = Rig::new().await;
+    let words = refusal(&rig.path()).await.replace(&std::process::id().to_string(), "PID");
+    insta::assert_snapshot!(words, @"another peacrab is running on HOME (process PID); stop it first, or give this one its own --home");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn opens_again_after_the_daemon_has_gone() {
+    let mut rig = Rig::new().await;
+    for n in 0..3 {
+        assert_eq!(rig.ask("1", &format!("n{n}")).await, format!("re: n{n}"));
+        rig.stop_and_start_again().await;
+    }
+    rig.finish().await;
+}
+
+/// A store whose writer is busy until the barrier, and the names of the changes of each commit.
+struct Busy {
+    _home: TempDir,
+    store: Store,
+    commits: Arc<Mutex<Vec<Vec<&'static str>>>>,
+    barrier: Arc<Barrier>,
+}
+
+impl Busy {
+    fn new() -> Self {
+        let home = TempDir::new().unwrap();
+        let commits: Arc<Mutex<Vec<_>>> = Arc::default();
+        let seen = Arc::clone(&commits);
+        let observer = Arc::new(move |moment: peacrab::store::Moment<'_>| {
+            if moment.phase == Phase::After {
+                seen.lock().unwrap().push(moment.labels.to_vec());
+            }
+        });
+        let options = Options { observer: Some(observer), pages_max: None };
+        let store = Store::open(home.path(), &options).unwrap();
+        store_table(home.path());
+        Self { _home: home, store, commits, barrier: Arc::new(Barrier::new(2)) }
+    }
+
+    async fn blocked(&self) {
+        let barrier = Arc::clone(&self.barrier);
+        let block = move |_: &Connection| {
+            barrier.wait();
+            Ok(())
+        };
+        self.store.write("block", Sync::Later, block).await.unwrap();
+    }
+
+    async fn let_go(&self) {
+        let barrier = Arc::clone(&self.barrier);
+        tokio::task::spawn_blocking(move || barrier.wait()).await.unwrap();
+    }
+}
+
+fn store_table(home: &Path) {
+    let store = Connection::open(home.join("state.db")).unwrap();
+    store.execute_batch("CREATE TABLE t (n INTEGER UNIQUE)").unwrap();
+}
+
+fn insert(n: i64) -> impl FnOnce(&Connection) -> rusqlite::Result<usize> + Send + 'static {
+    move |store| store.execute("INSERT INTO t (n) VALUES (?)", [n])
+}
+
+#[tokio::test]
+async fn changes_that_come_together_share_a_commit() {
+    let busy = Busy::new();
+    let writes = join_all((0..10).map(|n| busy.store.write("insert", Sync::Now, insert(n))));
+    let ((), written, ()) = tokio::join!(busy.blocked(), writes, busy.let_go());
+    assert!(written.into_iter().all(|written| matches!(written, Ok(1))));
+    let commits = busy.commits.lock().unwrap();
+    assert!(commits.len() <= 2, "{commits:?}");
+    assert_eq!(commits.concat().len(), 11);
+}
+
+#[tokio::test]
+async fn a_change_that_fails_or_panics_fails_alone() {
+    let busy = Busy::new();
+    let (good, twice, panics, after, _, _) = tokio::join!(
+        busy.store.write("good", Sync::Now, insert(1)),
+        busy.store.write("twice", Sync::Now, insert(1)),
+        busy.store.write("panics", Sync::Now, |store| -> rusqlite::Result<()> {
+            insert(2)(store)?;
+            panic!("a change that panics")
+        }),
+        busy.store.write("after", Sync::Now, insert(3)),
+        busy.blocked(),
+        busy.let_go(),
+    );
+    assert!(good.is_ok() && after.is_ok() && twice.is_err());
+    assert_eq!(
+        panics.unwrap_err().to_string(),
+        "the database failed (the change `panics` panicked)"
+    );
+    let rows = busy.store.read(|store| {
+        let mut rows = store.prepare("SELECT n FROM t ORDER BY n")?;
+        rows.query_map([], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()
+    });
+    assert_eq!(rows.await.unwrap(), [1, 3]);
+}

@@ -1,0 +1,241 @@
+//! A platform in memory: people say things on it, it writes down what it was sent, and behaves as
+//! badly as it is told to. It delivers again until what was said is accepted, as platforms do.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use chrono::{DateTime, Utc};
+use peacrab::bus::Publisher;
+use peacrab::channels::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use peacrab::message::{
+    Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
+};
+use tokio::sync::{Notify, watch};
+
+/// How long until the platform delivers again what was not accepted.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+
+/// What becomes of a send.
+#[derive(Clone, Debug)]
+pub(crate) enum Manner {
+    Takes,
+    /// It arrives, and the platform's answer cannot be read.
+    TakesWithoutId,
+    /// The send never returns.
+    Stuck,
+    Refuses,
+    Busy(Duration),
+    /// It does not arrive, and nobody can say so.
+    Loses,
+    /// It arrives, and nobody can say so.
+    Swallows,
+    Panics,
+}
+
+/// A message that a chat got.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Got {
+    pub(crate) chat: String,
+    pub(crate) thread: Option<String>,
+    pub(crate) reply_to: Option<String>,
+    pub(crate) text: String,
+}
+
+#[derive(Default)]
+struct State {
+    /// Said, and not accepted yet.
+    said: VecDeque<Inbound>,
+    rejected: usize,
+    keys: u64,
+    next: HashMap<String, VecDeque<Manner>>,
+    always: HashMap<String, Manner>,
+    /// Texts whose sending was tried, by delivery.
+    tried: Vec<(String, String)>,
+    given: Vec<(i64, String)>,
+    faults: Vec<String>,
+}
+
+pub(crate) struct Double {
+    state: Mutex<State>,
+    spoken: Notify,
+    got: watch::Sender<Vec<Got>>,
+    /// Whether it can be asked what it has.
+    knows: bool,
+    text_max: usize,
+}
+
+impl Double {
+    pub(crate) fn new() -> Self {
+        Self::with(false, 4000)
+    }
+
+    pub(crate) fn with(knows: bool, text_max: usize) -> Self {
+        let (spoken, got) = (Notify::new(), watch::Sender::default());
+        Self { state: Mutex::default(), spoken, got, knows, text_max }
+    }
+
+    /// Somebody says something; the key is the message's.
+    pub(crate) fn hears(&self, message: Inbound) {
+        self.state().said.push_back(message);
+        self.spoken.notify_one();
+    }
+
+    /// A message to the bot. Chats whose names begin with `-` are groups.
+    pub(crate) fn message(&self, who: &str, chat: &str, text: &str) -> Inbound {
+        let mut state = self.state();
+        state.keys += 1;
+        let key = state.keys;
+        let place = if chat.starts_with('-') { Place::Group } else { Place::Private };
+        Inbound {
+            key: format!("double:{key}").into(),
+            at: Utc::now(),
+            // Put right when it is heard.
+            from: Address { channel: "".into(), chat: chat.into(), thread: None },
+            place,
+            cause: Cause::Person(Sender { id: who.into(), name: format!("Person {who}") }),
+            id: Some(format!("m{key}").into()),
+            body: Said { text: text.to_owned(), quoted: None },
+        }
+    }
+
+    /// What becomes of the next sends to a chat, one after another.
+    pub(crate) fn next(&self, chat: &str, manners: impl IntoIterator<Item = Manner>) {
+        self.state().next.entry(chat.to_owned()).or_default().extend(manners);
+    }
+
+    /// What becomes of every send to a chat.
+    pub(crate) fn always(&self, chat: &str, manner: Manner) {
+        self.state().always.insert(chat.to_owned(), manner);
+    }
+
+    /// Takes back what was to become of the next sends to a chat.
+    pub(crate) fn forget(&self, chat: &str) {
+        self.state().next.remove(chat);
+    }
+
+    /// All that arrived, in order.
+    pub(crate) fn got(&self) -> watch::Receiver<Vec<Got>> {
+        self.got.subscribe()
+    }
+
+    /// What was tried to be sent to a chat, whether or not it arrived.
+    pub(crate) fn tried(&self, chat: &str) -> Vec<String> {
+        let tried = self.state();
+        let here = tried.tried.iter().filter(|(at, _)| at == chat);
+        here.map(|(_, text)| text.clone()).collect()
+    }
+
+    /// How many messages still wait to be accepted.
+    pub(crate) fn unaccepted(&self) -> usize {
+        self.state().said.len()
+    }
+
+    /// How often a message was not accepted.
+    pub(crate) fn rejected(&self) -> usize {
+        self.state().rejected
+    }
+
+    pub(crate) fn faults(&self) -> Vec<String> {
+        self.state().faults.clone()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes the try, and says what becomes of it.
+    fn tries(&self, message: &Outbound) -> Manner {
+        let Body::Text(text) = &message.body;
+        let chat = message.to.chat.as_str();
+        let mut state = self.state();
+        if text.chars().count() > self.text_max || text.trim().is_empty() {
+            state.faults.push(format!("the platform would not take `{text}`"));
+        }
+        state.tried.push((chat.to_owned(), text.clone()));
+        let next = state.next.get_mut(chat).and_then(VecDeque::pop_front);
+        next.or_else(|| state.always.get(chat).cloned()).unwrap_or(Manner::Takes)
+    }
+
+    fn give(&self, message: &Outbound) {
+        let Body::Text(text) = &message.body;
+        self.state().given.push((message.id.0, text.clone()));
+        let got = Got {
+            chat: message.to.chat.to_string(),
+            thread: message.to.thread.as_ref().map(ToString::to_string),
+            reply_to: message.reply_to.as_ref().map(ToString::to_string),
+            text: text.clone(),
+        };
+        self.got.send_modify(|all| all.push(got));
+    }
+}
+
+#[async_trait]
+impl Channel for Double {
+    fn limits(&self) -> Limits {
+        Limits {
+            text_max: self.text_max,
+            unit: Unit::Chars,
+            typing_every: Some(Duration::from_millis(500)),
+            draft_every: Some(Duration::from_millis(500)),
+        }
+    }
+
+    async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        publisher.link_up("a double".to_owned());
+        loop {
+            let first = self.state().said.front().cloned();
+            let Some(mut message) = first else {
+                self.spoken.notified().await;
+                continue;
+            };
+            message.from.channel = publisher.channel().clone();
+            message.key = format!("{}:{}", publisher.channel(), message.key).into();
+            match publisher.publish(message).await {
+                Ok(_) => drop(self.state().said.pop_front()),
+                Err(_) => {
+                    self.state().rejected += 1;
+                    tokio::time::sleep(AGAIN_AFTER).await;
+                }
+            }
+        }
+    }
+
+    async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        match self.tries(message) {
+            Manner::Takes => {
+                self.give(message);
+                Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
+            }
+            Manner::TakesWithoutId => {
+                self.give(message);
+                Ok(Sent { id: None })
+            }
+            Manner::Stuck => std::future::pending().await,
+            Manner::Refuses => Err(ChannelError::Refused("the chat is gone".to_owned())),
+            Manner::Busy(after) => {
+                Err(ChannelError::Unavailable { after: Some(after), reason: "busy".to_owned() })
+            }
+            Manner::Loses => Err(ChannelError::Ambiguous("cut off".to_owned())),
+            Manner::Swallows => {
+                self.give(message);
+                Err(ChannelError::Ambiguous("cut off".to_owned()))
+            }
+            Manner::Panics => panic!("the double was told to panic"),
+        }
+    }
+
+    async fn hint(&self, _: &Address, _: Hint) -> Result<(), ChannelError> {
+        Ok(())
+    }
+
+    async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
+        if !self.knows {
+            return Ok(Found::Unknowable);
+        }
+        let Body::Text(text) = &message.body;
+        let has = self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
+        Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
+    }
+}

@@ -1,0 +1,346 @@
+//! A conversation with the real daemon whose two ends are replaced: people speak on [`Double`]s, and
+//! a [`Script`] is the model. If the daemon ends, so does the test.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use peacrab::config::AgentConfig;
+use peacrab::daemon::{Daemon, Plan};
+use peacrab::message::{Inbound, ThreadId};
+use peacrab::people::Access;
+use peacrab::provider::Provider;
+use peacrab::store;
+use peacrab::tools::ToolSet;
+use rusqlite::{Connection, OpenFlags};
+use tempfile::TempDir;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::double::{Double, Got};
+use super::script::{Gate, Script};
+
+pub(crate) const OWNER: &str = "7";
+pub(crate) const USER: &str = "8";
+pub(crate) const OTHER_USER: &str = "9";
+pub(crate) const STRANGER: &str = "66";
+
+/// Longer than anything here takes, also on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How often the store is looked at while waiting for it.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+pub(crate) struct Rig {
+    folder: TempDir,
+    pub(crate) home: Arc<Double>,
+    pub(crate) model: Arc<Script>,
+    pub(crate) parts: Parts,
+    /// How many of what each chat got was read, by channel and chat.
+    read: BTreeMap<String, usize>,
+    stop: CancellationToken,
+    daemon: JoinSet<anyhow::Result<()>>,
+}
+
+/// What a test may choose.
+pub(crate) struct Parts {
+    pub(crate) agent: AgentConfig,
+    pub(crate) access: Access,
+    pub(crate) tools: ToolSet,
+    pub(crate) store: store::Options,
+    /// Besides `home`.
+    pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
+    /// In place of the script.
+    pub(crate) provider: Option<Arc<dyn Provider>>,
+}
+
+impl Default for Parts {
+    fn default() -> Self {
+        Self {
+            agent: AgentConfig::default(),
+            access: Access {
+                owners: vec![OWNER.to_owned()],
+                allow: vec![USER.to_owned(), OTHER_USER.to_owned()],
+                ..Access::default()
+            },
+            tools: ToolSet::standard(),
+            store: store::Options::default(),
+            channels: Vec::new(),
+            provider: None,
+        }
+    }
+}
+
+impl Rig {
+    pub(crate) async fn new() -> Self {
+        Self::with(Double::new(), Parts::default()).await
+    }
+
+    pub(crate) async fn of(parts: Parts) -> Self {
+        Self::with(Double::new(), parts).await
+    }
+
+    pub(crate) async fn with(home: Double, parts: Parts) -> Self {
+        let mut rig = Self::at_rest(home, parts);
+        rig.start().await;
+        rig
+    }
+
+    /// One whose daemon does not run yet.
+    pub(crate) fn at_rest(home: Double, parts: Parts) -> Self {
+        Self {
+            folder: TempDir::new().unwrap(),
+            home: Arc::new(home),
+            model: Arc::default(),
+            parts,
+            read: BTreeMap::new(),
+            stop: CancellationToken::new(),
+            daemon: JoinSet::new(),
+        }
+    }
+
+    pub(crate) async fn start(&mut self) {
+        let daemon = Daemon::open(self.plan()).await.unwrap();
+        self.stop = CancellationToken::new();
+        self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
+    }
+
+    pub(crate) fn plan(&self) -> Plan {
+        let access = &self.parts.access;
+        let home = (("home".into()), (Arc::clone(&self.home) as _, access.clone()));
+        let others = self.parts.channels.iter();
+        let others = others
+            .map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
+        let provider = self.parts.provider.clone();
+        Plan {
+            home: self.path(),
+            agent: self.parts.agent.clone(),
+            provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
+            channels: others.chain([home]).collect(),
+            tools: self.parts.tools.clone(),
+            store: self.parts.store.clone(),
+        }
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("home")
+    }
+
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.path().join("workspace")
+    }
+
+    /// The owner says something.
+    pub(crate) fn say(&self, chat: &str, text: &str) {
+        self.say_as(OWNER, chat, text);
+    }
+
+    pub(crate) fn say_as(&self, who: &str, chat: &str, text: &str) {
+        self.home.hears(self.home.message(who, chat, text));
+    }
+
+    /// Somebody says something that a test has changed.
+    pub(crate) fn say_changed(
+        &self,
+        who: &str,
+        chat: &str,
+        text: &str,
+        change: impl FnOnce(&mut Inbound),
+    ) {
+        let mut message = self.home.message(who, chat, text);
+        change(&mut message);
+        self.home.hears(message);
+    }
+
+    pub(crate) fn say_in_thread(&self, chat: &str, thread: &str, text: &str) {
+        let thread = Some(ThreadId::from(thread));
+        self.say_changed(OWNER, chat, text, |message| message.from.thread = thread);
+    }
+
+    /// Waits for the next message of a chat.
+    pub(crate) async fn hear(&mut self, chat: &str) -> String {
+        self.heard(chat, 1).await.remove(0)
+    }
+
+    /// Waits for the next `n` messages of a chat, and reads them.
+    pub(crate) async fn heard(&mut self, chat: &str, n: usize) -> Vec<String> {
+        self.heard_on(Arc::clone(&self.home), chat, n)
+            .await
+            .into_iter()
+            .map(|got| got.text)
+            .collect()
+    }
+
+    /// As [`Self::heard`], on any channel, whole.
+    pub(crate) async fn heard_on(&mut self, on: Arc<Double>, chat: &str, n: usize) -> Vec<Got> {
+        let key = format!("{:p} {chat}", Arc::as_ptr(&on));
+        let read = self.read.get(&key).copied().unwrap_or_default();
+        let mut got = on.got();
+        let here = |all: &[Got]| -> Vec<Got> {
+            all.iter().filter(|got| got.chat == chat).skip(read).cloned().collect()
+        };
+        let waited = timeout(PATIENCE, got.wait_for(|all| here(all).len() >= n));
+        tokio::select! {
+            ended = self.daemon.join_next() => panic!("the daemon ended: {ended:?}"),
+            waited = waited => if waited.is_err() {
+                let here = here(&on.got().borrow());
+                panic!("{chat} waited for {n} messages and got {here:?}\n{}", self.what_is_left());
+            },
+        }
+        let mut here = here(&on.got().borrow());
+        here.truncate(n);
+        self.read.insert(key, read + n);
+        here
+    }
+
+    /// Says something and waits for the one answer.
+    pub(crate) async fn ask(&mut self, chat: &str, text: &str) -> String {
+        self.say(chat, text);
+        self.hear(chat).await
+    }
+
+    /// What a chat got and nobody has read.
+    pub(crate) fn unread(&self, chat: &str) -> Vec<String> {
+        let key = format!("{:p} {chat}", Arc::as_ptr(&self.home));
+        let read = self.read.get(&key).copied().unwrap_or_default();
+        let got = self.home.got();
+        let got = got.borrow();
+        got.iter().filter(|got| got.chat == chat).skip(read).map(|got| got.text.clone()).collect()
+    }
+
+    /// Waits until something hangs at a gate.
+    pub(crate) async fn hangs_at(&mut self, gate: &Gate) {
+        self.hang_at(gate, 1).await;
+    }
+
+    pub(crate) async fn hang_at(&mut self, gate: &Gate, times: usize) {
+        tokio::select! {
+            ended = self.daemon.join_next() => panic!("the daemon ended: {ended:?}"),
+            waited = timeout(PATIENCE, gate.reached(times)) => {
+                waited.unwrap_or_else(|_| panic!("nothing hangs\n{}", self.what_is_left()));
+            }
+        }
+    }
+
+    /// Waits until something is so.
+    pub(crate) async fn becomes(&self, so: impl Fn(&Self) -> bool) {
+        let begun = tokio::time::Instant::now();
+        while !so(self) {
+            assert!(begun.elapsed() < PATIENCE, "it never was\n{}", self.what_is_left());
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until a count that the store gives is `n`.
+    pub(crate) async fn counts(&mut self, sql: &str, n: i64) {
+        let path = self.path();
+        let looked = timeout(PATIENCE, async {
+            while count(&path, sql) != Some(n) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        });
+        tokio::select! {
+            ended = self.daemon.join_next() => panic!("the daemon ended: {ended:?}"),
+            looked = looked => {
+                let now = count(&path, sql);
+                assert!(looked.is_ok(), "{sql} gave {now:?}, not {n}\n{}", self.what_is_left());
+            }
+        }
+    }
+
+    /// Waits until so many messages wait for a turn.
+    pub(crate) async fn waiting(&mut self, n: i64) {
+        self.counts("SELECT count(*) FROM inbound WHERE state = 'waiting'", n).await;
+    }
+
+    /// Changes the store beside the daemon, as time or an older version would.
+    pub(crate) fn change(&self, sql: &str) {
+        let store = Connection::open(self.path().join("state.db")).unwrap();
+        store.busy_timeout(PATIENCE).unwrap();
+        store.execute_batch(sql).unwrap();
+    }
+
+    /// One text that the store gives.
+    pub(crate) fn look(&self, sql: &str) -> Vec<String> {
+        let store = open(&self.path()).unwrap();
+        let mut rows = store.prepare(sql).unwrap();
+        let rows = rows.query_map([], |row| row.get(0)).unwrap();
+        rows.collect::<Result<_, _>>().unwrap()
+    }
+
+    /// Stops the daemon as SIGTERM would.
+    pub(crate) async fn stop(&mut self) {
+        self.stop.cancel();
+        let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not stop");
+        ended.unwrap().expect("the daemon panicked").unwrap();
+    }
+
+    pub(crate) async fn stop_and_start_again(&mut self) {
+        self.stop().await;
+        self.start().await;
+    }
+
+    /// Waits until all is done, and checks that nothing is left unread.
+    pub(crate) async fn finish(mut self) {
+        self.settled().await;
+        let mut doubles: Vec<_> =
+            self.parts.channels.iter().map(|(_, double)| Arc::clone(double)).collect();
+        doubles.push(Arc::clone(&self.home));
+        for double in doubles {
+            let mut chats: BTreeMap<String, Vec<String>> = BTreeMap::new();
+            for got in double.got().borrow().iter() {
+                chats.entry(got.chat.clone()).or_default().push(got.text.clone());
+            }
+            for (chat, texts) in chats {
+                let key = format!("{:p} {chat}", Arc::as_ptr(&double));
+                let unread = &texts[self.read.get(&key).copied().unwrap_or_default()..];
+                assert!(unread.is_empty(), "{chat} got what nobody has read: {unread:?}");
+            }
+            assert_eq!(double.faults(), Vec::<String>::new());
+        }
+        assert_eq!(self.model.faults(), Vec::<String>::new());
+        self.stop().await;
+    }
+
+    /// Waits until nothing is left to do.
+    pub(crate) async fn settled(&mut self) {
+        let begun = tokio::time::Instant::now();
+        while self.home.unaccepted() > 0 {
+            assert!(begun.elapsed() < PATIENCE, "not accepted\n{}", self.what_is_left());
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+        for open in [
+            "SELECT count(*) FROM inbound WHERE state <> 'done'",
+            "SELECT count(*) FROM turns WHERE ending IS NULL",
+            "SELECT count(*) FROM calls WHERE state IN ('planned', 'running')",
+            "SELECT count(*) FROM outbox WHERE state = 'pending'",
+        ] {
+            self.counts(open, 0).await;
+        }
+    }
+
+    fn what_is_left(&self) -> String {
+        let rows = "SELECT 'inbound ' || id || ' ' || state || ' ' || message FROM inbound
+                    WHERE state <> 'done'
+                    UNION ALL SELECT 'turn ' || id || ' attempts ' || attempts FROM turns
+                    WHERE ending IS NULL
+                    UNION ALL SELECT 'call ' || tool || ' ' || state FROM calls
+                    WHERE state IN ('planned', 'running')
+                    UNION ALL SELECT 'outbox ' || chat || ' ' || body || ' ' || ifnull(reason, '')
+                    FROM outbox WHERE state = 'pending'";
+        self.look(rows).join("\n")
+    }
+}
+
+fn open(home: &Path) -> Option<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let store = Connection::open_with_flags(home.join("state.db"), flags).ok()?;
+    store.busy_timeout(PATIENCE).ok()?;
+    Some(store)
+}
+
+fn count(home: &Path, sql: &str) -> Option<i64> {
+    open(home)?.query_row(sql, [], |row| row.get(0)).ok()
+}

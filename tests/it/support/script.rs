@@ -1,0 +1,246 @@
+//! A model that says what a test tells it to, and writes down what it was asked. It takes no
+//! transcript that the vendors would not take. Whatever it was not told about, it echoes.
+
+use std::sync::{Mutex, PoisonError};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream;
+use peacrab::provider::{
+    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall,
+    ToolSchema, Usage,
+};
+use serde_json::Value;
+use tokio::sync::watch;
+
+/// What the model does when it is asked.
+pub(crate) enum Reply {
+    Says(Vec<Delta>),
+    Fails(ProviderError),
+    Panics,
+    /// Hangs at the gate, and then goes on.
+    Held(Gate, Box<Self>),
+}
+
+/// An answer in words.
+pub(crate) fn says(text: &str) -> Reply {
+    ends(text, StopReason::Done)
+}
+
+/// An answer that ends for that reason.
+pub(crate) fn ends(text: &str, stop: StopReason) -> Reply {
+    let usage = Delta::Usage(Usage { input: 10, cached: 0, output: 2 });
+    Reply::Says(vec![Delta::Text(text.to_owned()), usage, Delta::End(stop)])
+}
+
+/// Calls of tools, with their arguments.
+pub(crate) fn calls(calls: &[(&str, Value)]) -> Reply {
+    let raw: Vec<_> = calls.iter().map(|(tool, args)| (*tool, args.to_string())).collect();
+    calls_raw(&raw)
+}
+
+/// Calls of tools whose arguments need not be JSON.
+pub(crate) fn calls_raw(calls: &[(&str, String)]) -> Reply {
+    let calls = calls.iter().enumerate().map(|(at, (name, arguments))| {
+        let (name, arguments) = ((*name).to_owned(), arguments.clone());
+        Delta::Call(ToolCall { id: format!("call_{at}"), name, arguments })
+    });
+    Reply::Says(calls.chain([Delta::End(StopReason::Calls)]).collect())
+}
+
+/// Hangs at `gate` first.
+pub(crate) fn held(gate: &Gate, then: Reply) -> Reply {
+    Reply::Held(gate.clone(), Box::new(then))
+}
+
+/// Where something hangs until a test lets it go on.
+#[derive(Clone)]
+pub(crate) struct Gate {
+    reached: watch::Sender<usize>,
+    open: watch::Sender<bool>,
+}
+
+impl Gate {
+    pub(crate) fn shut() -> Self {
+        Self { reached: watch::Sender::new(0), open: watch::Sender::new(false) }
+    }
+
+    /// Hangs until the gate is open.
+    pub(crate) async fn pass(&self) {
+        self.reached.send_modify(|reached| *reached += 1);
+        self.open.subscribe().wait_for(|open| *open).await.unwrap();
+    }
+
+    pub(crate) fn open(&self) {
+        self.open.send_replace(true);
+    }
+
+    /// Waits until so many have come to it.
+    pub(crate) async fn reached(&self, times: usize) {
+        self.reached.subscribe().wait_for(|reached| *reached >= times).await.unwrap();
+    }
+}
+
+/// What the model was asked once.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) system: Vec<String>,
+    pub(crate) tools: Vec<ToolSchema>,
+    /// As `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
+    pub(crate) messages: Vec<String>,
+}
+
+impl Asked {
+    /// All of its bytes, in the order of a request.
+    pub(crate) fn whole(&self) -> String {
+        let tools: Vec<_> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
+        format!("{}\ntools: {}\n{}", self.system.join("\n\n"), tools.join(" "), self.transcript())
+    }
+
+    pub(crate) fn transcript(&self) -> String {
+        self.messages.join("\n")
+    }
+
+    pub(crate) fn has_tool(&self, name: &str) -> bool {
+        self.tools.iter().any(|tool| tool.name == name)
+    }
+}
+
+/// Replies for requests whose last message of a person contains some words.
+struct Scene {
+    words: String,
+    replies: Vec<Reply>,
+}
+
+#[derive(Default)]
+struct Written {
+    scenes: Vec<Scene>,
+    asked: Vec<Asked>,
+    faults: Vec<String>,
+}
+
+#[derive(Default)]
+pub(crate) struct Script(Mutex<Written>);
+
+impl Script {
+    /// What to reply, one after another, while the newest words of a person contain `words`.
+    pub(crate) fn on(&self, words: &str, replies: impl IntoIterator<Item = Reply>) {
+        let scene = Scene { words: words.to_owned(), replies: replies.into_iter().collect() };
+        self.written().scenes.push(scene);
+    }
+
+    /// All that the model was asked so far.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.written().asked.clone()
+    }
+
+    pub(crate) fn last(&self) -> Asked {
+        self.asked().pop().expect("the model was asked nothing")
+    }
+
+    /// What is wrong with what happened: transcripts that no vendor takes, replies that nobody
+    /// asked for.
+    pub(crate) fn faults(&self) -> Vec<String> {
+        let written = self.written();
+        let left = written.scenes.iter().filter(|scene| !scene.replies.is_empty());
+        let left = left.map(|scene| format!("the model was not asked again of `{}`", scene.words));
+        written.faults.iter().cloned().chain(left).collect()
+    }
+
+    fn written(&self) -> std::sync::MutexGuard<'_, Written> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, request: &Request<'_>) -> Reply {
+        let newest = newest_words(&request.messages);
+        let mut written = self.written();
+        written.faults.extend(faults(&request.messages));
+        written.asked.push(Asked {
+            system: request.system.to_vec(),
+            tools: request.tools.to_vec(),
+            messages: request.messages.iter().flat_map(lines).collect(),
+        });
+        let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);
+        match written.scenes.iter_mut().find(fits) {
+            Some(scene) => scene.replies.remove(0),
+            None => says(&format!("re: {}", said(&newest))),
+        }
+    }
+}
+
+#[async_trait]
+impl Provider for Script {
+    fn name(&self) -> &'static str {
+        "script (none)"
+    }
+
+    async fn stream<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+    ) -> Result<DeltaStream<'a>, ProviderError> {
+        let mut reply = self.take(request);
+        loop {
+            reply = match reply {
+                Reply::Says(deltas) => return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed()),
+                Reply::Fails(error) => return Err(error),
+                Reply::Panics => panic!("the script says that the model panics"),
+                Reply::Held(gate, then) => {
+                    gate.pass().await;
+                    *then
+                }
+            };
+        }
+    }
+}
+
+fn newest_words(messages: &[Message<'_>]) -> String {
+    let user = messages.iter().rev().find_map(|message| match message {
+        Message::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    user.unwrap_or_default()
+}
+
+/// What people said, without the program's own lines.
+fn said(text: &str) -> String {
+    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with('[')).collect();
+    lines.join(" ").trim().to_owned()
+}
+
+fn lines(message: &Message<'_>) -> Vec<String> {
+    match message {
+        Message::User(text) => vec![format!("user: {text}")],
+        Message::Assistant { text, calls, .. } => {
+            let words = (!text.is_empty()).then(|| format!("assistant: {text}"));
+            let calls = calls.iter().map(|call| format!("call: {} {}", call.tool, call.arguments));
+            words.into_iter().chain(calls).collect()
+        }
+        Message::Results(calls) => {
+            calls.iter().map(|call| format!("result: {}", call.outcome.for_model())).collect()
+        }
+    }
+}
+
+/// What the vendors would refuse a transcript for.
+fn faults(messages: &[Message<'_>]) -> Vec<String> {
+    let valid = |pair: &[Message<'_>]| match pair {
+        [Message::User(text), after] => {
+            !text.trim().is_empty() && matches!(after, Message::Assistant { .. })
+        }
+        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User(_)),
+        [Message::Assistant { calls, .. }, Message::Results(results)] => calls == results,
+        [Message::Results(_), after] => !matches!(after, Message::Results(_)),
+        _ => false,
+    };
+    let whole = matches!(messages.first(), Some(Message::User(_)))
+        && matches!(messages.last(), Some(Message::User(_) | Message::Results(_)));
+    let mut faults: Vec<_> = messages
+        .windows(2)
+        .filter(|pair| !valid(pair))
+        .map(|pair| format!("no vendor takes {pair:?}"))
+        .collect();
+    if !whole {
+        faults.push(format!("no vendor takes a transcript like {messages:?}"));
+    }
+    faults
+}

@@ -1,0 +1,309 @@
+//! Turns: whatever the model, a tool or the provider does, the person hears one outcome, and the
+//! next message works.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use peacrab::provider::{Delta, Provider, ProviderError, StopReason, fallback};
+use peacrab::replies;
+use peacrab::tools::{AnyTool, ToolSet, files, message};
+use serde_json::json;
+
+use crate::support::rig::{Parts, Rig, USER};
+use crate::support::script::{Gate, Reply, Script, calls, calls_raw, ends, held, says};
+use crate::support::tools::{AbortingTool, HangingTool, PanickingTool};
+
+/// The usual tools that matter here, and the ones given.
+fn tools(others: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> ToolSet {
+    let usual = [Arc::new(files::ReadFile) as Arc<dyn AnyTool>, Arc::new(message::SendMessage)];
+    ToolSet::new(usual.into_iter().chain(others))
+}
+
+/// Asks for something that fails as said, and for something more, which works.
+async fn answers_with(replies: impl IntoIterator<Item = Reply>, words: &str) {
+    let mut rig = Rig::new().await;
+    rig.model.on("do it", replies);
+    assert_eq!(rig.ask("1", "do it").await, words);
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn shows_the_model_what_a_tool_found() {
+    let mut rig = Rig::new().await;
+    let write = json!({"path": "a.md", "content": "the crab is small"});
+    rig.model.on(
+        "write",
+        [
+            calls(&[("write_file", write), ("read_file", json!({"path": "a.md"}))]),
+            says("it is written"),
+        ],
+    );
+    assert_eq!(rig.ask("1", "write").await, "it is written");
+    let asked = rig.model.last();
+    assert!(asked.transcript().contains("the crab is small"), "{}", asked.transcript());
+    let results = asked.messages.iter().filter(|line| line.starts_with("result: "));
+    assert_eq!(results.count(), 2);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn tells_the_model_of_tools_that_are_not_there_or_called_wrongly() {
+    let mut rig = Rig::new().await;
+    let wrong = calls_raw(&[
+        ("fly", "{}".to_owned()),
+        ("read_file", "{\"path\": ".to_owned()),
+        ("read_file", "{\"way\": \"a.md\"}".to_owned()),
+    ]);
+    rig.model.on("fly", [wrong, says("I can't fly")]);
+    assert_eq!(rig.ask("1", "fly").await, "I can't fly");
+    let results: Vec<_> = rig.model.last().messages.split_off(4);
+    assert_eq!(results[0], "result: There is no tool `fly`.");
+    assert!(
+        results[1].starts_with("result: The arguments of read_file are wrong: EOF"),
+        "{results:?}"
+    );
+    assert!(results[2].starts_with("result: The arguments of read_file are wrong: unknown"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn denies_a_tool_to_those_whose_role_is_too_low() {
+    let mut rig = Rig::new().await;
+    rig.model.on("remember", [calls(&[("remember", json!({"text": "I own it"}))]), says("no")]);
+    rig.say_as(USER, "1", "remember it");
+    assert_eq!(rig.hear("1").await, "no");
+    let asked = rig.model.last();
+    assert!(asked.transcript().contains("Denied: `remember` needs the role owner"));
+    assert!(!asked.has_tool("remember"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn goes_on_after_a_tool_that_panics() {
+    let parts = Parts { tools: tools([Arc::new(PanickingTool) as _]), ..Parts::default() };
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("do it", [calls(&[("panic", json!({}))]), says("it broke")]);
+    assert_eq!(rig.ask("1", "do it").await, "it broke");
+    assert!(rig.model.last().transcript().contains("result: panic broke"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn gives_a_tool_up_that_hangs() {
+    let gate = Gate::shut();
+    let parts =
+        Parts { tools: tools([Arc::new(HangingTool(gate.clone())) as _]), ..Parts::default() };
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("do it", [calls(&[("hang", json!({}))]), says("it hung")]);
+    rig.say("1", "do it");
+    rig.hangs_at(&gate).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(121)).await;
+    tokio::time::resume();
+    assert_eq!(rig.hear("1").await, "it hung");
+    assert!(rig.model.last().transcript().contains("result: hang took longer than 120 seconds"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_so_if_a_tool_cannot_go_on() {
+    let parts = Parts { tools: tools([Arc::new(AbortingTool) as _]), ..Parts::default() };
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("do it", [calls(&[("abort", json!({}))])]);
+    assert_eq!(rig.ask("1", "do it").await, replies::SOMETHING_BROKE);
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stops_in_words_after_so_many_steps() {
+    let mut parts = Parts::default();
+    parts.agent.steps_max = 3;
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("do it", (0..3).map(|_| calls(&[("list_files", json!({}))])));
+    assert_eq!(rig.ask("1", "do it").await, replies::steps_exhausted(3));
+    assert_eq!(rig.ask("1", "go on").await, "re: go on");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_model_has_no_words() {
+    answers_with([says(" \n")], replies::NO_WORDS).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_model_declines() {
+    answers_with([ends("", StopReason::Refused)], replies::MODEL_REFUSED).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_answer_was_cut() {
+    let words = format!("a long sto\n\n{}", replies::CUT_SHORT);
+    answers_with([ends("a long sto", StopReason::MaxTokens)], &words).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_model_is_away() {
+    let words = replies::model_unavailable("no network");
+    answers_with([Reply::Fails(ProviderError::busy("no network"))], &words).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_conversation_is_too_long() {
+    answers_with([Reply::Fails(ProviderError::TooLong)], replies::TOO_LONG).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_key_is_wrong() {
+    let words = replies::model_refused_us("no such key");
+    let refused = ProviderError::Refused("no such key".to_owned());
+    answers_with([Reply::Fails(refused)], &words).await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_answer_breaks_off() {
+    let words = replies::model_unavailable("the answer was cut off in the middle");
+    answers_with([Reply::Says(vec![Delta::Text("half an".to_owned())])], &words).await;
+}
+
+#[tokio::test]
+async fn tries_again_after_a_panic() {
+    answers_with([Reply::Panics, says("there")], "there").await;
+}
+
+#[tokio::test]
+async fn gives_up_in_words_after_three_panics() {
+    answers_with([Reply::Panics, Reply::Panics, Reply::Panics], replies::GAVE_UP).await;
+}
+
+#[tokio::test]
+async fn a_panic_of_one_chat_is_not_felt_in_another() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("slow answer"))]);
+    rig.model.on("break", [Reply::Panics, says("mended")]);
+    rig.say("1", "slow");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("2", "break").await, "mended");
+    gate.open();
+    assert_eq!(rig.hear("1").await, "slow answer");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_silent_if_the_model_chooses_to_be() {
+    let mut rig = Rig::new().await;
+    rig.model.on("hush", [says("NO_REPLY")]);
+    rig.say("1", "hush");
+    rig.settled().await;
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    assert!(rig.model.last().transcript().contains("assistant: NO_REPLY"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_who_answered_in_place_of_another() {
+    let (first, spare) = (Arc::new(Script::default()), Arc::new(Script::default()));
+    first.on("hello", [Reply::Fails(ProviderError::busy("no network"))]);
+    spare.on("hello", [says("hi")]);
+    let both = vec![first as Arc<dyn Provider>, spare];
+    let provider: Option<Arc<dyn Provider>> = Some(Arc::new(fallback::Fallback::new(both)));
+    let mut rig = Rig::of(Parts { provider, ..Parts::default() }).await;
+    let note = replies::another_provider_answered(
+        &[("script (none)", "no network".to_owned())],
+        "script (none)",
+    );
+    assert_eq!(rig.ask("1", "hello").await, format!("hi\n\n{note}"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn does_not_repeat_what_the_message_tool_said() {
+    let mut rig = Rig::new().await;
+    rig.model.on("once", [calls(&[("message", json!({"text": "lunch"}))]), says("lunch")]);
+    assert_eq!(rig.ask("1", "once").await, "lunch");
+    rig.model.on("twice", [calls(&[("message", json!({"text": "lunch"}))]), says("and tea")]);
+    rig.say("1", "twice");
+    assert_eq!(rig.heard("1", 2).await, ["lunch", "and tea"]);
+    rig.model.on("tool", [calls(&[("message", json!({"text": "all said"}))]), says("")]);
+    assert_eq!(rig.ask("1", "tool").await, "all said");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn sends_messages_elsewhere_for_the_owner_alone() {
+    let mut rig = Rig::new().await;
+    let elsewhere = || calls(&[("message", json!({"text": "boo", "to": "home:3"}))]);
+    rig.model.on("tell", [elsewhere(), says("denied"), elsewhere(), says("told")]);
+    rig.say_as(USER, "2", "tell them");
+    assert_eq!(rig.hear("2").await, "denied");
+    assert!(rig.model.last().transcript().contains("Denied: only an admin"));
+    assert_eq!(rig.ask("1", "tell them").await, "told");
+    assert_eq!(rig.hear("3").await, "boo");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn remembers_the_conversation_after_a_restart() {
+    let mut rig = Rig::new().await;
+    rig.model.on("look", [calls(&[("list_files", json!({}))]), says("looked")]);
+    rig.ask("1", "look").await;
+    rig.stop_and_start_again().await;
+    rig.ask("1", "again").await;
+    let transcript = rig.model.last().transcript();
+    for part in ["look", "call: list_files", "assistant: looked", "again"] {
+        assert!(transcript.contains(part), "{part} is not in {transcript}");
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn remembers_a_chat_that_has_left_memory() {
+    let mut rig = Rig::new().await;
+    rig.ask("first", "the word is crab").await;
+    for chat in 0..40 {
+        rig.ask(&format!("chat {chat}"), "hello").await;
+    }
+    rig.ask("first", "which word?").await;
+    assert!(rig.model.last().transcript().contains("assistant: re: the word is crab"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn answers_in_the_thread_that_asked() {
+    let mut rig = Rig::new().await;
+    rig.say_in_thread("-1", "5", "hello");
+    let got = rig.heard_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
+    assert_eq!(got.thread.as_deref(), Some("5"));
+    assert_eq!(got.reply_to.as_deref(), Some("m1"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_chat_whose_model_hangs() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("hang", [held(&gate, says("at last"))]);
+    rig.say("slow", "hang");
+    rig.hangs_at(&gate).await;
+    let words = |chat: usize| (0..10).map(move |n| format!("c{chat}n{n}"));
+    for n in 0..10 {
+        for chat in 0..200 {
+            rig.say(&format!("chat {chat}"), &format!("c{chat}n{n}"));
+        }
+    }
+    for chat in 0..200 {
+        let expected: Vec<_> = words(chat).collect();
+        let mut told = Vec::new();
+        while told.len() < 10 {
+            let answer = rig.hear(&format!("chat {chat}")).await;
+            let answer = answer.strip_prefix("re: ").unwrap();
+            told.extend(answer.split(' ').map(str::to_owned));
+        }
+        assert_eq!(told, expected);
+    }
+    gate.open();
+    assert_eq!(rig.hear("slow").await, "at last");
+    rig.finish().await;
+}
