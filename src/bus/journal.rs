@@ -135,7 +135,7 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
     let rows = rows.query_map([], read_waiting)?;
-    rows.collect()
+    rows.filter_map(Result::transpose).collect()
 }
 
 /// The messages of one person that are next at an address: those after `after`, up to the first of
@@ -155,6 +155,7 @@ pub fn next(
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let rows = rows
         .query_map(params![channel, chat, thread, after.0, limit], read_waiting)?
+        .filter_map(Result::transpose)
         .collect::<Result<Vec<_>, _>>()?;
     let speaks = sender.or_else(|| rows.first().map(|row| &row.sender().id)).cloned();
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
@@ -238,14 +239,15 @@ pub(super) fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
     })
 }
 
-fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Waiting> {
-    let message: String = row.get(2)?;
-    let inbound = serde_json::from_str(&message).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(2, rusqlite::types::Type::Text, error.into())
-    })?;
-    Ok(Waiting {
-        id: RowId(row.get(0)?),
-        received: DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default(),
-        inbound,
-    })
+/// None for a row that cannot be read: it stays where it is, and holds up nothing else.
+fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Option<Waiting>> {
+    let id = RowId(row.get(0)?);
+    let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
+    match serde_json::from_str(row.get_ref(2)?.as_str()?) {
+        Ok(inbound) => Ok(Some(Waiting { id, received, inbound })),
+        Err(error) => {
+            tracing::error!(row = id.0, %error, "Cannot read a row of the journal");
+            Ok(None)
+        }
+    }
 }

@@ -47,7 +47,7 @@ const STOPPED: &[(&str, &str)] = &[
     ("2", "hello anew"),
 ];
 
-const KNOWING: Manners = Manners { knows: true, misbehaves: false, text_max: 160 };
+const KNOWING: Manners = Manners { knows: true, misbehaves: false, hangs: false, text_max: 160 };
 const UNKNOWING: Manners = Manners { knows: false, ..KNOWING };
 
 /// A home, a platform, and daemons that come and go.
@@ -180,16 +180,18 @@ fn what_was_stopped_stays_stopped_after_a_kill_after_any_commit() {
 
 /// Kills at two hundred random moments while people keep talking to a platform that misbehaves.
 fn kill_at_random(manners: Manners, kills: u32) {
-    let scene = Scene::new(Manners { misbehaves: true, ..manners });
+    let mut scene = Scene::new(Manners { misbehaves: true, ..manners });
     for kill in 0..kills {
         let (chat, text) = SAID[fastrand::usize(..SAID.len())];
         let text = text.replace("append ", &format!("append {kill}-"));
         scene.platform().say(chat, &text);
+        scene.manners.hangs = true;
         let mut daemon = scene.daemon(None);
         std::thread::sleep(Duration::from_millis(fastrand::u64(10..150)));
         daemon.kill().unwrap();
         daemon.wait().unwrap();
     }
+    scene.manners.hangs = false;
     scene.bring_to_end();
     scene.judge();
 }

@@ -22,8 +22,11 @@ pub(crate) const OWNER: &str = "7";
 pub(crate) struct Manners {
     /// Can be asked what it has, as Discord and Slack can and Telegram cannot.
     pub(crate) knows: bool,
-    /// Delivers everything twice, and refuses, loses and swallows sends at random.
+    /// Delivers everything twice and chats in any order, and refuses, loses and swallows sends at
+    /// random.
     pub(crate) misbehaves: bool,
+    /// Some sends never return.
+    pub(crate) hangs: bool,
     pub(crate) text_max: usize,
 }
 
@@ -97,8 +100,14 @@ impl Channel for Platform {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         publisher.link_up("a folder".to_owned());
         loop {
-            let from = self.acknowledged();
-            for (at, line) in self.said().into_iter().enumerate().skip(from) {
+            let mut lines: Vec<_> =
+                self.said().into_iter().enumerate().skip(self.acknowledged()).collect();
+            let up_to = lines.last().map(|(at, _)| at + 1);
+            if self.manners.misbehaves {
+                let salt = fastrand::usize(..7);
+                lines.sort_by_key(|(_, line)| (usize::from(line.chat.as_bytes()[0]) + salt) % 7);
+            }
+            for (at, line) in lines {
                 let inbound = inbound(publisher, at, &line);
                 for _ in 0..=usize::from(self.manners.misbehaves) {
                     publisher
@@ -106,7 +115,9 @@ impl Channel for Platform {
                         .await
                         .map_err(|error| ChannelError::unavailable(error.to_string()))?;
                 }
-                fs::write(self.folder.join("acknowledged"), (at + 1).to_string()).unwrap();
+            }
+            if let Some(up_to) = up_to {
+                fs::write(self.folder.join("acknowledged"), up_to.to_string()).unwrap();
             }
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
@@ -114,6 +125,12 @@ impl Channel for Platform {
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         let luck = if self.manners.misbehaves { fastrand::u8(..100) } else { 100 };
+        if self.manners.hangs && fastrand::u8(..100) < 5 {
+            if fastrand::bool() {
+                self.give(message);
+            }
+            std::future::pending::<()>().await;
+        }
         if luck < 10 {
             let after = Some(Duration::from_millis(5));
             return Err(ChannelError::Unavailable { after, reason: "busy".to_owned() });
