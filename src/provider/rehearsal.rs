@@ -16,16 +16,39 @@ use super::{
 /// The longest that `wait` waits.
 const WAIT_MAX_S: u64 = 600;
 
-const REHEARSAL: &str = "(This is a rehearsal: no model is connected.)";
+const REHEARSAL: &str =
+    "(This is a rehearsal: no model is connected. Say help to see what I understand.)";
+
+/// Every tool once; ` then ` between two makes them steps of one turn.
+const UNDERSTOOD: &str = "I follow rules, and understand:
+write WORDS to FILE
+append WORDS to FILE
+replace WORDS with WORDS in FILE
+read FILE
+list, or list FOLDER
+remember that …
+note that …
+tell CHANNEL:CHAT …
+wait SECONDS
+and several of these with then between them. Everything else I repeat.";
 
 pub struct Rehearsal;
 
-/// What the rules make of what was said.
-enum Move {
-    Say(String),
+/// What the rules make of a command.
+enum Rule {
+    Call(&'static str, Value),
+    Wait(u64),
+    Help,
+    /// No rule.
+    Words(String),
+}
+
+/// What is done in one step.
+enum Deed {
     Call(&'static str, Value),
     /// Counts seconds aloud.
     Wait(u64),
+    Say(String),
 }
 
 #[async_trait]
@@ -44,31 +67,28 @@ impl Provider for Rehearsal {
             .lines()
             .flat_map(|line| line.split(" then "))
             .map(|command| read(command.trim()))
-            .partition(|step| matches!(step, Move::Call(..)));
-        let step = match calls.into_iter().nth(made(turn)) {
-            Some(call) => call,
-            None => together(words),
+            .partition(|rule| matches!(rule, Rule::Call(..)));
+        let deed = match calls.into_iter().nth(made(turn)) {
+            Some(Rule::Call(tool, arguments)) => Deed::Call(tool, arguments),
+            _ => together(words),
         };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
-        Ok(perform(step, last_results(turn), request.messages.len(), usage))
+        Ok(perform(deed, last_results(turn), request.messages.len(), usage))
     }
 }
 
-/// One answer to all that is not a command.
-fn together(words: Vec<Move>) -> Move {
-    let wait = words.iter().find_map(|step| match step {
-        Move::Wait(seconds) => Some(*seconds),
-        Move::Say(_) | Move::Call(..) => None,
-    });
-    if let Some(seconds) = wait {
-        return Move::Wait(seconds);
+/// One answer to all that calls no tool.
+fn together(rules: Vec<Rule>) -> Deed {
+    let mut said = Vec::new();
+    for rule in rules {
+        match rule {
+            Rule::Wait(seconds) => return Deed::Wait(seconds),
+            Rule::Help => return Deed::Say(UNDERSTOOD.to_owned()),
+            Rule::Words(text) if !text.is_empty() => said.push(text),
+            Rule::Words(_) | Rule::Call(..) => {}
+        }
     }
-    let said = words.into_iter().filter_map(|step| match step {
-        Move::Say(text) if !text.is_empty() => Some(text),
-        _ => None,
-    });
-    let said: Vec<_> = said.collect();
-    Move::Say(if said.is_empty() {
+    Deed::Say(if said.is_empty() {
         String::new()
     } else {
         format!("You said: {}", said.join("\n"))
@@ -116,7 +136,7 @@ fn last_results(turn: &[Message<'_>]) -> Option<String> {
     Some(results.join("\n"))
 }
 
-fn read(command: &str) -> Move {
+fn read(command: &str) -> Rule {
     let words: Vec<&str> = command.split_whitespace().collect();
     let lower: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
     let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -124,45 +144,45 @@ fn read(command: &str) -> Move {
     let rest = |from: usize| between(from, words.len());
     let at = |word: &str| lower.iter().rposition(|other| *other == word);
     match (lower.as_slice(), at("to"), at("in")) {
-        (["write", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Move::Call(
+        (["write", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Rule::Call(
             "write_file",
             json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }),
         ),
-        (["append", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Move::Call(
+        (["append", _, .., _], Some(to), _) if to > 0 && to + 1 < words.len() => Rule::Call(
             "append_file",
             json!({ "path": rest(to + 1), "content": between(1, to) + "\n" }),
         ),
         (["replace", .., _], _, Some(place)) if at("with").is_some_and(|with| with < place) => {
             let with = at("with").unwrap_or_default();
             let (old, new) = (between(1, with), between(with + 1, place));
-            Move::Call("edit_file", json!({ "path": rest(place + 1), "old": old, "new": new }))
+            Rule::Call("edit_file", json!({ "path": rest(place + 1), "old": old, "new": new }))
         }
-        (["read", _, ..], ..) => Move::Call("read_file", json!({ "path": rest(1) })),
-        (["list"], ..) => Move::Call("list_files", json!({})),
-        (["list", _, ..], ..) => Move::Call("list_files", json!({ "path": rest(1) })),
-        (["remember", "that", _, ..], ..) => Move::Call("remember", json!({ "text": rest(2) })),
-        (["note", "that", _, ..], ..) => Move::Call("note", json!({ "text": rest(2) })),
+        (["read", _, ..], ..) => Rule::Call("read_file", json!({ "path": rest(1) })),
+        (["list"], ..) => Rule::Call("list_files", json!({})),
+        (["list", _, ..], ..) => Rule::Call("list_files", json!({ "path": rest(1) })),
+        (["remember", "that", _, ..], ..) => Rule::Call("remember", json!({ "text": rest(2) })),
+        (["note", "that", _, ..], ..) => Rule::Call("note", json!({ "text": rest(2) })),
         (["tell", place, _, ..], ..) if place.contains(':') => {
-            Move::Call("message", json!({ "to": words[1], "text": rest(2) }))
+            Rule::Call("message", json!({ "to": words[1], "text": rest(2) }))
         }
         (["wait", seconds, ..], ..) if seconds.parse::<u64>().is_ok() => {
-            Move::Wait(seconds.parse::<u64>().unwrap_or_default().min(WAIT_MAX_S))
+            Rule::Wait(seconds.parse::<u64>().unwrap_or_default().min(WAIT_MAX_S))
         }
-        ([], ..) => Move::Say(String::new()),
-        _ => Move::Say(command.to_owned()),
+        (["help"], ..) => Rule::Help,
+        _ => Rule::Words(command.to_owned()),
     }
 }
 
-fn perform(step: Move, results: Option<String>, done: usize, usage: Usage) -> DeltaStream<'static> {
+fn perform(deed: Deed, results: Option<String>, done: usize, usage: Usage) -> DeltaStream<'static> {
     let before = results.map(|results| format!("{results}\n")).unwrap_or_default();
-    match step {
-        Move::Call(name, arguments) => {
+    match deed {
+        Deed::Call(name, arguments) => {
             let id = format!("rehearsal_{done}");
             let call = ToolCall { id, name: name.to_owned(), arguments: arguments.to_string() };
             let deltas = [Delta::Call(call), Delta::Usage(usage), Delta::End(StopReason::Calls)];
             stream::iter(deltas.map(Ok)).boxed()
         }
-        Move::Say(text) => {
+        Deed::Say(text) => {
             let text = format!("{before}{text}");
             let text = format!("{}\n\n{REHEARSAL}", text.trim());
             let deltas: Vec<_> = text
@@ -172,7 +192,7 @@ fn perform(step: Move, results: Option<String>, done: usize, usage: Usage) -> De
                 .collect();
             stream::iter(deltas.into_iter().map(Ok)).boxed()
         }
-        Move::Wait(seconds) => {
+        Deed::Wait(seconds) => {
             let counted = stream::iter(1..=seconds).then(|second| async move {
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 Ok(Delta::Text(format!("{second} ")))
