@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::platform::{Manners, OWNER, Platform};
+use crate::support::script::faults;
 
 /// What kills the process of whoever works on it.
 pub(super) const DEADLY: &str = "divide by zero";
@@ -108,7 +109,10 @@ impl Provider for Watchful {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        check(&request.messages);
+        if !faults(&request.messages).is_empty() {
+            // The parent sees a daemon that ended by itself.
+            std::process::exit(3);
+        }
         if request
             .messages
             .last()
@@ -117,21 +121,5 @@ impl Provider for Watchful {
             std::process::abort();
         }
         self.0.stream(request).await
-    }
-}
-
-fn check(messages: &[Message<'_>]) {
-    let valid = messages.windows(2).all(|pair| match pair {
-        [Message::User(_), after] => matches!(after, Message::Assistant { .. }),
-        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User(_)),
-        [Message::Assistant { calls, .. }, Message::Results(results)] => calls == results,
-        [Message::Results(_), after] => !matches!(after, Message::Results(_)),
-        _ => false,
-    });
-    let whole = matches!(messages.first(), Some(Message::User(_)))
-        && matches!(messages.last(), Some(Message::User(_) | Message::Results(_)));
-    if !valid || !whole {
-        // The parent sees a daemon that ended by itself.
-        std::process::exit(3);
     }
 }

@@ -222,7 +222,7 @@ fn lines(message: &Message<'_>) -> Vec<String> {
 }
 
 /// What the vendors would refuse a transcript for.
-fn faults(messages: &[Message<'_>]) -> Vec<String> {
+pub(crate) fn faults(messages: &[Message<'_>]) -> Vec<String> {
     let valid = |pair: &[Message<'_>]| match pair {
         [Message::User(text), after] => {
             !text.trim().is_empty() && matches!(after, Message::Assistant { .. })
