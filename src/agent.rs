@@ -15,7 +15,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ use commits::StopKind;
 use idle::Idle;
 use prompt::House;
 use transcript::Unfinished;
-use turn::{Begin, TurnError, Wires};
+use turn::{Begin, Draft, TurnError, Wires};
 
 /// What is found so much later than it was said gets one line, not an answer.
 const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
@@ -289,9 +289,11 @@ async fn work(
     begin: Begin,
     (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
 ) -> Result<Option<Session>, TurnError> {
-    let (draft, drafted) = watch::channel(String::new());
+    let (draft, drafted) = watch::channel(Draft::default());
+    let quiet = Arc::new(Mutex::new(()));
+    let wires = Wires { steer, draft, quiet: Arc::clone(&quiet) };
     let turn = async {
-        let ended = turn::run(&means, session, begin, Wires { steer, draft }).await;
+        let ended = turn::run(&means, session, begin, wires).await;
         if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
             // Rests here, not in the loop, which others need.
             sleep(STORE_PAUSE).await;
@@ -302,7 +304,7 @@ async fn work(
         biased;
         () = stop.cancelled() => Ok(None),
         ended = Box::pin(turn) => ended,
-        () = progress::show(&means, &address, drafted) => Ok(None),
+        () = progress::show(&means, &address, drafted, &quiet) => Ok(None),
     };
     means.bus.outbox.up();
     ended

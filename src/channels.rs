@@ -42,8 +42,16 @@ pub struct Limits {
     pub unit: Unit,
     /// How often a typing sign must be repeated to stay; none where there is no such sign.
     pub typing_every: Option<Duration>,
-    /// The least time between two drafts; none where drafts are not shown.
-    pub draft_every: Option<Duration>,
+    pub drafts: Drafts,
+}
+
+/// How an answer is shown while it is written, and the least time between two such signs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drafts {
+    /// By [`Hint::Draft`]: it leaves nothing behind.
+    Hinted { every: Duration },
+    /// As a message, which is edited and at last becomes the answer.
+    Edited { every: Duration },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -77,6 +77,8 @@ pub fn perhaps_repeated(text: &str) -> String {
 
 pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
+/// The end of a text that is still being written.
+pub const GOES_ON: &str = " …";
 pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
 pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
 pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";

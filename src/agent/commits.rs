@@ -165,6 +165,18 @@ pub(super) async fn call_ends(
     .await
 }
 
+/// A draft stands on the platform; the answer will take its place.
+pub(super) async fn drafted(
+    store: &Store,
+    turn: TurnId,
+    draft: MessageId,
+) -> Result<(), CommitError> {
+    guarded(store, "draft", Sync::Later, turn, move |store| {
+        transcript::set_draft(store, turn, &draft)
+    })
+    .await
+}
+
 /// What ends a turn.
 pub(super) struct End {
     pub(super) ending: Ending,
@@ -190,7 +202,8 @@ pub(super) async fn answer(
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
         if let Some(words) = &end.words {
-            outbox::put(store, &end.to, end.reply_to.as_ref(), words)?;
+            let draft = transcript::draft(store, turn)?;
+            outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
         }
         Ok(())
     })

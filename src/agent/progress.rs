@@ -1,22 +1,40 @@
-//! Signs of life while a turn works: typing, and drafts at the platform's pace. Best effort: a
-//! hint that hangs or fails harms nothing.
+//! Signs of life while a turn works: typing, and drafts at the platform's pace. Best effort: one
+//! that hangs or fails harms nothing, and none is shown once the turn ends.
 
 use std::future::pending;
 use std::time::Duration;
 
-use tokio::sync::watch;
+use tokio::sync::{Mutex, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use super::Means;
-use crate::channels::Channel;
-use crate::message::{Address, Hint};
+use super::turn::{Draft, NO_REPLY};
+use super::{Means, commits};
+use crate::channels::{Channel, ChannelError, Drafts, Sent, text};
+use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
+use crate::replies;
 
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Shows that a turn works until it is dropped.
-pub(super) async fn show(means: &Means, to: &Address, draft: watch::Receiver<String>) {
+/// Shows that a turn works until it is dropped. `quiet` is held while a draft is being shown.
+pub(super) async fn show(
+    means: &Means,
+    to: &Address,
+    draft: watch::Receiver<Draft>,
+    quiet: &Mutex<()>,
+) {
     let Some(channel) = means.channels.get(&to.channel) else { return pending().await };
-    tokio::join!(show_typing(channel.as_ref(), to), show_drafts(channel.as_ref(), to, draft));
+    let channel = channel.as_ref();
+    let drafts = async {
+        match channel.limits().drafts {
+            Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
+            Drafts::Edited { every } => {
+                let mut drafter = Drafter { means, channel, to, quiet, made: None };
+                drafter.edit_drafts(draft, every).await;
+            }
+        }
+        pending().await
+    };
+    let ((), ()) = tokio::join!(show_typing(channel, to), drafts);
 }
 
 async fn show_typing(channel: &dyn Channel, to: &Address) {
@@ -29,18 +47,85 @@ async fn show_typing(channel: &dyn Channel, to: &Address) {
     }
 }
 
-async fn show_drafts(channel: &dyn Channel, to: &Address, mut draft: watch::Receiver<String>) {
-    let Some(every) = channel.limits().draft_every else { return pending().await };
+async fn hint_drafts(
+    channel: &dyn Channel,
+    to: &Address,
+    mut draft: watch::Receiver<Draft>,
+    every: Duration,
+) {
     while draft.changed().await.is_ok() {
-        let text = draft.borrow_and_update().clone();
+        let text = draft.borrow_and_update().text.clone();
         hint(channel, to, Hint::Draft(text)).await;
         sleep(every).await;
     }
-    pending().await
 }
 
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
     if let Ok(Err(error)) = timeout(HINT_TIME_MAX, channel.hint(to, hint)).await {
         tracing::debug!(%to, %error, "No sign of life");
     }
+}
+
+/// Keeps one message that shows the text so far.
+struct Drafter<'a> {
+    means: &'a Means,
+    channel: &'a dyn Channel,
+    to: &'a Address,
+    quiet: &'a Mutex<()>,
+    made: Option<MessageId>,
+}
+
+impl Drafter<'_> {
+    /// Ends when nobody can say any more whether there is a draft: another would only be in the way.
+    async fn edit_drafts(&mut self, mut draft: watch::Receiver<Draft>, every: Duration) {
+        // An answer that is there sooner needs no draft.
+        sleep(every).await;
+        while draft.changed().await.is_ok() {
+            let now = draft.borrow_and_update().clone();
+            let Some(text) = presentable(&now.text, self.channel) else { continue };
+            let pause = match self.edit(now, text).await {
+                Ok(()) => every,
+                Err(ChannelError::Unavailable { after, .. }) => after.unwrap_or(every).max(every),
+                Err(error) => {
+                    tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
+                    return;
+                }
+            };
+            sleep(pause).await;
+        }
+    }
+
+    async fn edit(&mut self, now: Draft, text: String) -> Result<(), ChannelError> {
+        let Some(turn) = now.turn else { return Ok(()) };
+        let _quiet = self.quiet.lock().await;
+        let message = Outbound {
+            id: DeliveryId(0),
+            to: self.to.clone(),
+            reply_to: now.reply_to,
+            replaces: self.made.clone().or(now.made),
+            body: Body::Text(text),
+        };
+        let sent = timeout(HINT_TIME_MAX, self.channel.send(&message)).await;
+        let lost = || ChannelError::Ambiguous("no answer in time".to_owned());
+        let Sent { id: Some(id) } = sent.map_err(|_| lost())?? else { return Err(lost()) };
+        if self.made.as_ref() != Some(&id) {
+            let drafted = commits::drafted(&self.means.bus.store, turn, id.clone());
+            drafted.await.map_err(|error| ChannelError::Ambiguous(error.to_string()))?;
+            self.made = Some(id);
+        }
+        Ok(())
+    }
+}
+
+/// What of an unfinished text may be shown: what fits into one message, and nothing of an answer
+/// that may turn out to be silence.
+fn presentable(so_far: &str, channel: &dyn Channel) -> Option<String> {
+    let so_far = so_far.trim();
+    if so_far.is_empty() || NO_REPLY.starts_with(so_far) || so_far.starts_with(NO_REPLY) {
+        return None;
+    }
+    let limits = channel.limits();
+    let room = limits.text_max - replies::GOES_ON.len();
+    let first = text::split(so_far, room, limits.unit).into_iter().next()?;
+    Some(first + replies::GOES_ON)
 }

@@ -20,6 +20,7 @@ pub(super) struct Unfinished {
     pub(super) sender: Sender,
     pub(super) reply_to: Option<MessageId>,
     pub(super) attempts: u32,
+    pub(super) draft: Option<MessageId>,
 }
 
 /// The open session at an address, with the turns that the model still sees.
@@ -193,7 +194,7 @@ pub(super) fn begin_turn(
 /// The turns that have not ended, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts
+        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
     )?;
     rows.query_map([], |row| {
@@ -207,6 +208,7 @@ pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>
             sender: from_json(row, 4)?,
             reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
             attempts: row.get(6)?,
+            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
         })
     })?
     .collect()
@@ -229,6 +231,24 @@ pub(super) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Resul
         .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
         .execute([turn.0])?;
     Ok(())
+}
+
+pub(super) fn set_draft(
+    store: &Connection,
+    turn: TurnId,
+    draft: &MessageId,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET draft = ? WHERE id = ?")?
+        .execute(params![draft.as_str(), turn.0])?;
+    Ok(())
+}
+
+pub(super) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
+    let draft = store
+        .prepare_cached("SELECT draft FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| row.get::<_, Option<String>>(0))?;
+    Ok(draft.map(Into::into))
 }
 
 /// Writes a step down; the first one already stands there with what was heard.

@@ -3,8 +3,12 @@
 
 mod begin;
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use chrono::Local;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
+use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
 use super::prompt::{self, Tail};
@@ -21,7 +25,10 @@ use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
 
 /// What a model answers to say nothing.
-const NO_REPLY: &str = "NO_REPLY";
+pub(super) const NO_REPLY: &str = "NO_REPLY";
+
+/// How long an answer waits for a draft that is being shown.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// What a turn begins with.
 pub(super) enum Begin {
@@ -50,8 +57,22 @@ impl From<StoreError> for TurnError {
 pub(super) struct Wires {
     /// Messages of the same person, in order; what is not read here stays in the journal.
     pub(super) steer: mpsc::Receiver<Vec<Waiting>>,
+    pub(super) draft: watch::Sender<Draft>,
+    /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
+    /// the answer is committed would stay beside it. A mutex because both wait for each other.
+    pub(super) quiet: Arc<Mutex<()>>,
+}
+
+/// What there is to show of a turn that works.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Draft {
+    /// None before the turn is in the store.
+    pub(super) turn: Option<TurnId>,
     /// The text of the step so far.
-    pub(super) draft: watch::Sender<String>,
+    pub(super) text: String,
+    pub(super) reply_to: Option<MessageId>,
+    /// The draft that an attempt before a crash has left.
+    pub(super) made: Option<MessageId>,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -172,7 +193,7 @@ impl Active<'_> {
     }
 
     async fn complete(&self) -> Result<Completion, ProviderError> {
-        self.wires.draft.send_replace(String::new());
+        self.wires.draft.send_modify(|draft| draft.text.clear());
         let request = Request {
             system: &self.system,
             tools: &self.tools,
@@ -180,12 +201,10 @@ impl Active<'_> {
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {
-                self.wires.draft.send_modify(|draft| draft.push_str(text));
+                self.wires.draft.send_modify(|draft| draft.text.push_str(text));
                 self.emit(|| Happening::Text { text: text.clone() });
             }
-            Delta::Restart => {
-                self.wires.draft.send_replace(String::new());
-            }
+            Delta::Restart => self.wires.draft.send_modify(|draft| draft.text.clear()),
             Delta::Thinking(text) => self.emit(|| Happening::Thinking { text: text.clone() }),
             _ => {}
         })
@@ -264,6 +283,7 @@ impl Active<'_> {
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
         let silent = end.words.is_none();
+        let _quiet = self.quiet().await;
         commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
         self.emit(|| Happening::TurnEnd { silent });
         let turn = self.current();
@@ -314,9 +334,15 @@ impl Active<'_> {
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
         let end = self.end_with(words);
+        let _quiet = self.quiet().await;
         commits::answer(&self.means.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
         Ok(None)
+    }
+
+    /// No draft is begun any more, and none is under way, or has been for too long to wait for it.
+    async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
+        timeout(QUIET_WAIT_MAX, Arc::clone(&self.wires.quiet).lock_owned()).await.ok()
     }
 
     fn end_with(&self, words: String) -> End {

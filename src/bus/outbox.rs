@@ -36,18 +36,30 @@ pub fn put(
     reply_to: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
+    put_over(store, to, reply_to, None, text)
+}
+
+/// Queues a text that takes the place of a draft, if there is one.
+pub fn put_over(
+    store: &Connection,
+    to: &Address,
+    reply_to: Option<&MessageId>,
+    draft: Option<&MessageId>,
+    text: &str,
+) -> rusqlite::Result<DeliveryId> {
     let (channel, chat, thread) = address_params(to);
     let body = serde_json::to_string(&Body::Text(text.to_owned())).expect("a body is plain");
     store
         .prepare_cached(
-            "INSERT INTO outbox (channel, chat, thread, reply_to, body, created, state, next)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, 'pending', ?6)",
+            "INSERT INTO outbox (channel, chat, thread, reply_to, replaces, body, created, state, next)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?7)",
         )?
         .execute(params![
             channel,
             chat,
             thread,
             reply_to.map(|id| id.as_str()),
+            draft.map(|id| id.as_str()),
             body,
             Utc::now().timestamp_millis()
         ])?;

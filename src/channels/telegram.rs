@@ -20,7 +20,7 @@ use teloxide::types::{
     AllowedUpdate, ChatAction, ChatId, MessageId as TelegramMessageId, ReplyParameters, ThreadId,
 };
 
-use super::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use super::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
 use crate::bus::{PublishError, Publisher};
 use crate::message::{Address, Body, Hint, MessageId, Outbound};
 use crate::secret::Secret;
@@ -71,6 +71,9 @@ impl Default for Deadlines {
         }
     }
 }
+
+/// Groups may be written to 20 times a minute (Bot API, "Broadcasting to Users").
+const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
 /// One bot.
 pub struct Telegram {
@@ -187,7 +190,7 @@ impl Channel for Telegram {
             text_max: TEXT_MAX,
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
-            draft_every: None,
+            drafts: Drafts::Edited { every: DRAFT_EVERY },
         }
     }
 

@@ -9,7 +9,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use super::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
 use crate::bus::Publisher;
 use crate::message::{
     Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
@@ -101,7 +101,7 @@ impl Channel for Terminal {
             text_max: TEXT_CHARS_MAX,
             unit: Unit::Chars,
             typing_every: None,
-            draft_every: Some(Duration::from_millis(40)),
+            drafts: Drafts::Hinted { every: Duration::from_millis(40) },
         }
     }
 

@@ -51,6 +51,7 @@ CREATE TABLE turns (
     session  INTEGER NOT NULL REFERENCES sessions (id),
     sender   TEXT NOT NULL,                 -- JSON: Sender
     reply_to TEXT,
+    draft    TEXT,                          -- the platform's id of the draft that the answer replaces
     attempts INTEGER NOT NULL,
     provider TEXT NOT NULL,
     started  INTEGER NOT NULL,

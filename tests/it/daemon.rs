@@ -3,6 +3,7 @@
 
 mod cli;
 mod crash;
+mod drafts;
 mod groups;
 mod life;
 mod models;

@@ -84,7 +84,8 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts } = unfinished;
+        let Unfinished { turn, address, sender, reply_to, attempts, draft } = unfinished;
+        wires.draft.send_modify(|shown| shown.made = draft);
         let store = &means.bus.store;
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
@@ -119,6 +120,9 @@ impl<'a> Active<'a> {
         // Who is no longer the owner no longer has the owner's memory read to them.
         let frozen = session.frozen.clone().filter(|_| audience == Audience::Owner);
         let frozen = frozen.unwrap_or_default();
+        wires.draft.send_modify(|draft| {
+            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
+        });
         let system = prompt::system(&house, &frozen);
         let tools = means.tools.offered(asker.role);
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }

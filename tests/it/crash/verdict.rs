@@ -119,7 +119,7 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
         let mut seen = HashSet::new();
         let first: Vec<_> = got
             .iter()
-            .filter(|got| got.chat == chat)
+            .filter(|got| got.chat == chat && got.delivery != 0)
             .map(|got| (got.delivery, got.text.trim_start_matches(MARK).to_owned()))
             .filter(|got| seen.insert(got.clone()))
             .map(|(_, text)| text)

@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
 use peacrab::message::{
     Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
 };
@@ -178,7 +178,7 @@ impl Channel for Double {
             text_max: self.text_max,
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(500)),
-            draft_every: Some(Duration::from_millis(500)),
+            drafts: Drafts::Hinted { every: Duration::from_millis(500) },
         }
     }
 

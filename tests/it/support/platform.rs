@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Found, Limits, Sent, Unit};
+use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
 use peacrab::message::{
     Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
 };
@@ -71,8 +71,13 @@ impl Platform {
         read(&self.folder.join("got"))
     }
 
+    /// Takes a message; an edit that changes nothing is taken as done.
     fn give(&self, message: &Outbound) {
         let Body::Text(text) = &message.body;
+        let same = |got: &Got| got.delivery == message.id.0 && got.text == *text;
+        if message.replaces.is_some() && self.got().iter().any(same) {
+            return;
+        }
         assert!(text.chars().count() <= self.manners.text_max, "too long for the platform: {text}");
         assert!(!text.trim().is_empty(), "the platform takes no empty messages");
         let got =
@@ -93,7 +98,7 @@ impl Channel for Platform {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(20)),
-            draft_every: Some(Duration::from_millis(5)),
+            drafts: Drafts::Edited { every: Duration::from_millis(5) },
         }
     }
 

@@ -1,0 +1,54 @@
+//! A long answer is seen while it is written, as one message that becomes the answer.
+
+use crate::support::binary::{Scene, home, said, until};
+use crate::support::bot_api::line::ADA;
+use crate::support::bot_api::{BotApi, Fault};
+
+fn scene(api: &BotApi) -> Scene {
+    Scene::new(&home(api))
+}
+
+#[tokio::test]
+async fn a_long_answer_is_one_message_that_grows() {
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let _daemon = scene.daemon().await;
+    api.say(&said(&ADA, "wait 7"));
+    let draft = api.wait_for_words(ADA.id, " …").await;
+    assert!(draft.text.starts_with("1 2"), "{draft:?}");
+    let answer = api.wait_for_words(ADA.id, "seconds have passed").await;
+    assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+    assert!(answer.edits >= 2, "{answer:?}");
+    assert!(!answer.text.contains('…'), "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_draft_is_taken_up_by_the_daemon_after_a_crash() {
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let daemon = scene.daemon().await;
+    api.say(&said(&ADA, "wait 8"));
+    // An edit means that the draft's id is written down.
+    until("an edit", async || api.sent().into_iter().find(|sent| sent.edits > 0)).await;
+    daemon.kill().await;
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "seconds have passed").await;
+    assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn a_draft_that_cannot_be_shown_harms_no_answer() {
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let _daemon = scene.daemon().await;
+    api.fail("SendMessage", 1, &Fault::CutAfter);
+    api.say(&said(&ADA, "wait 5"));
+    until("the answer", async || {
+        api.sent().into_iter().find(|sent| sent.text.contains("seconds have passed"))
+    })
+    .await;
+    // The draft of which nobody knew stays; there is one answer, and no further draft.
+    let sent = api.sent();
+    assert_eq!(sent.iter().filter(|sent| sent.text.contains("have passed")).count(), 1, "{sent:?}");
+    assert_eq!(sent.len(), 2, "{sent:?}");
+}
