@@ -30,7 +30,7 @@ use crate::event::Events;
 use crate::message::{Address, SenderId};
 use crate::provider::Provider;
 use crate::session::Session;
-use crate::store::StoreError;
+use crate::store::{StoreError, Sync};
 use crate::tools::ToolSet;
 use crate::workspace::{Audience, Workspace, skills};
 use commits::StopKind;
@@ -117,13 +117,23 @@ struct Running {
 impl Agent {
     /// Looks at what waits, and does what can be done about it now.
     async fn pass(&mut self) -> Result<(), StoreError> {
-        // Commands come first: a turn that was stopped is not taken up again.
-        for control in self.read(journal::controls).await? {
-            self.obey(control).await?;
-        }
+        // Commands come first: a turn that was stopped is not taken up again. What waits is read
+        // together with them, so that nothing which was said after a command is begun before it.
+        let places = loop {
+            let look = |store: &_| Ok((journal::controls(store)?, journal::places(store)?));
+            let (mut controls, places) = self.read(look).await?;
+            controls.retain(|control| self.serves(&control.inbound.from));
+            if controls.is_empty() {
+                break places;
+            }
+            for control in controls {
+                self.obey(control).await?;
+            }
+        };
         self.take_up().await?;
-        for (address, newest) in self.read(journal::places).await? {
+        for (address, newest) in places {
             match self.running.get(&address) {
+                None if !self.serves(&address) => {}
                 Some(running) if newest > running.given => self.steer(&address).await?,
                 Some(_) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
@@ -147,7 +157,9 @@ impl Agent {
             Some(cut_off) => cut_off,
             None => {
                 let mut found = self.read(transcript::unfinished).await?;
-                found.retain(|turn| !self.running.contains_key(&turn.address));
+                found.retain(|turn| {
+                    self.serves(&turn.address) && !self.running.contains_key(&turn.address)
+                });
                 if !found.is_empty() {
                     tracing::info!(turns = found.len(), "Taking up what was cut off");
                 }
@@ -162,6 +174,11 @@ impl Agent {
         }
         self.cut_off = Some(cut_off);
         Ok(())
+    }
+
+    /// Whether the address's channel is here; what came by another one waits until it is.
+    fn serves(&self, address: &Address) -> bool {
+        self.means.channels.contains_key(&address.channel)
     }
 
     /// Whether a turn of that address waits to be taken up again.
@@ -270,6 +287,11 @@ impl Agent {
             tracing::info!(turns = self.turns.len(), "Left for the next start");
         }
         self.turns.shutdown().await;
+        // To be asked to stop is no failure of theirs.
+        let forgive = self.means.bus.store.write("left", Sync::Later, transcript::forgive_attempt);
+        if let Err(error) = forgive.await {
+            tracing::warn!(%error, "Turns that were left have an attempt less");
+        }
         self.means.bus.outbox.up();
     }
 

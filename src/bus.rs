@@ -24,6 +24,9 @@ pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "
 /// catch-up reaches back.
 const KEPT: Duration = Duration::days(90);
 
+/// What is kept of a message that could not be read.
+const RAW_CHARS_MAX: usize = 20_000;
+
 /// Chats that may wait to be told that the store fails; more are told when they write again.
 const REJECTED_MAX: usize = 64;
 
@@ -147,6 +150,7 @@ impl Publisher {
     pub async fn keep_raw(&self, key: DedupKey, raw: String) -> Result<(), PublishError> {
         tracing::warn!(channel = %self.channel, %key, "Kept a message that could not be read");
         let channel = self.channel.clone();
+        let raw = raw.chars().take(RAW_CHARS_MAX).collect::<String>();
         let keep = move |store: &Connection| journal::keep_raw(store, &key, &channel, &raw);
         Ok(self.bus.store.write("keep raw", Sync::Now, keep).await?)
     }
@@ -243,7 +247,9 @@ fn admit(
         turn_away(store, people, inbound, sender)?;
         return Ok(Published::TurnedAway);
     };
-    if role == Role::Owner && inbound.place == Place::Private {
+    // At a terminal nobody may sit any more when there is something to tell.
+    let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
+    if role == Role::Owner && inbound.place == Place::Private && stays {
         people::set_owner_place(store, from)?;
     }
     let control = is_control(&inbound.body.text);

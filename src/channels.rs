@@ -43,6 +43,8 @@ pub struct Limits {
     /// How often a typing sign must be repeated to stay; none where there is no such sign.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
+    /// The least time before a message is sent again of which nobody knows whether it arrived.
+    pub doubt_pause: Duration,
 }
 
 /// How an answer is shown while it is written, and the least time between two such signs.
@@ -84,6 +86,9 @@ pub enum ChannelError {
     /// May or may not have been sent: the link was lost after the request had gone out.
     #[error("{0}")]
     Ambiguous(String),
+    /// The draft that the message was to take the place of is not there any more; nothing was sent.
+    #[error("the draft is gone")]
+    DraftGone,
     /// Never, for this message: blocked, chat gone, not allowed.
     #[error("{0}")]
     Refused(String),

@@ -19,8 +19,9 @@ use crate::daemon::{Daemon, Plan};
 use crate::logging;
 use crate::secret::Redactor;
 
-/// Small threads for a small board: blocking work is files and name lookups.
-const BLOCKING_THREADS_MAX: usize = 4;
+/// Files and name lookups: these threads are made when they are needed and go after a second. So
+/// many that lookups which hang without a network keep no file waiting.
+const BLOCKING_THREADS_MAX: usize = 32;
 
 /// One task that blocks must not stop all channels.
 const WORKERS: usize = 2;
@@ -138,11 +139,14 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let desk = daemon.desk();
             let stop = CancellationToken::new();
             let talk = async {
-                let talked = chat::through_memory(desk, &options).await;
+                let talked = tokio::select! {
+                    talked = chat::through_memory(desk, &options) => talked,
+                    () = stop.cancelled() => Ok(()),
+                };
                 stop.cancel();
                 talked
             };
-            let (ran, talked) = tokio::join!(Box::pin(daemon.run(stop.clone(), || {})), talk);
+            let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
             ran?;
             talked?;
         }
@@ -211,6 +215,7 @@ async fn run(plan: Plan) -> anyhow::Result<()> {
             _ = terminate.recv() => {}
             _ = hangup.recv() => {}
             () = own_terminal => {}
+            () = until.cancelled() => {}
         }
         sd_notify::notify(&[sd_notify::NotifyState::Stopping]).ok();
         until.cancel();
@@ -220,7 +225,18 @@ async fn run(plan: Plan) -> anyhow::Result<()> {
         // Fails where no systemd listens, which is fine.
         sd_notify::notify(&[sd_notify::NotifyState::Ready]).ok();
     };
-    let (ran, ()) = tokio::join!(Box::pin(daemon.run(stop, ready)), signals);
+    let (ran, ()) = tokio::join!(run_until_end(daemon, &stop, ready), signals);
+    ran
+}
+
+/// Runs the daemon; when it ends by itself, `stop` tells those beside it.
+async fn run_until_end(
+    daemon: Daemon,
+    stop: &CancellationToken,
+    ready: impl FnOnce(),
+) -> anyhow::Result<()> {
+    let ran = Box::pin(daemon.run(stop.clone(), ready)).await;
+    stop.cancel();
     ran
 }
 

@@ -303,6 +303,7 @@ impl<'a> Chat<'a> {
             Ok(Say { say }) => match self.desk.terminal.say(&self.address.chat, say).await {
                 None => Response::Failed(replies::STORE_FAILED.to_owned()),
                 Some(key) => {
+                    self.hasten().await;
                     self.said.push(key);
                     self.draft.clear();
                     return Ok(());

@@ -36,6 +36,8 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
 /// How long deliveries that are due may still take at the end.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
+const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
+
 /// A loop that panicked is begun again after this; its state is in the store.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
@@ -151,6 +153,7 @@ impl Daemon {
                 deliver::run(name, channel, bus, stop.clone())
             }));
         }
+        listening.spawn(tidy(self.means.bus.clone(), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
 
         let mut thinking = JoinSet::new();
@@ -196,6 +199,15 @@ impl Daemon {
             terminal = %self.terminal.name(),
             "Started"
         );
+    }
+}
+
+/// Forgets, once a day, what was done long ago.
+async fn tidy(bus: Bus, stop: CancellationToken) {
+    while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
+        if let Err(error) = bus.prune().await {
+            tracing::warn!(%error, "Cannot tidy the store");
+        }
     }
 }
 

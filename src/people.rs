@@ -20,6 +20,9 @@ const WAITING_MAX: i64 = 3;
 /// A stranger who keeps writing is answered no more often than this.
 const TELL_AGAIN_AFTER: Duration = Duration::minutes(10);
 
+/// How long somebody who was turned away is not listened to.
+const DENIED_FOR: Duration = Duration::days(30);
+
 /// Without 0 O 1 I, which people mistake for each other; 32 signs are five bits each.
 const CODE_SIGNS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
@@ -249,6 +252,8 @@ pub fn deny(
 ) -> rusqlite::Result<Option<Pending>> {
     let denied = take(store, code, now)?;
     if let Some(pending) = &denied {
+        // As if they had been told then: until that time there is nothing to say to them.
+        let until = now + DENIED_FOR;
         store.execute(
             "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
              VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?5)",
@@ -257,7 +262,7 @@ pub fn deny(
                 pending.sender.id.as_str(),
                 pending.sender.name,
                 pending.chat.as_str(),
-                now.timestamp_millis()
+                until.timestamp_millis()
             ],
         )?;
     }

@@ -76,6 +76,7 @@ pub fn perhaps_repeated(text: &str) -> String {
 // Turns.
 
 pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
+pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anything. My owner can raise max_tokens in config.toml.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
 pub const GOES_ON: &str = " …";

@@ -12,6 +12,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Local};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::message::{Address, ChannelName, Place, Sender};
 use crate::people::Role;
@@ -129,11 +130,20 @@ impl<T: Tool> AnyTool for T {
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let args = serde_json::from_str(arguments).map_err(|error| {
+        let args = without_nulls(arguments).map_err(|error| {
             ToolError::TellModel(format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
         })?;
         self.call(args, cx).await
     }
+}
+
+/// Reads arguments, of which models write those that they leave out as `null`.
+fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> {
+    let mut arguments: Value = serde_json::from_str(arguments)?;
+    if let Some(object) = arguments.as_object_mut() {
+        object.retain(|_, value| !value.is_null());
+    }
+    serde_json::from_value(arguments)
 }
 
 /// The tools of a daemon, by name.

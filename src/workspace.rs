@@ -21,6 +21,8 @@ use cap_std::fs::{Dir, File, FileType, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
 pub use self::change::{FileChange, Hash};
+use tokio_util::task::AbortOnDropHandle;
+
 use self::path::TEMPORARY_PREFIX;
 pub use self::path::{PathError, WorkspacePath};
 use self::snapshot::{House, HouseCache};
@@ -43,6 +45,8 @@ struct Inner {
     /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
     /// read; never over an await, as everything here blocks.
     house: Mutex<HouseCache>,
+    /// Held while a change is made, as changes come from many sessions; never over an await.
+    changing: Mutex<()>,
 }
 
 /// Who reads what a text goes into.
@@ -127,7 +131,8 @@ impl Workspace {
         template::fill(&dir).context("cannot write the template of the workspace")?;
         change::sweep(&dir);
         let house = Mutex::default();
-        Ok(Self(Arc::new(Inner { root: root.to_owned(), dir, house })))
+        let changing = Mutex::default();
+        Ok(Self(Arc::new(Inner { root: root.to_owned(), dir, house, changing })))
     }
 
     /// For people to read; files are reached through the other functions.
@@ -142,7 +147,7 @@ impl Workspace {
         work: impl FnOnce(&Self) -> T + Send + 'static,
     ) -> T {
         let workspace = self.clone();
-        match tokio::task::spawn_blocking(move || work(&workspace)).await {
+        match AbortOnDropHandle::new(tokio::task::spawn_blocking(move || work(&workspace))).await {
             Ok(done) => done,
             Err(error) => match error.try_into_panic() {
                 Ok(panic) => std::panic::resume_unwind(panic),

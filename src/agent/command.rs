@@ -9,7 +9,7 @@ use crate::bus::outbox;
 use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
-use crate::store::{StoreError, Sync};
+use crate::store::StoreError;
 
 /// What a person commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,9 +93,11 @@ async fn obey_pair(
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
             let people = means.bus.people.clone();
-            let change = move |store: &Connection| pair(store, &people, &pairing, Utc::now());
-            let done = means.bus.store.write("pair", Sync::Now, change).await?;
-            done.unwrap_or_else(|words| words)
+            return commits::obeyed_with(&means.bus.store, control, move |store| {
+                let done = pair(store, &people, &pairing, Utc::now())?;
+                Ok(done.unwrap_or_else(|words| words))
+            })
+            .await;
         }
     };
     commits::obeyed(&means.bus.store, control, words).await

@@ -165,14 +165,14 @@ pub(super) async fn call_ends(
     .await
 }
 
-/// A draft stands on the platform; the answer will take its place.
+/// A draft stands on the platform, and the answer will take its place; or it will not.
 pub(super) async fn drafted(
     store: &Store,
     turn: TurnId,
-    draft: MessageId,
+    draft: Option<MessageId>,
 ) -> Result<(), CommitError> {
     guarded(store, "draft", Sync::Later, turn, move |store| {
-        transcript::set_draft(store, turn, &draft)
+        transcript::set_draft(store, turn, draft.as_ref())
     })
     .await
 }
@@ -185,6 +185,8 @@ pub(super) struct End {
     pub(super) words: Option<String>,
     pub(super) to: Address,
     pub(super) reply_to: Option<MessageId>,
+    /// Whether the words may take the place of a draft: not while an edit of it is under way.
+    pub(super) over_draft: bool,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the
@@ -202,7 +204,7 @@ pub(super) async fn answer(
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
         if let Some(words) = &end.words {
-            let draft = transcript::draft(store, turn)?;
+            let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
             outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
         }
         Ok(())
@@ -245,9 +247,19 @@ pub(super) async fn obeyed(
     control: &Waiting,
     words: String,
 ) -> Result<(), StoreError> {
+    obeyed_with(store, control, move |_| Ok(words)).await
+}
+
+/// A command that changes something, and what is said of it.
+pub(super) async fn obeyed_with(
+    store: &Store,
+    control: &Waiting,
+    change: impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + 'static,
+) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let obey = move |store: &Connection| {
         if journal::settle(store, row, Fate::Obeyed)? {
+            let words = change(store)?;
             outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())

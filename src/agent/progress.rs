@@ -2,8 +2,10 @@
 //! that hangs or fails harms nothing, and none is shown once the turn ends.
 
 use std::future::pending;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{Mutex, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -12,6 +14,7 @@ use super::{Means, commits};
 use crate::channels::{Channel, ChannelError, Drafts, Sent, text};
 use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::replies;
+use crate::session::TurnId;
 
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -61,7 +64,8 @@ async fn hint_drafts(
 }
 
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
-    if let Ok(Err(error)) = timeout(HINT_TIME_MAX, channel.hint(to, hint)).await {
+    let hinted = AssertUnwindSafe(channel.hint(to, hint)).catch_unwind();
+    if let Ok(Ok(Err(error))) = timeout(HINT_TIME_MAX, hinted).await {
         tracing::debug!(%to, %error, "No sign of life");
     }
 }
@@ -82,12 +86,15 @@ impl Drafter<'_> {
         sleep(every).await;
         while draft.changed().await.is_ok() {
             let now = draft.borrow_and_update().clone();
-            let Some(text) = presentable(&now.text, self.channel) else { continue };
-            let pause = match self.edit(now, text).await {
+            let (Some(turn), Some(text)) = (now.turn, presentable(&now.text, self.channel)) else {
+                continue;
+            };
+            let pause = match self.edit(turn, now, text).await {
                 Ok(()) => every,
                 Err(ChannelError::Unavailable { after, .. }) => after.unwrap_or(every).max(every),
                 Err(error) => {
                     tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
+                    self.give_up(turn).await;
                     return;
                 }
             };
@@ -95,8 +102,15 @@ impl Drafter<'_> {
         }
     }
 
-    async fn edit(&mut self, now: Draft, text: String) -> Result<(), ChannelError> {
-        let Some(turn) = now.turn else { return Ok(()) };
+    /// An edit that is lost may still be made later, over the answer: the answer must be a message of
+    /// its own.
+    async fn give_up(&self, turn: TurnId) {
+        if let Err(error) = commits::drafted(&self.means.bus.store, turn, None).await {
+            tracing::debug!(to = %self.to, %error, "A draft stays the answer's");
+        }
+    }
+
+    async fn edit(&mut self, turn: TurnId, now: Draft, text: String) -> Result<(), ChannelError> {
         let _quiet = self.quiet.lock().await;
         let message = Outbound {
             id: DeliveryId(0),
@@ -105,11 +119,12 @@ impl Drafter<'_> {
             replaces: self.made.clone().or(now.made),
             body: Body::Text(text),
         };
-        let sent = timeout(HINT_TIME_MAX, self.channel.send(&message)).await;
-        let lost = || ChannelError::Ambiguous("no answer in time".to_owned());
-        let Sent { id: Some(id) } = sent.map_err(|_| lost())?? else { return Err(lost()) };
+        let lost = || ChannelError::Ambiguous("no answer in time, or a panic".to_owned());
+        let sent = AssertUnwindSafe(self.channel.send(&message)).catch_unwind();
+        let sent = timeout(HINT_TIME_MAX, sent).await.map_err(|_| lost())?.map_err(|_| lost())?;
+        let Sent { id: Some(id) } = sent? else { return Err(lost()) };
         if self.made.as_ref() != Some(&id) {
-            let drafted = commits::drafted(&self.means.bus.store, turn, id.clone());
+            let drafted = commits::drafted(&self.means.bus.store, turn, Some(id.clone()));
             drafted.await.map_err(|error| ChannelError::Ambiguous(error.to_string()))?;
             self.made = Some(id);
         }

@@ -93,15 +93,26 @@ pub fn tail(tail: &Tail<'_>) -> String {
         let Said { text: said, quoted } = &row.inbound.body;
         if let Some(quote) = quoted {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
-            let _ = write!(text, "\n> {}: {}", plain(&quote.author), quoted.replace('\n', "\n> "));
+            let _ = write!(
+                text,
+                "\n> {}: {}",
+                plain(&quote.author),
+                one_kind_of_lines(&quoted).replace('\n', "\n> ")
+            );
         }
-        let said = format!("\n{said}").replace('\r', "\n");
+        let said = format!("\n{}", one_kind_of_lines(said));
         text.push_str(&said.replace("\n[", "\n ["));
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");
     }
     text
+}
+
+/// `text` with one kind of line end, so that none of the others can begin a line of the program's.
+fn one_kind_of_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+        .replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n")
 }
 
 /// A name in which nobody can hide a line of the program's.

@@ -236,11 +236,11 @@ pub(super) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Resul
 pub(super) fn set_draft(
     store: &Connection,
     turn: TurnId,
-    draft: &MessageId,
+    draft: Option<&MessageId>,
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET draft = ? WHERE id = ?")?
-        .execute(params![draft.as_str(), turn.0])?;
+        .execute(params![draft.map(|id| id.as_str()), turn.0])?;
     Ok(())
 }
 
@@ -249,6 +249,12 @@ pub(super) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option
         .prepare_cached("SELECT draft FROM turns WHERE id = ?")?
         .query_row([turn.0], |row| row.get::<_, Option<String>>(0))?;
     Ok(draft.map(Into::into))
+}
+
+/// Takes the last attempt of what has not ended back.
+pub(super) fn forgive_attempt(store: &Connection) -> rusqlite::Result<()> {
+    store.execute("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE ending IS NULL", [])?;
+    Ok(())
 }
 
 /// Writes a step down; the first one already stands there with what was heard.

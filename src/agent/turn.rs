@@ -6,6 +6,7 @@ mod begin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::anyhow;
 use chrono::Local;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
@@ -16,7 +17,7 @@ use super::transcript::Unfinished;
 use super::{Means, calls};
 use crate::bus::journal::{Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
-use crate::message::{MessageId, Sender};
+use crate::message::{MessageId, Place, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
@@ -26,6 +27,9 @@ use crate::tools::{ToolContext, message};
 
 /// What a model answers to say nothing.
 pub(super) const NO_REPLY: &str = "NO_REPLY";
+
+/// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
+const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
 /// How long an answer waits for a draft that is being shown.
 const QUIET_WAIT_MAX: Duration = Duration::from_secs(1);
@@ -89,7 +93,10 @@ pub(super) async fn run(
     let Some(active) = begun else { return Ok(None) };
     let turn = active.turn;
     let end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    match active.work().await {
+    let ended = timeout(TURN_TIME_MAX, active.work()).await;
+    match ended
+        .unwrap_or_else(|_| Err(TurnError::Abort(anyhow!("it took longer than {TURN_TIME_MAX:?}"))))
+    {
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
             commits::answer(&means.bus.store, turn, None, end).await?;
@@ -133,6 +140,7 @@ impl Active<'_> {
                     self.plan(step, completion).await?;
                     self.settle_calls().await?;
                 }
+                Err(ProviderError::TooLong) if self.forget_half() => {}
                 Err(error) => return self.fail(&error).await,
             }
         }
@@ -179,6 +187,13 @@ impl Active<'_> {
             steps.push(Step { heard, ..Step::default() });
         }
         steps.len() - 1
+    }
+
+    /// Forgets the older half of what was said before this turn; false if there is nothing left.
+    fn forget_half(&mut self) -> bool {
+        let before = self.session.turns.len() - 1;
+        self.session.turns.drain(..before.div_ceil(2));
+        before > 0
     }
 
     fn take_steering(&mut self) {
@@ -263,7 +278,7 @@ impl Active<'_> {
         ToolContext {
             workspace: self.means.workspace.clone(),
             who: self.asker.sender.clone(),
-            role: self.asker.role,
+            role: tool_role(self.asker.role, self.session.place),
             address: self.session.address.clone(),
             place: self.session.place,
             channels: self.means.channels.keys().cloned().collect(),
@@ -283,7 +298,8 @@ impl Active<'_> {
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
         let silent = end.words.is_none();
-        let _quiet = self.quiet().await;
+        let quiet = self.quiet().await;
+        end.over_draft = quiet.is_some();
         commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
         self.emit(|| Happening::TurnEnd { silent });
         let turn = self.current();
@@ -295,12 +311,13 @@ impl Active<'_> {
     /// What the person is told of a completion without calls.
     fn words(&self, completion: &Completion) -> (Ending, Option<String>) {
         let text = completion.text.trim();
-        if text == NO_REPLY {
+        if is_no_reply(text) {
             return (Ending::Silent, None);
         }
         if text.is_empty() {
             let words = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
+                Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.said_here().next().is_some() => return (Ending::Answered, None),
                 _ => replies::NO_WORDS,
             };
@@ -333,8 +350,9 @@ impl Active<'_> {
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
-        let end = self.end_with(words);
-        let _quiet = self.quiet().await;
+        let mut end = self.end_with(words);
+        let quiet = self.quiet().await;
+        end.over_draft = quiet.is_some();
         commits::answer(&self.means.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
         Ok(None)
@@ -352,6 +370,7 @@ impl Active<'_> {
             words: Some(words),
             to: self.session.address.clone(),
             reply_to: self.asker.reply_to.clone(),
+            over_draft: false,
         }
     }
 
@@ -362,5 +381,19 @@ impl Active<'_> {
             address: self.session.address.clone(),
             what: what(),
         });
+    }
+}
+
+/// Whether an answer is silence, also with the signs that models like to put around it.
+fn is_no_reply(text: &str) -> bool {
+    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
+}
+
+/// In a group nobody has the tools that only the owner has: what others said there would end in the
+/// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
+fn tool_role(role: Role, place: Place) -> Role {
+    match place {
+        Place::Private => role,
+        Place::Group => role.min(Role::Admin),
     }
 }

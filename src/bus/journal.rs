@@ -128,11 +128,12 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Address, RowId)>> {
     rows.query_map([], |row| Ok((read_address(row)?, RowId(row.get(3)?))))?.collect()
 }
 
-/// The commands that wait, oldest first.
+/// The commands that wait, oldest first. The plus keeps SQLite from reading the whole journal in the
+/// order of its rows.
 pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message FROM inbound
-         WHERE state = 'waiting' AND control = 1 ORDER BY id",
+         WHERE state = 'waiting' AND control = 1 ORDER BY +id",
     )?;
     let rows = rows.query_map([], read_waiting)?;
     rows.filter_map(Result::transpose).collect()

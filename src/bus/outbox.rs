@@ -161,6 +161,12 @@ pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rus
     Ok(())
 }
 
+/// The message takes no draft's place any more.
+pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
+    store.prepare_cached("UPDATE outbox SET replaces = NULL WHERE id = ?")?.execute([id.0])?;
+    Ok(())
+}
+
 /// The chunk was certainly not sent; the delivery is tried again at `next`.
 pub fn not_sent(
     store: &Connection,

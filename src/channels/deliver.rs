@@ -30,8 +30,15 @@ const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 /// Sends of one chunk of which nobody knows whether they arrived, before it is given up.
 const DOUBTS_MAX: u32 = 3;
 
+/// How much longer each pause after a doubtful send is.
+const DOUBT_GROWTH: u32 = 6;
+
 /// A message that could not be delivered for so long is of no use any more.
 const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
+
+/// The shortest and the longest wait that a platform can ask for.
+const WAIT_MIN: Duration = Duration::from_millis(5);
+const WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// How long deliveries rest when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -76,7 +83,9 @@ async fn begin_due(
     let heads = bus.store.read(move |store| outbox::heads(store, &asked)).await?;
     let now = Utc::now();
     let idle = heads.into_iter().filter(|(_, chat, _)| !busy.contains(chat));
-    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|(_, _, next)| *next <= now);
+    // Nothing waits for longer than that: what seems to was put off before the clock was set back.
+    let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * WAIT_MAX;
+    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|(_, _, next)| is_due(*next));
     for (id, chat, _) in due {
         if busy.len() >= AT_ONCE_MAX {
             break;
@@ -153,6 +162,10 @@ fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
         .collect()
 }
 
+fn bounded(after: Duration) -> Duration {
+    after.clamp(WAIT_MIN, WAIT_MAX)
+}
+
 struct Deliverer<'a> {
     channel: &'a dyn Channel,
     store: &'a Store,
@@ -173,7 +186,9 @@ impl Deliverer<'_> {
                     return self.dead("nobody can say whether it arrived").await;
                 }
                 Ok(Found::Unknowable) => doubt = true,
-                Err(reason) => return self.postpone(&reason).await,
+                Err(reason) => {
+                    return self.postpone(&reason, backoff(self.delivery.attempts)).await;
+                }
             }
         }
         if Utc::now() - self.delivery.created > AGE_MAX {
@@ -190,16 +205,25 @@ impl Deliverer<'_> {
         match timeout(SEND_TIME_MAX, self.channel.send(&message)).await {
             Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
-                let wait = after.unwrap_or_else(|| backoff(self.delivery.attempts));
+                let wait = after.map_or_else(|| backoff(self.delivery.attempts), bounded);
                 self.not_sent(chunk, wait, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
                 self.not_sent(chunk, Duration::from_secs(60), reason).await
             }
+            Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => self.dead(&reason).await,
-            Ok(Err(ChannelError::Ambiguous(reason))) => self.postpone(&reason).await,
-            Err(_) => self.postpone("the platform did not answer in time").await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, &reason).await,
+            Err(_) => self.doubt(chunk, doubt, "the platform did not answer in time").await,
         }
+    }
+
+    /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
+    /// may be over, later each time.
+    async fn doubt(&self, chunk: &Chunk, again: bool, reason: &str) -> Result<Then, StoreError> {
+        let pause = self.channel.limits().doubt_pause;
+        let times = chunk.doubts + u32::from(again);
+        self.postpone(reason, pause * DOUBT_GROWTH.pow(times)).await
     }
 
     /// The chunk as a message of its own; the first one replies, and takes a draft's place.
@@ -246,10 +270,21 @@ impl Deliverer<'_> {
         Ok(Then::Leave)
     }
 
-    async fn postpone(&self, reason: &str) -> Result<Then, StoreError> {
+    /// Certainly not sent: it goes out as a message of its own.
+    async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let forget = move |store: &_| {
+            outbox::forget_draft(store, id)?;
+            outbox::not_sent(store, id, seq, Utc::now(), "its draft is gone")
+        };
+        self.store.write("draft gone", Sync::Later, forget).await?;
+        Ok(Then::Leave)
+    }
+
+    async fn postpone(&self, reason: &str, wait: Duration) -> Result<Then, StoreError> {
         self.log(reason);
         let (id, reason) = (self.delivery.message.id, reason.to_owned());
-        let next = Utc::now() + backoff(self.delivery.attempts);
+        let next = Utc::now() + wait;
         let postpone = move |store: &_| outbox::postpone(store, id, next, &reason);
         self.store.write("postpone", Sync::Later, postpone).await?;
         Ok(Then::Leave)

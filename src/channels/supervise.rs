@@ -18,6 +18,9 @@ use crate::replies;
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
+/// The longest wait that a platform can ask for.
+const AFTER_MAX: Duration = Duration::from_secs(3600);
+
 /// How often a token that the platform rejected is tried again: it may have been mended there.
 const CLOSED_AGAIN: Duration = Duration::from_secs(300);
 
@@ -68,7 +71,7 @@ async fn keep_listening(
             }
             Ok(Err(error)) => {
                 let wait = match error {
-                    ChannelError::Unavailable { after: Some(after), .. } => after,
+                    ChannelError::Unavailable { after: Some(after), .. } => after.min(AFTER_MAX),
                     _ => backoff(failures),
                 };
                 tracing::warn!(channel = %name, %error, ?wait, "Lost the channel, will reconnect");

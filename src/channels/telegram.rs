@@ -72,6 +72,9 @@ impl Default for Deadlines {
     }
 }
 
+/// Telegram's short troubles are over by then; a chunk is sent at most three times.
+const DOUBT_PAUSE: Duration = Duration::from_secs(10);
+
 /// Groups may be written to 20 times a minute (Bot API, "Broadcasting to Users").
 const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
@@ -111,7 +114,7 @@ impl Telegram {
             offset,
             limit: None,
             timeout: u32::try_from(poll.as_secs()).ok(),
-            allowed_updates: Some(vec![AllowedUpdate::Message, AllowedUpdate::EditedMessage]),
+            allowed_updates: Some(vec![AllowedUpdate::Message]),
         };
         self.api.call(&ask, poll + poll_grace).await.map_err(CallError::while_asking)
     }
@@ -136,20 +139,15 @@ impl Telegram {
         }
     }
 
-    /// Puts `text` into the place of a draft; none if the draft cannot be edited any more.
-    async fn edit(
-        &self,
-        to: Place,
-        draft: &MessageId,
-        text: &str,
-    ) -> Result<Option<Sent>, ChannelError> {
-        let Some(id) = parse_message_id(draft) else { return Ok(None) };
+    /// Puts `text` into the place of a draft.
+    async fn edit(&self, to: Place, draft: &MessageId, text: &str) -> Result<Sent, ChannelError> {
+        let Some(id) = parse_message_id(draft) else { return Err(ChannelError::DraftGone) };
         let sent = Sent { id: Some(draft.clone()) };
         let payload = EditMessageText::new(to.chat, id, text);
         match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
-            Ok(_) | Err(CallError::Unreadable(_)) => Ok(Some(sent)),
-            Err(error) if error.says(&["message is not modified"]) => Ok(Some(sent)),
-            Err(error) if error.says(GONE_DRAFT) => Ok(None),
+            Ok(_) | Err(CallError::Unreadable(_)) => Ok(sent),
+            Err(error) if error.says(&["message is not modified"]) => Ok(sent),
+            Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
             // An edit may be repeated without harm, so "perhaps" is "not yet".
             Err(CallError::Lost(reason)) => {
                 Err(ChannelError::unavailable(format!("telegram: {reason}")))
@@ -190,6 +188,7 @@ impl Channel for Telegram {
             text_max: TEXT_MAX,
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
+            doubt_pause: DOUBT_PAUSE,
             drafts: Drafts::Edited { every: DRAFT_EVERY },
         }
     }
@@ -223,10 +222,8 @@ impl Channel for Telegram {
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         let Body::Text(text) = &message.body;
         let mut to = Place::of(&message.to).map_err(ChannelError::Refused)?;
-        if let Some(draft) = &message.replaces
-            && let Some(sent) = self.edit(to, draft, text).await?
-        {
-            return Ok(sent);
+        if let Some(draft) = &message.replaces {
+            return self.edit(to, draft, text).await;
         }
         let mut sent = self.post(to, message, text).await;
         if let Err(CallError::Denied(denial)) = &sent

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use super::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
@@ -28,6 +29,9 @@ const SAID_MAX: usize = 16;
 
 /// How long a message rests if nobody sits at its terminal; somebody who sits down hastens it.
 const NOBODY_THERE: Duration = Duration::from_secs(3600);
+
+/// How long it rests if somebody is there and slow.
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// What a terminal is to show.
 #[derive(Debug)]
@@ -101,6 +105,7 @@ impl Channel for Terminal {
             text_max: TEXT_CHARS_MAX,
             unit: Unit::Chars,
             typing_every: None,
+            doubt_pause: Duration::from_secs(1),
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },
         }
     }
@@ -128,26 +133,29 @@ impl Channel for Terminal {
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         let Body::Text(text) = &message.body;
-        let mut shown = 0;
+        let (mut shown, mut behind) = (false, false);
         for terminal in self.terminals(&message.to.chat) {
             let (tell, told) = oneshot::channel();
-            if terminal.try_send(Show::Message(text.clone(), tell)).is_ok() && told.await.is_ok() {
-                shown += 1;
+            match terminal.try_send(Show::Message(text.clone(), tell)) {
+                Ok(()) => shown |= told.await.is_ok(),
+                Err(error) => behind |= matches!(error, TrySendError::Full(_)),
             }
         }
-        match shown {
-            0 => Err(ChannelError::Unavailable {
-                after: Some(NOBODY_THERE),
-                reason: "nobody sits at this terminal".to_owned(),
-            }),
-            _ => Ok(Sent { id: None }),
-        }
+        let (after, reason) = match (shown, behind) {
+            (true, _) => return Ok(Sent { id: None }),
+            (false, true) => (BEHIND, "the terminal is slow"),
+            (false, false) => (NOBODY_THERE, "nobody sits at this terminal"),
+        };
+        Err(ChannelError::Unavailable { after: Some(after), reason: reason.to_owned() })
     }
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         if let Hint::Draft(text) = hint {
             for terminal in self.terminals(&to.chat) {
-                terminal.try_send(Show::Draft(text.clone())).ok();
+                // The messages have the other half for themselves.
+                if terminal.capacity() > BEHIND_MAX / 2 {
+                    terminal.try_send(Show::Draft(text.clone())).ok();
+                }
             }
         }
         Ok(())

@@ -1,7 +1,6 @@
 //! The terminal's side of the control socket: says lines, shows answers as they come. The daemon's
 //! own terminal is the same, over a pipe in memory.
 
-use std::future::pending;
 use std::io::{IsTerminal, stdin, stdout};
 use std::path::Path;
 use std::sync::Arc;
@@ -66,7 +65,9 @@ pub(super) async fn through_memory(desk: Arc<Desk>, options: &Options) -> anyhow
 /// The daemon's own terminal: ends when somebody wants the daemon to end, by Ctrl-C while nothing
 /// is being worked on. Never ends because there is nobody there.
 pub(super) async fn own_terminal(desk: Arc<Desk>) {
-    let talks = stdin().is_terminal() && stdout().is_terminal();
+    // In the background of a shell, reading from its terminal would stop the whole daemon.
+    let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
+    let talks = foreground && stdin().is_terminal() && stdout().is_terminal();
     if !talks {
         tokio::signal::ctrl_c().await.ok();
         return;
@@ -75,7 +76,7 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
     let options = Options { message: None, session: "main".to_owned(), events: false };
     if let Err(error) = through_memory(desk, &options).await {
         tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
-        pending().await
+        tokio::signal::ctrl_c().await.ok();
     }
 }
 

@@ -7,13 +7,13 @@ use crate::control::Status;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
-    writeln!(out, "{text}").and_then(|()| out.flush()).ok();
+    writeln!(out, "{}", harmless(text)).and_then(|()| out.flush()).ok();
 }
 
 /// Without an end of line, at once.
 pub(super) fn piece(text: &str) {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes()).and_then(|()| out.flush()).ok();
+    out.write_all(harmless(text).as_bytes()).and_then(|()| out.flush()).ok();
 }
 
 pub(super) fn error(text: &str) {
@@ -52,4 +52,9 @@ pub(super) fn status(status: &Status) -> String {
         text.push('\n');
     }
     text.trim_end().to_owned()
+}
+
+/// Without what would command the terminal: models and strangers wrote it.
+fn harmless(text: &str) -> String {
+    text.chars().filter(|sign| !sign.is_control() || matches!(sign, '\n' | '\t')).collect()
 }

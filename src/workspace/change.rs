@@ -4,6 +4,7 @@
 use std::fmt;
 use std::io::{self, Read, Write};
 use std::path::Path;
+use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
 use sha2::{Digest, Sha256};
@@ -111,6 +112,8 @@ impl Workspace {
     /// was before; somebody who saves it in the instant between that look and the rename loses
     /// their version.
     pub fn apply(&self, change: &FileChange) -> Result<(), FileError> {
+        // Two changes of one file at once would both find it as it was before.
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.resolve(&change.path)?;
         if self.hash(&path)? != change.before {
             return Err(FileError::Changed(path));

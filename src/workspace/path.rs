@@ -63,11 +63,14 @@ impl WorkspacePath {
         self.0.rsplit_once('/').map(|(parent, _)| Self(parent.to_owned()))
     }
 
-    /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, and USER.md.
+    /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, longer notes, and
+    /// USER.md.
     /// Upper and lower case are the same here, as they are to some file systems.
     pub fn is_private(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
-        ["memory", "MEMORY.md", "USER.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
+        ["memory", "notes", "MEMORY.md", "USER.md"]
+            .iter()
+            .any(|name| first.eq_ignore_ascii_case(name))
     }
 
     /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever

@@ -241,3 +241,21 @@ fn private_things_are_for_the_owner_in_private_alone() {
         }
     }
 }
+
+#[tokio::test]
+async fn what_was_remembered_stays_in_mind_when_the_conversation_is_forgotten() {
+    let mut rig = Rig::with(Double::with(false, 2 * HISTORY_CHARS_MAX), Parts::default()).await;
+    rig.ask("1", "hello").await;
+    rig.model
+        .on("keep", [calls(&[("remember", json!({"text": "The crab is small."}))]), says("kept")]);
+    rig.ask("1", "keep").await;
+    rig.ask("1", "and then").await;
+    assert!(!rig.model.last().system.join("").contains("The crab is small."));
+    rig.model.on("long", [says(&"x".repeat(HISTORY_CHARS_MAX))]);
+    rig.ask("1", "long").await;
+    rig.ask("1", "short").await;
+    let asked = rig.model.last();
+    assert!(!asked.transcript().contains("The crab is small."));
+    assert!(asked.system.join("").contains("The crab is small."), "{:?}", asked.system);
+    rig.finish().await;
+}

@@ -171,6 +171,7 @@ fn private_files_are_private_by_whatever_way() {
         "memory",
         "memory/MEMORY.md",
         "memory/new.md",
+        "notes/garden.md",
         "Memory/x",
         "MEMORY.md",
         "user.md",
@@ -183,7 +184,7 @@ fn private_files_are_private_by_whatever_way() {
         assert!(matches!(found, Err(FileError::Private(_))), "{way}: {found:?}");
         assert!(home.workspace.resolve_for(&path(way), Audience::Owner).is_ok(), "{way}");
     }
-    assert!(home.workspace.resolve_for(&path("notes/memory.md"), Audience::Others).is_ok());
+    assert!(home.workspace.resolve_for(&path("lists/memory.md"), Audience::Others).is_ok());
 }
 
 #[test]
@@ -436,4 +437,30 @@ fn memory_and_the_notes_of_the_last_days_are_read() {
     assert_eq!(memory(&home.workspace), "");
     home.write("MEMORY.md", "- at the root\n");
     assert_eq!(memory(&home.workspace), "- at the root");
+}
+
+/// Two sessions that change one file at once: each change is made, or refused and made again.
+#[test]
+fn of_changes_at_once_none_is_lost() {
+    let home = Home::new();
+    home.write("log.md", "");
+    let add = |line: usize| loop {
+        let log = path("log.md");
+        let before = home.workspace.read(&log).unwrap().unwrap();
+        let hash = Hash::of(&before);
+        let contents = [before, format!("{line}\n").into_bytes()].concat();
+        match home.workspace.apply(&FileChange::new(log, Some(hash), contents)) {
+            Ok(()) => return,
+            Err(error) => assert!(matches!(error, FileError::Changed(_)), "{error}"),
+        }
+    };
+    std::thread::scope(|threads| {
+        for thread in 0..4 {
+            threads.spawn(move || (0..10).for_each(|line| add(thread * 10 + line)));
+        }
+    });
+    let log = home.workspace.read_text(&path("log.md")).unwrap().unwrap();
+    let mut lines: Vec<usize> = log.lines().map(|line| line.parse().unwrap()).collect();
+    lines.sort_unstable();
+    assert_eq!(lines, (0..40).collect::<Vec<_>>());
 }

@@ -6,7 +6,7 @@ use super::super::commits::{self, Beginning, Begins, End};
 use super::super::prompt::{self, Tail};
 use super::super::transcript::Unfinished;
 use super::super::{LATE_AFTER, Means, house, load};
-use super::{Active, Asker, TurnError, Wires};
+use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
 use crate::memory::{self, audience};
@@ -45,11 +45,14 @@ impl<'a> Active<'a> {
             None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
         };
         let audience = audience(role, place);
-        let (frozen, changes) = remembered(means, session.frozen.take(), audience).await;
-        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        // Where turns are forgotten, so are the tails that told of changes, and the cache is broken
+        // anyway: the memory is frozen anew.
         let forgotten = prompt::forgotten(&session.turns);
         session.turns.drain(..forgotten);
-
+        let anew = forgotten > 0 && audience == Audience::Owner;
+        let frozen = session.frozen.take().filter(|_| !anew);
+        let (frozen, changes) = remembered(means, frozen, audience).await;
+        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
         let beginning = Beginning {
@@ -95,6 +98,7 @@ impl<'a> Active<'a> {
                 words: Some(replies::GAVE_UP.to_owned()),
                 to: address,
                 reply_to,
+                over_draft: true,
             };
             commits::answer(store, turn, None, end).await?;
             return Ok(None);
@@ -124,7 +128,7 @@ impl<'a> Active<'a> {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         let system = prompt::system(&house, &frozen);
-        let tools = means.tools.offered(asker.role);
+        let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
     }
 }
@@ -161,10 +165,16 @@ async fn remembered(
     let told = |what: &str, before: &str, now: &str| {
         memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
     };
+    // Notes leave with their day, and are not removed by anybody: only what is new is told.
+    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
     let changes = [
         told("Your memory", &frozen.told_memory, &memory),
-        told("Your notes", &frozen.told_notes, &notes),
+        told("Your notes", &still.join("\n"), &notes),
     ];
     (frozen.told_memory, frozen.told_notes) = (memory, notes);
     (frozen, changes.into_iter().flatten().collect())
+}
+
+fn has_line(text: &str, line: &str) -> bool {
+    text.lines().any(|other| other == line)
 }

@@ -157,7 +157,11 @@ fn speaks_to_us(message: &Message, bot: &Identity, place: Place, groups: Groups)
         (Place::Private, _) | (Place::Group, Groups::Always) => true,
         (Place::Group, Groups::Off) => false,
         (Place::Group, Groups::Mention) => {
-            marks.iter().any(|mark| mark.is_for == For::Us) || replies_to_us(message, bot)
+            // Whoever wants it to stop does not stop to mention it.
+            let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
+            marks.iter().any(|mark| mark.is_for == For::Us)
+                || command.is_some_and(stop)
+                || replies_to_us(message, bot)
         }
     }
 }

@@ -121,3 +121,35 @@ async fn next(socket: &UnixDatagram) -> String {
     let length = timeout(PATIENCE, socket.recv(&mut buffer)).await.unwrap().unwrap();
     String::from_utf8_lossy(&buffer[..length]).trim().to_owned()
 }
+
+#[tokio::test]
+async fn ends_with_words_if_it_cannot_make_its_socket() {
+    let scene = Scene::new("");
+    fs::create_dir_all(scene.home().join("control.sock/in the way")).unwrap();
+    for args in [&["run"] as &[&str], &["chat"]] {
+        let ended = timeout(PATIENCE, scene.run(args)).await.unwrap();
+        assert_eq!(ended.code, Some(1), "{ended:?}");
+        assert!(ended.err.contains("cannot make the control socket"), "{ended:?}");
+    }
+}
+
+/// Without a daemon `peacrab chat` serves itself alone: what came by Telegram waits for Telegram.
+#[tokio::test]
+async fn a_chat_of_its_own_leaves_the_work_of_others_alone() {
+    let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(model("main", &main) + &home(&api)));
+    let daemon = scene.daemon().await;
+    hang(&api, &main).await;
+    daemon.kill().await;
+    for _ in 0..4 {
+        main.reply(answer("Hello there."));
+        let ended = scene.run(&["chat", "-m", "hello"]).await;
+        assert!(ended.out.contains("Hello there."), "{ended:?}");
+    }
+    main.reply(answer("I have thought."));
+    let _daemon = scene.daemon().await;
+    api.wait_for_words(ADA.id, "I have thought.").await;
+    let asked = main.requests().pop().unwrap().to_string();
+    assert!(asked.contains("(owner)") && asked.contains("write_file"), "{asked}");
+    main.finish();
+}

@@ -178,6 +178,7 @@ impl Channel for Double {
             text_max: self.text_max,
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(500)),
+            doubt_pause: Duration::from_millis(300),
             drafts: Drafts::Hinted { every: Duration::from_millis(500) },
         }
     }

@@ -98,6 +98,7 @@ impl Channel for Platform {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(20)),
+            doubt_pause: Duration::from_millis(300),
             drafts: Drafts::Edited { every: Duration::from_millis(5) },
         }
     }

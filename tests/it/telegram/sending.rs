@@ -95,11 +95,12 @@ async fn a_draft_becomes_the_answer() {
 }
 
 #[tokio::test]
-async fn a_draft_that_is_gone_is_superseded() {
+async fn a_draft_that_is_gone_is_told_of_and_nothing_is_sent() {
     let (api, telegram) = acquainted().await;
     let answer = Outbound { replaces: Some("99999".into()), ..to_ada("done") };
-    telegram.send(&answer).await.unwrap();
-    assert_eq!(api.sent().remove(0).text, "done");
+    let error = telegram.send(&answer).await.unwrap_err();
+    assert!(matches!(error, ChannelError::DraftGone), "{error}");
+    assert!(api.sent().is_empty());
 }
 
 #[tokio::test]
