@@ -15,8 +15,8 @@ pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
-/// The longest answer to ask for: some screens of text, or a file of a few hundred lines.
-pub(super) const TOKENS_MAX: u32 = 4096;
+/// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
+pub(super) const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;

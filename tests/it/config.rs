@@ -103,7 +103,7 @@ Config {
                 Secret(…),
             ),
             base_url: "https://api.anthropic.com",
-            tokens_max: 4096,
+            tokens_max: 16384,
         },
         "spare": Config {
             kind: OpenAi,
