@@ -2,23 +2,26 @@
 //! slightly wrong; sends only what all of them know.
 
 mod answer;
+mod dialect;
+mod tags;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
-use url::Url;
 
 use super::http::Endpoint;
 use super::wire::{self, CallIds};
 use super::{Config, DeltaStream, Limits, Message, Provider, ProviderError, Request, ToolSchema};
 use crate::session::{Call, Thinking};
 use answer::Answer;
+use dialect::Dialect;
 
 /// A model behind an OpenAI-compatible endpoint.
 pub struct OpenAi {
     name: String,
     model: String,
     tokens_max: u32,
+    dialect: Dialect,
     endpoint: Endpoint,
 }
 
@@ -28,11 +31,13 @@ impl OpenAi {
     pub fn new(name: &str, config: &Config, limits: Limits) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
+        let endpoint = Endpoint::new(&url, key, HeaderMap::new(), limits)?;
         Ok(Self {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max,
-            endpoint: Endpoint::new(&url, key, HeaderMap::new(), limits)?,
+            dialect: Dialect::of(&endpoint.url),
+            endpoint,
         })
     }
 
@@ -40,13 +45,18 @@ impl OpenAi {
     fn body(&self, request: &Request<'_>) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
-        body.insert(limit_field(&self.endpoint.url).to_owned(), json!(self.tokens_max));
+        body.insert(self.dialect.limit_field().to_owned(), json!(self.tokens_max));
         body.insert("stream".to_owned(), json!(true));
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        if self.dialect.has_stream_options() {
+            body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
         }
-        body.insert("messages".to_owned(), transcript(request, &self.model).into());
+        body.insert(
+            "messages".to_owned(),
+            transcript(request, &self.model, self.dialect.call_ids()).into(),
+        );
         body.into()
     }
 }
@@ -66,23 +76,17 @@ impl Provider for OpenAi {
     }
 }
 
-/// OpenAI's newer models refuse `max_tokens`, and most imitators know nothing else.
-fn limit_field(url: &Url) -> &'static str {
-    if url.host_str() == Some("api.openai.com") { "max_completion_tokens" } else { "max_tokens" }
-}
-
 fn tool(tool: &ToolSchema) -> Value {
     let ToolSchema { name, description, parameters } = tool;
     let function = json!({"name": name, "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>, model: &str) -> Vec<Value> {
+fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value> {
     let mut sent = Vec::new();
     if !request.system.is_empty() {
         sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
     }
-    let mut ids = CallIds::of_any_letters();
     let mut asked = Vec::new();
     for message in &request.messages {
         match message {
@@ -131,11 +135,37 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::Kind;
+    use crate::session::{CallId, Outcome};
 
     #[test]
-    fn limits_answers_in_the_words_that_the_host_knows() {
-        let field = |url| limit_field(&Url::parse(url).unwrap());
-        assert_eq!(field("https://api.openai.com/v1/chat/completions"), "max_completion_tokens");
-        assert_eq!(field("http://127.0.0.1:11434/v1/chat/completions"), "max_tokens");
+    fn says_to_mistral_only_what_it_takes() {
+        let config = Config {
+            kind: Kind::OpenAi,
+            model: "m".to_owned(),
+            api_key: None,
+            base_url: "https://api.mistral.ai/v1".to_owned(),
+            tokens_max: 1,
+        };
+        let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
+        let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
+            id: CallId(1),
+            wire_id: wire_id.to_owned(),
+            tool: "look".to_owned(),
+            arguments: "{}".to_owned(),
+            outcome: Outcome::Done("seen".to_owned()),
+        });
+        let messages = vec![
+            Message::User("See?".to_owned()),
+            Message::Assistant { text: "", thinking: &[], calls: &calls },
+            Message::Results(&calls),
+        ];
+        let body = mistral.body(&Request { system: &[], tools: &[], messages });
+        assert_eq!(body.get("stream_options"), None);
+        let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
+        assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");
+        let respelt = id("/messages/1/tool_calls/0/id");
+        assert!(respelt.len() == 9 && respelt.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        assert_eq!(id("/messages/2/tool_call_id"), respelt);
     }
 }

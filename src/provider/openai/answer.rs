@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
+use super::tags::Tags;
 use crate::provider::wire::{self, Flow, Fold};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
 use crate::session::Thinking;
@@ -13,6 +14,7 @@ use crate::session::Thinking;
 pub(super) struct Answer {
     model: String,
     reasoning: Reasoning,
+    tags: Tags,
     calls: Vec<Fragments>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -49,7 +51,7 @@ impl Fold for Answer {
         // A server that does not stream sends a `message` instead.
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
         self.reasoning.take(delta);
-        read_words(delta, deltas);
+        self.read_words(delta, deltas);
         for fragment in list(&delta["tool_calls"]) {
             self.join(fragment);
         }
@@ -66,6 +68,7 @@ impl Fold for Answer {
             None if closed && self.has_begun => StopReason::Done,
             None => return false,
         };
+        self.tags.finish(deltas);
         let (mut calls, mut blocks) = (Vec::new(), Vec::new());
         for fragments in std::mem::take(&mut self.calls) {
             let (call, block) = fragments.into_call();
@@ -88,11 +91,25 @@ impl Answer {
         Self {
             model: model.to_owned(),
             reasoning: Reasoning::default(),
+            tags: Tags::default(),
             calls: Vec::new(),
             usage: None,
             stop: None,
             has_begun: false,
         }
+    }
+
+    fn read_words(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
+        // DeepSeek and llama.cpp say `reasoning_content`; OpenRouter and Ollama `reasoning`.
+        let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
+        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            deltas.push_back(Delta::Thinking(text.to_owned()));
+        }
+        let mut say = |text: &Value| self.tags.take(text.as_str().unwrap_or_default(), deltas);
+        say(&delta["content"]);
+        say(&delta["refusal"]);
+        // Mistral's reasoning models send parts.
+        list(&delta["content"]).iter().for_each(|part| say(&part["text"]));
     }
 
     fn join(&mut self, fragment: &Value) {
@@ -105,10 +122,12 @@ impl Answer {
             Some(_) => self.calls.iter().rposition(|call| call.index == index),
             None => self.calls.len().checked_sub(1),
         };
-        // Some give all calls the same index, or none; then a second name tells, with another id.
+        // Some give all calls the same index, or none; then a second name tells, with another id, or
+        // without one if it is another name or the call before has all it needs.
         let found = found.filter(|&at| {
             let call = &self.calls[at];
-            let is_same = if id.is_empty() { index.is_some() } else { call.id == id };
+            let goes_on = || call.name == name && wire::arguments(&call.arguments).is_none();
+            let is_same = if id.is_empty() { index.is_some() && goes_on() } else { call.id == id };
             name.is_empty() || call.name.is_empty() || is_same
         });
         let at = found.unwrap_or_else(|| {
@@ -185,23 +204,6 @@ impl Fragments {
         let block = extra_content.map(|extra| json!({"call": id, "extra_content": extra}));
         (ToolCall { id, name, arguments }, block)
     }
-}
-
-fn read_words(delta: &Value, deltas: &mut VecDeque<Delta>) {
-    // DeepSeek and llama.cpp say `reasoning_content`; OpenRouter and Ollama `reasoning`.
-    let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
-    if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
-        deltas.push_back(Delta::Thinking(text.to_owned()));
-    }
-    let mut say = |text: &Value| {
-        if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
-            deltas.push_back(Delta::Text(text.to_owned()));
-        }
-    };
-    say(&delta["content"]);
-    say(&delta["refusal"]);
-    // Mistral's reasoning models send parts.
-    list(&delta["content"]).iter().for_each(|part| say(&part["text"]));
 }
 
 fn list(value: &Value) -> &[Value] {

@@ -95,6 +95,27 @@ async fn takes_calls_as_imitators_send_them() {
 }
 
 #[tokio::test]
+async fn tells_calls_apart_that_have_one_index_and_no_id() {
+    let fragment = |name: Option<&str>, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        chunk(&json!({"tool_calls": [{"index": 0, "id": "", "function": function}]}))
+    };
+    let completion = completion_of(&[
+        fragment(Some("look"), "{\"path\": "),
+        fragment(Some("look"), "\"a\"}"),
+        fragment(Some("look"), "{\"path\": \"b\"}"),
+        fragment(None, "\n"),
+        fragment(Some("write"), "{}"),
+        finish("stop"),
+    ])
+    .await;
+    let calls: Vec<_> = calls(&completion).into_iter().map(|(_, name, it)| (name, it)).collect();
+    let expected =
+        [("look", "{\"path\": \"a\"}"), ("look", "{\"path\": \"b\"}\n"), ("write", "{}")];
+    assert_eq!(calls, expected);
+}
+
+#[tokio::test]
 async fn drops_a_call_that_was_cut_at_the_limit() {
     let completion = completion_of(&[
         chunk(&json!({"content": "I write.", "tool_calls": [
@@ -213,6 +234,19 @@ async fn shows_reasoning_but_keeps_it_out_of_the_answer() {
     assert_eq!(completion.unwrap().text, "Yes.");
     let expected = ["Hm. ", "Well. "].map(|text| Delta::Thinking(text.to_owned()));
     assert_eq!(deltas[..2], expected);
+    api.finish();
+}
+
+#[tokio::test]
+async fn never_says_the_reasoning_that_stands_in_the_text() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let pieces = ["\n<thi", "nk>Hm. </", "think>\n\n", "Yes."];
+    let mut events: Vec<_> = pieces.iter().map(|it| chunk(&json!({"content": it}))).collect();
+    events.push(finish("stop"));
+    api.reply(Reply::events(&events));
+    let (completion, deltas) = ask(&*provider(&api)).await;
+    assert_eq!(completion.unwrap().text, "Yes.");
+    assert_eq!(deltas[0], Delta::Thinking("Hm. ".to_owned()));
     api.finish();
 }
 
