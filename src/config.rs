@@ -33,7 +33,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "providers", "channels"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
-    ("channels.NAME", &["type", "token", "api_url", "owners", "allow", "groups", "pairing"]),
+    (
+        "channels.NAME",
+        &["type", "token", "api_url", "owners", "admins", "allow", "groups", "pairing"],
+    ),
 ];
 
 /// Far more than a config has; keeps a wrong path from filling the memory.
@@ -168,8 +171,9 @@ impl Config {
     /// What will work, but perhaps not as meant; the notes of loading among them.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.notes.clone();
-        for (name, Access { owners, allow, pairing, .. }) in self.platforms() {
-            match (owners.is_empty() && allow.is_empty(), pairing) {
+        for (name, Access { owners, admins, allow, pairing, .. }) in self.platforms() {
+            let is_nobody_named = owners.is_empty() && admins.is_empty() && allow.is_empty();
+            match (is_nobody_named, pairing) {
                 (true, true) => warnings.push(format!(
                     "[channels.{name}] has no owners and no allow: nobody is let in until paired"
                 )),
@@ -181,6 +185,12 @@ impl Config {
             }
             if allow.iter().any(|id| id == "*") {
                 warnings.push(format!("[channels.{name}] lets everyone in, as guests"));
+                if owners.is_empty() {
+                    warnings.push(format!(
+                        "[channels.{name}] has no owners, and pairing makes none where everyone is \
+                         let in: name them in `owners`"
+                    ));
+                }
             }
         }
         for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
@@ -213,7 +223,7 @@ fn describe_channel(channel: &channels::Config) -> String {
         Kind::Terminal => return "terminal".to_owned(),
         Kind::Telegram(telegram) => telegram,
     };
-    let Access { owners, allow, groups, pairing } = &channel.access;
+    let Access { owners, admins, allow, groups, pairing } = &channel.access;
     let groups = match groups {
         Groups::Off => "off",
         Groups::Mention => "mention",
@@ -223,9 +233,10 @@ fn describe_channel(channel: &channels::Config) -> String {
     let everyone = if allow.iter().any(|id| id == "*") { ", everyone as guests" } else { "" };
     let allowed = allow.iter().filter(|id| *id != "*").count();
     format!(
-        "telegram ({}), owners {}, allowed {allowed}{everyone}, groups {groups}, pairing {pairing}",
+        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}, pairing {pairing}",
         telegram.api_url,
-        owners.len()
+        owners.len(),
+        admins.len()
     )
 }
 

@@ -53,6 +53,8 @@ impl fmt::Display for Role {
 pub struct Access {
     /// Platform user ids with role owner.
     pub owners: Vec<String>,
+    /// Platform user ids with role admin.
+    pub admins: Vec<String>,
     /// Platform user ids with role user; `*` lets everyone in, as guests.
     pub allow: Vec<String>,
     pub groups: Groups,
@@ -62,7 +64,13 @@ pub struct Access {
 
 impl Default for Access {
     fn default() -> Self {
-        Self { owners: Vec::new(), allow: Vec::new(), groups: Groups::default(), pairing: true }
+        Self {
+            owners: Vec::new(),
+            admins: Vec::new(),
+            allow: Vec::new(),
+            groups: Groups::default(),
+            pairing: true,
+        }
     }
 }
 
@@ -101,7 +109,9 @@ impl People {
         if among(&access.owners) {
             return Ok(Some(Role::Owner));
         }
-        let listed = if among(&access.allow) {
+        let listed = if among(&access.admins) {
+            Some(Role::Admin)
+        } else if among(&access.allow) {
             Some(Role::User)
         } else {
             access.allow.iter().any(|id| id == "*").then_some(Role::Guest)

@@ -253,7 +253,7 @@ pub trait Provider: Send + Sync + 'static {
 /// # Errors
 /// The base URL or the key cannot be used at all.
 pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>> {
-    let limits = Limits::default();
+    let limits = Limits::of(&config.base_url);
     let bare: Arc<dyn Provider> = match config.kind {
         Kind::Anthropic => Arc::new(anthropic::Anthropic::new(name, config, limits)?),
         Kind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),

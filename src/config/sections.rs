@@ -15,8 +15,8 @@ pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
-/// The longest answer to ask for: some screens of text, or a file of a few hundred lines.
-pub(super) const TOKENS_MAX: u32 = 4096;
+/// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
+pub(super) const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
@@ -212,11 +212,13 @@ fn access(section: &mut Section<'_>) -> Access {
         [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
     let default = Access::default();
     let owners = section.ask("owners").map(|value| people(&value, None)).unwrap_or_default();
+    let admins = section.ask("admins").map(|value| people(&value, None)).unwrap_or_default();
     let allow = section.ask("allow").map(|value| people(&value, Some("*"))).unwrap_or_default();
     let groups = section.ask("groups").and_then(|value| value.choice(&GROUPS));
     let pairing = section.ask("pairing").and_then(|value| value.flag());
     Access {
         owners,
+        admins,
         allow,
         groups: groups.unwrap_or(default.groups),
         pairing: pairing.unwrap_or(default.pairing),
@@ -236,7 +238,7 @@ fn people(value: &Located<'_>, everyone: Option<&str>) -> Vec<String> {
         if is_number || Some(id.as_str()) == everyone {
             people.push(id);
         } else if id == "*" {
-            entry.fault("cannot be \"*\": name the owners one by one");
+            entry.fault("cannot be \"*\": name them one by one");
         } else {
             entry.fault("must be a user id, which is a number; a name can change hands");
         }

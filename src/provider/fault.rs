@@ -62,7 +62,8 @@ impl Fault {
     }
 
     /// From `{"error": {..}}`, `{"error": ".."}`, `{"message": ".."}`, `{"detail": ".."}`, or a list
-    /// of one of these.
+    /// of one of these. Words that are no text (Mistral, and all that FastAPI checks) are quoted as
+    /// they are.
     pub(super) fn of_event(event: &Value) -> Self {
         let event = event.get(0).unwrap_or(event);
         let error = event.get("error").filter(|error| !error.is_null()).unwrap_or(event);
@@ -70,6 +71,10 @@ impl Fault {
             Some(Value::String(text)) => Some(text.clone()),
             Some(Value::Number(number)) => Some(number.to_string()),
             _ => None,
+        };
+        let words = |key: &str| match error.get(key) {
+            Some(value @ (Value::Object(_) | Value::Array(_))) => Some(value.to_string()),
+            _ => word(key),
         };
         let message = error.as_str().map(str::to_owned);
         Self {
@@ -79,8 +84,8 @@ impl Fault {
             after: None,
             codes: ["type", "code"].into_iter().filter_map(word).collect(),
             message: message
-                .or_else(|| word("message"))
-                .or_else(|| word("detail"))
+                .or_else(|| words("message"))
+                .or_else(|| words("detail"))
                 .unwrap_or_default(),
         }
     }
@@ -127,6 +132,10 @@ impl Fault {
         {
             return (REFUSED, "there is no credit left; check the account's billing");
         }
+        // Groq's, with status 400; the next attempt may well be right.
+        if codes(&["tool_use_failed"]) {
+            return (BUSY, "the model wrote a call that its server could not read");
+        }
         match self.status {
             Some(401) => (REFUSED, "the key was not accepted; check api_key"),
             Some(402) => (REFUSED, "there is no credit left; check the account's billing"),
@@ -137,7 +146,7 @@ impl Fault {
             Some(429) => (BUSY, "the rate limit is reached"),
             Some(503 | 529) => (BUSY, "the server is overloaded"),
             Some(500..) => (BUSY, "the server failed"),
-            Some(400..) => (REFUSED, "the request was not accepted; check model and tokens_max"),
+            Some(400..) => (REFUSED, "the request was not accepted; check model and max_tokens"),
             Some(300..) => (REFUSED, "the server sends us elsewhere; check base_url"),
             Some(_) => (REFUSED, "the server is no model API; check base_url"),
             None if codes(&["authentication_error", "invalid_api_key"]) => {
@@ -150,7 +159,7 @@ impl Fault {
                 (REFUSED, "nothing there has this name; check model and base_url")
             }
             None if codes(&["invalid_request_error"]) => {
-                (REFUSED, "the request was not accepted; check model and tokens_max")
+                (REFUSED, "the request was not accepted; check model and max_tokens")
             }
             None if codes(&["overloaded_error"]) => (BUSY, "the server is overloaded"),
             None if codes(&["rate_limit_error", "rate_limit_exceeded"]) => {
@@ -270,6 +279,35 @@ mod tests {
         }
         let wrong = r#"{"error":{"message":"max_tokens is too large: 99999. This model supports at most 16384 completion tokens","type":"invalid_request_error","param":"max_tokens"}}"#;
         assert!(sorted(400, wrong).starts_with("refused: the request was not accepted"));
+    }
+
+    #[test]
+    fn tries_again_after_a_call_that_the_server_could_not_read() {
+        let body = r#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=look"}}"#;
+        assert_eq!(
+            sorted(400, body),
+            "busy: the model wrote a call that its server could not read (400: Failed to call a function.)"
+        );
+    }
+
+    #[test]
+    fn quotes_words_that_are_no_text() {
+        for (body, expected) in [
+            (
+                r#"{"object":"error","message":{"detail":[{"loc":["body"],"msg":"no sk-very-secret"}]}}"#,
+                r#"{"detail":[{"loc":["body"],"msg":"no [key]"}]}"#,
+            ),
+            (r#"{"detail":[{"msg":"Field required"}]}"#, r#"[{"msg":"Field required"}]"#),
+        ] {
+            assert_eq!(
+                sorted(422, body),
+                format!(
+                    "refused: the request was not accepted; check model and max_tokens (422: {expected})"
+                )
+            );
+        }
+        let long = format!(r#"{{"detail":["{}"]}}"#, "x".repeat(900));
+        assert!(sorted(422, &long).chars().count() < 300);
     }
 
     #[test]

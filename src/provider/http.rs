@@ -48,6 +48,18 @@ impl Default for Limits {
     }
 }
 
+impl Limits {
+    /// For what `base_url` names. A server on this machine is mostly a slow one, which may be silent
+    /// as long as it writes a call.
+    pub(super) fn of(base_url: &str) -> Self {
+        let limits = Self::default();
+        match Url::parse(base_url) {
+            Ok(url) if is_loopback(&url) => Self { stall: limits.begin, ..limits },
+            _ => limits,
+        }
+    }
+}
+
 /// Where completions are asked for.
 pub(super) struct Endpoint {
     client: Client,
@@ -324,6 +336,15 @@ mod tests {
     fn reads_payloads_only() {
         let wanted = ["{\"ü\": 1}", "x\ny 🦀", "{\"error\":{\"code\":500}}", "[DONE]"];
         assert_eq!(parse([STREAM.as_bytes()]), wanted);
+    }
+
+    #[test]
+    fn waits_longer_for_this_machine() {
+        let stall = |url| Limits::of(url).stall.as_secs();
+        assert_eq!(stall("http://127.0.0.1:11434/v1"), 300);
+        assert_eq!(stall("http://localhost:8080/v1"), 300);
+        assert_eq!(stall("http://[::1]/v1"), 300);
+        assert_eq!(stall("https://api.openai.com/v1"), 60);
     }
 
     proptest! {

@@ -1,26 +1,27 @@
 //! Chat completions, as OpenAI and everybody who imitates it speak them. Takes what imitators get
 //! slightly wrong; sends only what all of them know.
 
-use std::collections::VecDeque;
+mod answer;
+mod dialect;
+mod tags;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
-use url::Url;
 
 use super::http::Endpoint;
-use super::wire::{self, CallIds, Flow, Fold};
-use super::{
-    Config, Delta, DeltaStream, Limits, Message, Provider, ProviderError, Request, StopReason,
-    ToolCall, ToolSchema, Usage,
-};
+use super::wire::{self, CallIds};
+use super::{Config, DeltaStream, Limits, Message, Provider, ProviderError, Request, ToolSchema};
 use crate::session::{Call, Thinking};
+use answer::Answer;
+use dialect::Dialect;
 
 /// A model behind an OpenAI-compatible endpoint.
 pub struct OpenAi {
     name: String,
     model: String,
     tokens_max: u32,
+    dialect: Dialect,
     endpoint: Endpoint,
 }
 
@@ -30,11 +31,13 @@ impl OpenAi {
     pub fn new(name: &str, config: &Config, limits: Limits) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
+        let endpoint = Endpoint::new(&url, key, HeaderMap::new(), limits)?;
         Ok(Self {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max,
-            endpoint: Endpoint::new(&url, key, HeaderMap::new(), limits)?,
+            dialect: Dialect::of(&endpoint.url),
+            endpoint,
         })
     }
 
@@ -42,13 +45,18 @@ impl OpenAi {
     fn body(&self, request: &Request<'_>) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
-        body.insert(limit_field(&self.endpoint.url).to_owned(), json!(self.tokens_max));
+        body.insert(self.dialect.limit_field().to_owned(), json!(self.tokens_max));
         body.insert("stream".to_owned(), json!(true));
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        if self.dialect.has_stream_options() {
+            body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
         }
-        body.insert("messages".to_owned(), transcript(request, &self.model).into());
+        body.insert(
+            "messages".to_owned(),
+            transcript(request, &self.model, self.dialect.call_ids()).into(),
+        );
         body.into()
     }
 }
@@ -68,23 +76,17 @@ impl Provider for OpenAi {
     }
 }
 
-/// OpenAI's newer models refuse `max_tokens`, and most imitators know nothing else.
-fn limit_field(url: &Url) -> &'static str {
-    if url.host_str() == Some("api.openai.com") { "max_completion_tokens" } else { "max_tokens" }
-}
-
 fn tool(tool: &ToolSchema) -> Value {
     let ToolSchema { name, description, parameters } = tool;
     let function = json!({"name": name, "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>, model: &str) -> Vec<Value> {
+fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value> {
     let mut sent = Vec::new();
     if !request.system.is_empty() {
         sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
     }
-    let mut ids = CallIds::of_any_letters();
     let mut asked = Vec::new();
     for message in &request.messages {
         match message {
@@ -108,6 +110,11 @@ fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String])
     if !calls.is_empty() {
         message["tool_calls"] =
             calls.iter().zip(ids).map(|(call, id)| function_call(call, id, thinking)).collect();
+        for (field, value) in
+            thinking.iter().filter_map(|it| it.block["beside"].as_object()).flatten()
+        {
+            message[field] = value.clone();
+        }
     }
     message
 }
@@ -125,171 +132,40 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
     sent
 }
 
-/// An answer as far as it has come. Calls are held back until it is whole.
-struct Answer {
-    model: String,
-    calls: Vec<Fragments>,
-    usage: Option<Usage>,
-    stop: Option<StopReason>,
-    has_begun: bool,
-}
-
-/// A call whose parts arrive one by one.
-#[derive(Default)]
-struct Fragments {
-    index: Option<u64>,
-    id: String,
-    name: String,
-    arguments: String,
-    /// Gemini's signature of its reasoning, which it demands back with the call.
-    extra_content: Option<Value>,
-}
-
-impl Fold for Answer {
-    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
-        if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
-            self.usage = Some(read_usage(usage));
-        }
-        let Some(choice) = event.pointer("/choices/0") else { return Flow::More };
-        self.has_begun = true;
-        // A server that does not stream sends a `message` instead.
-        let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
-        read_words(delta, deltas);
-        for fragment in list(&delta["tool_calls"]) {
-            self.join(fragment);
-        }
-        if let Some(reason) = choice["finish_reason"].as_str() {
-            self.stop = Some(stop_reason(reason));
-        }
-        Flow::More
-    }
-
-    fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
-        let stop = match self.stop {
-            Some(stop) => stop,
-            // Some never give a reason.
-            None if closed && self.has_begun => StopReason::Done,
-            None => return false,
-        };
-        let mut calls = Vec::new();
-        for fragments in std::mem::take(&mut self.calls) {
-            let (call, block) = fragments.into_call();
-            let model = self.model.clone();
-            deltas.extend(block.map(|block| Delta::ThinkingBlock(Thinking { model, block })));
-            calls.push(call);
-        }
-        deltas.extend(self.usage.map(Delta::Usage));
-        wire::close(calls, stop, deltas);
-        true
-    }
-}
-
-impl Answer {
-    fn new(model: &str) -> Self {
-        let model = model.to_owned();
-        Self { model, calls: Vec::new(), usage: None, stop: None, has_begun: false }
-    }
-
-    fn join(&mut self, fragment: &Value) {
-        let index = fragment["index"].as_u64();
-        let id = fragment["id"].as_str().unwrap_or_default();
-        let function = &fragment["function"];
-        let name = function["name"].as_str().unwrap_or_default();
-
-        let found = match index {
-            Some(_) => self.calls.iter().rposition(|call| call.index == index),
-            None => self.calls.len().checked_sub(1),
-        };
-        // Some give all calls the same index, or none; then a second name tells, with another id.
-        let found = found.filter(|&at| {
-            let call = &self.calls[at];
-            let is_same = if id.is_empty() { index.is_some() } else { call.id == id };
-            name.is_empty() || call.name.is_empty() || is_same
-        });
-        let at = found.unwrap_or_else(|| {
-            self.calls.push(Fragments { index, ..Fragments::default() });
-            self.calls.len() - 1
-        });
-        let call = &mut self.calls[at];
-        if call.id.is_empty() {
-            call.id.push_str(id);
-        }
-        if call.name.is_empty() {
-            call.name.push_str(name);
-        }
-        if let Some(extra) = fragment.get("extra_content").filter(|extra| extra.is_object()) {
-            call.extra_content = Some(extra.clone());
-        }
-        match &function["arguments"] {
-            Value::String(part) => call.arguments.push_str(part),
-            Value::Null => {}
-            whole => call.arguments = whole.to_string(),
-        }
-    }
-}
-
-impl Fragments {
-    /// The call, and what its server wants to see again beside it.
-    fn into_call(self) -> (ToolCall, Option<Value>) {
-        let Self { mut id, name, arguments, extra_content, .. } = self;
-        if id.is_empty() {
-            id = wire::new_id();
-        }
-        let block = extra_content.map(|extra| json!({"call": id, "extra_content": extra}));
-        (ToolCall { id, name, arguments }, block)
-    }
-}
-
-fn read_words(delta: &Value, deltas: &mut VecDeque<Delta>) {
-    // DeepSeek and llama.cpp say `reasoning_content`; OpenRouter and Ollama `reasoning`.
-    let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
-    if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
-        deltas.push_back(Delta::Thinking(text.to_owned()));
-    }
-    let mut say = |text: &Value| {
-        if let Some(text) = text.as_str().filter(|text| !text.is_empty()) {
-            deltas.push_back(Delta::Text(text.to_owned()));
-        }
-    };
-    say(&delta["content"]);
-    say(&delta["refusal"]);
-    // Mistral's reasoning models send parts.
-    list(&delta["content"]).iter().for_each(|part| say(&part["text"]));
-}
-
-fn list(value: &Value) -> &[Value] {
-    value.as_array().map(Vec::as_slice).unwrap_or_default()
-}
-
-fn stop_reason(reason: &str) -> StopReason {
-    match reason {
-        "tool_calls" | "function_call" => StopReason::Calls,
-        "length" => StopReason::MaxTokens,
-        "content_filter" => StopReason::Refused,
-        _ => StopReason::Done,
-    }
-}
-
-fn read_usage(usage: &Value) -> Usage {
-    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
-    Usage {
-        input: count("/prompt_tokens").unwrap_or_default(),
-        // The second one is DeepSeek's.
-        cached: count("/prompt_tokens_details/cached_tokens")
-            .or_else(|| count("/prompt_cache_hit_tokens"))
-            .unwrap_or_default(),
-        output: count("/completion_tokens").unwrap_or_default(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::provider::Kind;
+    use crate::session::{CallId, Outcome};
 
     #[test]
-    fn limits_answers_in_the_words_that_the_host_knows() {
-        let field = |url| limit_field(&Url::parse(url).unwrap());
-        assert_eq!(field("https://api.openai.com/v1/chat/completions"), "max_completion_tokens");
-        assert_eq!(field("http://127.0.0.1:11434/v1/chat/completions"), "max_tokens");
+    fn says_to_mistral_only_what_it_takes() {
+        let config = Config {
+            kind: Kind::OpenAi,
+            model: "m".to_owned(),
+            api_key: None,
+            base_url: "https://api.mistral.ai/v1".to_owned(),
+            tokens_max: 1,
+        };
+        let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
+        let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
+            id: CallId(1),
+            wire_id: wire_id.to_owned(),
+            tool: "look".to_owned(),
+            arguments: "{}".to_owned(),
+            outcome: Outcome::Done("seen".to_owned()),
+        });
+        let messages = vec![
+            Message::User("See?".to_owned()),
+            Message::Assistant { text: "", thinking: &[], calls: &calls },
+            Message::Results(&calls),
+        ];
+        let body = mistral.body(&Request { system: &[], tools: &[], messages });
+        assert_eq!(body.get("stream_options"), None);
+        let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
+        assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");
+        let respelt = id("/messages/1/tool_calls/0/id");
+        assert!(respelt.len() == 9 && respelt.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+        assert_eq!(id("/messages/2/tool_call_id"), respelt);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{HashSet, VecDeque};
 
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 
 use super::http::Events;
 use super::{Delta, DeltaStream, ProviderError, StopReason, ToolCall};
@@ -20,17 +21,22 @@ const NAME_CHARS_MAX: usize = 64;
 /// (Kimi K2: `functions.look:0`) read it.
 pub(super) struct CallIds {
     taken: HashSet<String>,
-    fit: fn(char) -> char,
+    spell: fn(&str, usize) -> String,
 }
 
 impl CallIds {
     pub(super) fn of_any_letters() -> Self {
-        Self { taken: HashSet::new(), fit: |c| c }
+        Self { taken: HashSet::new(), spell: |id, copy| numbered(id, |c| c, copy) }
     }
 
     /// Anthropic's pattern is `^[a-zA-Z0-9_-]+$`.
     pub(super) fn of_plain_letters() -> Self {
-        Self { taken: HashSet::new(), fit: plain }
+        Self { taken: HashSet::new(), spell: |id, copy| numbered(id, plain, copy) }
+    }
+
+    /// Mistral's pattern is `^[a-zA-Z0-9]{9}$`.
+    pub(super) fn of_nine_letters() -> Self {
+        Self { taken: HashSet::new(), spell: nine_letters }
     }
 
     pub(super) fn name(&mut self, calls: &[Call]) -> Vec<String> {
@@ -38,16 +44,29 @@ impl CallIds {
     }
 
     fn name_one(&mut self, wire_id: &str) -> String {
-        let own = respelt(wire_id, self.fit, ID_CHARS_MAX);
-        let mut id = own.clone();
         let mut copy = 1;
-        while !self.taken.insert(id.clone()) {
+        loop {
+            let id = (self.spell)(wire_id, copy);
+            if self.taken.insert(id.clone()) {
+                return id;
+            }
             copy += 1;
-            let number = format!("-{copy}");
-            id = respelt(&own, self.fit, ID_CHARS_MAX - number.len()) + &number;
         }
-        id
     }
+}
+
+/// The id, or from the second copy on the id with its number.
+fn numbered(id: &str, fit: fn(char) -> char, copy: usize) -> String {
+    let number = if copy == 1 { String::new() } else { format!("-{copy}") };
+    respelt(id, fit, ID_CHARS_MAX - number.len()) + &number
+}
+
+fn nine_letters(id: &str, copy: usize) -> String {
+    if copy == 1 && id.len() == 9 && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+        return id.to_owned();
+    }
+    let digest = Sha256::digest(format!("{copy} {id}"));
+    digest.iter().take(5).map(|byte| format!("{byte:02x}")).collect::<String>()[..9].to_owned()
 }
 
 /// For a call that came without an id.
@@ -183,5 +202,8 @@ mod tests {
         let mut ids = CallIds::of_any_letters();
         let named = given.map(|id| ids.name_one(id));
         assert_eq!(named, ["a", "a-2", "a-2-2", "_", "ü b:0", &forty, &cut]);
+        let mut ids = CallIds::of_nine_letters();
+        let named = ["D681PevKs", "call_1", "call_1", "D681PevKs"].map(|id| ids.name_one(id));
+        assert_eq!(named, ["D681PevKs", "ea2e877e7", "baf62cb90", "0724c1752"]);
     }
 }

@@ -5,8 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
-use peacrab::people::Groups;
+use peacrab::people::{Access, Groups, People, Role};
 use peacrab::secret::Secret;
+use peacrab::store::{Options, Store};
 use peacrab::{channels, provider};
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -103,7 +104,7 @@ Config {
                 Secret(…),
             ),
             base_url: "https://api.anthropic.com",
-            tokens_max: 4096,
+            tokens_max: 16384,
         },
         "spare": Config {
             kind: OpenAi,
@@ -121,6 +122,7 @@ Config {
                 owners: [
                     "12345678",
                 ],
+                admins: [],
                 allow: [],
                 groups: Mention,
                 pairing: true,
@@ -139,6 +141,7 @@ Config {
                 owners: [
                     "local",
                 ],
+                admins: [],
                 allow: [],
                 groups: Mention,
                 pairing: false,
@@ -152,7 +155,7 @@ Config {
     assert_eq!(telegram(&config, "home").token.reveal(), TOKEN);
     insta::assert_snapshot!(config.describe(), @"
 channels
-  home: telegram (https://api.telegram.org), owners 1, allowed 0, groups mention, pairing on
+  home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
@@ -171,6 +174,7 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
         type = "telegram"
         token = "111111:one"
         owners = [42, "43"]
+        admins = [45]
         allow = ["*", 44]
         groups = "always"
 
@@ -189,6 +193,7 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
         (&family.owners[..], &family.allow[..]),
         (&["42", "43"].map(String::from)[..], &["*", "44"].map(String::from)[..])
     );
+    assert_eq!(family.admins, ["45"]);
     assert_eq!((family.groups, family.pairing), (Groups::Always, true));
     let work = &config.channels[&"work".into()].access;
     assert_eq!((work.groups, work.pairing), (Groups::Off, false));
@@ -197,6 +202,37 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
     insta::assert_snapshot!(config.warnings().join("\n"), @"
 [channels.family] lets everyone in, as guests
 [channels.work] has no owners, no allow and no pairing: only who was paired before is let in
+");
+}
+
+#[tokio::test]
+async fn gives_admins_their_role() {
+    let access = Access {
+        owners: vec!["1".to_owned()],
+        admins: vec!["1".to_owned(), "2".to_owned()],
+        allow: vec!["2".to_owned(), "3".to_owned(), "*".to_owned()],
+        ..Access::default()
+    };
+    let people = People::new([("home".into(), access)].into());
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    for (sender, role) in
+        [("1", Role::Owner), ("2", Role::Admin), ("3", Role::User), ("4", Role::Guest)]
+    {
+        let people = people.clone();
+        let role_of = move |store: &_| people.role_of(store, &"home".into(), &sender.into());
+        let given = store.read(role_of).await.unwrap();
+        assert_eq!(given, Some(role), "{sender}");
+    }
+}
+
+#[test]
+fn warns_where_nobody_can_become_the_owner() {
+    let channel = "type = 'telegram'\ntoken = '1:one'\nallow = ['*']\n";
+    let config = load(format!("[channels.open]\n{channel}"), &secrets()).unwrap();
+    insta::assert_snapshot!(config.warnings().join("\n"), @"
+[channels.open] lets everyone in, as guests
+[channels.open] has no owners, and pairing makes none where everyone is let in: name them in `owners`
 ");
 }
 
@@ -245,6 +281,7 @@ model = "m"
 type = "telegram"
 token = { enw = "T" }
 owners = ["@alice", "*", 1.5]
+admins = ["*"]
 groups = "mentions"
 "#,
         &secrets(),
@@ -265,9 +302,10 @@ config.toml:15:12: `base_url` in [providers.spare] must begin with https://; htt
 config.toml:19:1: `model` in [providers.dry] means nothing for a provider of type rehearsal
 config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
 config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number; a name can change hands
-config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name the owners one by one
+config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name them one by one
 config.toml:24:26: an entry of `owners` in [channels.home] must be an id: a string or a whole number, not a number with a point
-config.toml:25:10: `groups` in [channels.home] must be one of off, mention, always; did you mean `mention`?
+config.toml:25:11: an entry of `admins` in [channels.home] cannot be "*": name them one by one
+config.toml:26:10: `groups` in [channels.home] must be one of off, mention, always; did you mean `mention`?
 "#);
 }
 
@@ -377,7 +415,7 @@ fn starts_what_the_environment_names() {
     assert_eq!(config.notes, ["DISCORD_BOT_TOKEN is not used: this version has no Discord yet"]);
     insta::assert_snapshot!(config.describe(), @"
 channels
-  telegram: telegram (https://api.telegram.org), owners 0, allowed 0, groups mention, pairing on
+  telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
   anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers

@@ -36,7 +36,7 @@ async fn tells_who_acts_next() {
         (
             400,
             &said,
-            "refused: the request was not accepted; check model and tokens_max (400: Oh no.)",
+            "refused: the request was not accepted; check model and max_tokens (400: Oh no.)",
         ),
         (401, &said, "refused: the key was not accepted; check api_key (401: Oh no.)"),
         (402, &said, "refused: there is no credit left; check the account's billing (402: Oh no.)"),

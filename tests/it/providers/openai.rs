@@ -95,6 +95,27 @@ async fn takes_calls_as_imitators_send_them() {
 }
 
 #[tokio::test]
+async fn tells_calls_apart_that_have_one_index_and_no_id() {
+    let fragment = |name: Option<&str>, arguments: &str| {
+        let function = json!({"name": name, "arguments": arguments});
+        chunk(&json!({"tool_calls": [{"index": 0, "id": "", "function": function}]}))
+    };
+    let completion = completion_of(&[
+        fragment(Some("look"), "{\"path\": "),
+        fragment(Some("look"), "\"a\"}"),
+        fragment(Some("look"), "{\"path\": \"b\"}"),
+        fragment(None, "\n"),
+        fragment(Some("write"), "{}"),
+        finish("stop"),
+    ])
+    .await;
+    let calls: Vec<_> = calls(&completion).into_iter().map(|(_, name, it)| (name, it)).collect();
+    let expected =
+        [("look", "{\"path\": \"a\"}"), ("look", "{\"path\": \"b\"}\n"), ("write", "{}")];
+    assert_eq!(calls, expected);
+}
+
+#[tokio::test]
 async fn drops_a_call_that_was_cut_at_the_limit() {
     let completion = completion_of(&[
         chunk(&json!({"content": "I write.", "tool_calls": [
@@ -136,6 +157,70 @@ async fn gives_calls_back_as_their_model_knows_them() {
     api.finish();
 }
 
+/// The answer to a request for calls, whose reasoning comes in these chunks, and what is sent next
+/// as the assistant's message: to its own model, and to another.
+async fn sent_back(field: &'static str, chunks: &[Value]) -> [Value; 2] {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let mut events: Vec<_> = chunks.iter().map(chunk).collect();
+    events.push(chunk(&json!({"tool_calls": [
+        {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{}"}}]})));
+    events.push(finish("tool_calls"));
+    api.reply(Reply::events(&events));
+    let thinking = ask(&*provider(&api)).await.0.unwrap().thinking;
+    let of_other = thinking.iter().cloned();
+    let of_other = of_other.map(|it| Thinking { model: "other".to_owned(), ..it }).collect();
+    let mut sent = Vec::new();
+    for (thinking, is_own) in [(of_other, false), (thinking, true)] {
+        if is_own {
+            api.want_beside_calls(field);
+        }
+        api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
+        let calls = vec![call("a", Outcome::Done("seen".to_owned()))];
+        let heard = Some("Hello?".to_owned());
+        let steps = vec![Step { heard, thinking, calls, ..Step::default() }];
+        ask_after(&*provider(&api), &[turn(steps, None)], None).await.0.unwrap();
+        sent.push(api.requests().last().unwrap()["messages"][2].clone());
+    }
+    api.finish();
+    sent.reverse();
+    sent.try_into().unwrap()
+}
+
+#[tokio::test]
+async fn gives_reasoning_back_beside_the_calls_that_came_of_it() {
+    let field = "reasoning_content";
+    let chunks = [json!({"reasoning_content": "Let me "}), json!({"reasoning_content": "look."})];
+    let [own, other] = sent_back(field, &chunks).await;
+    assert_eq!(own[field], "Let me look.");
+    assert_eq!(other.get(field), None);
+
+    let field = "reasoning_details";
+    let detail = |detail: Value| json!({"reasoning": "Hm.", "reasoning_details": [detail]});
+    let chunks = [
+        detail(json!({"type": "reasoning.text", "text": "Let me ", "index": 0, "signature": null})),
+        detail(json!({"type": "reasoning.text", "text": "look.", "index": 0})),
+        detail(json!({"type": "reasoning.text", "signature": "c2ln", "index": 0})),
+        detail(json!({"type": "reasoning.encrypted", "data": "AAA", "id": "a", "index": 1})),
+        detail(json!({"type": "reasoning.encrypted", "data": "BBB", "id": "b", "index": 1})),
+    ];
+    let [own, other] = sent_back(field, &chunks).await;
+    assert_eq!(
+        own[field],
+        json!([
+            {"type": "reasoning.text", "text": "Let me look.", "index": 0, "signature": "c2ln"},
+            {"type": "reasoning.encrypted", "data": "AAA", "id": "a", "index": 1},
+            {"type": "reasoning.encrypted", "data": "BBB", "id": "b", "index": 1},
+        ])
+    );
+    assert_eq!(other.get(field), None);
+}
+
+#[tokio::test]
+async fn keeps_no_reasoning_of_an_answer_without_calls() {
+    let events = [chunk(&json!({"reasoning_content": "Hm.", "content": "Yes."})), finish("stop")];
+    assert_eq!(completion_of(&events).await.thinking, []);
+}
+
 #[tokio::test]
 async fn shows_reasoning_but_keeps_it_out_of_the_answer() {
     let api = ModelApi::start(Platform::OpenAi).await;
@@ -149,6 +234,19 @@ async fn shows_reasoning_but_keeps_it_out_of_the_answer() {
     assert_eq!(completion.unwrap().text, "Yes.");
     let expected = ["Hm. ", "Well. "].map(|text| Delta::Thinking(text.to_owned()));
     assert_eq!(deltas[..2], expected);
+    api.finish();
+}
+
+#[tokio::test]
+async fn never_says_the_reasoning_that_stands_in_the_text() {
+    let api = ModelApi::start(Platform::OpenAi).await;
+    let pieces = ["\n<thi", "nk>Hm. </", "think>\n\n", "Yes."];
+    let mut events: Vec<_> = pieces.iter().map(|it| chunk(&json!({"content": it}))).collect();
+    events.push(finish("stop"));
+    api.reply(Reply::events(&events));
+    let (completion, deltas) = ask(&*provider(&api)).await;
+    assert_eq!(completion.unwrap().text, "Yes.");
+    assert_eq!(deltas[0], Delta::Thinking("Hm. ".to_owned()));
     api.finish();
 }
 

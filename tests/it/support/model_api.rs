@@ -100,6 +100,7 @@ pub(crate) struct ModelApi {
 #[derive(Default)]
 struct Seen {
     wants_key: bool,
+    beside: Option<&'static str>,
     replies: VecDeque<Reply>,
     requests: Vec<Value>,
     faults: Vec<String>,
@@ -136,6 +137,11 @@ impl ModelApi {
         self.seen.lock().unwrap().wants_key = false;
     }
 
+    /// From now on calls that come back without this field beside them are wrong.
+    pub(crate) fn want_beside_calls(&self, field: &'static str) {
+        self.seen.lock().unwrap().beside = Some(field);
+    }
+
     /// The bodies so far.
     pub(crate) fn requests(&self) -> Vec<Value> {
         self.seen.lock().unwrap().requests.clone()
@@ -159,15 +165,16 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
         Platform::OpenAi => ("openai", "/v1/chat/completions"),
         Platform::Anthropic => ("anthropic", "/v1/messages"),
     };
-    // What Gemini alone knows is no matter of OpenAI's.
-    if !body.to_string().contains("extra_content") {
+    // What imitators alone know is no matter of OpenAI's.
+    let own = ["extra_content", "reasoning_content", "reasoning_details"];
+    if !own.iter().any(|field| body.to_string().contains(field)) {
         record(name, head.method.as_str(), head.uri.path(), &body);
     }
 
     let reply = {
         let mut seen = seen.lock().unwrap();
         let mut faults = match platform {
-            Platform::OpenAi => rules::openai(&body),
+            Platform::OpenAi => rules::openai(&body, seen.beside),
             Platform::Anthropic => rules::anthropic(&body),
         };
         faults.extend(header_faults(platform, &head.headers, seen.wants_key));

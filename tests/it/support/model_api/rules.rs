@@ -4,8 +4,9 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 
-/// The faults of a chat completions request, none if it is right.
-pub(crate) fn openai(body: &Value) -> Vec<String> {
+/// The faults of a chat completions request, none if it is right. `beside` is a field that this
+/// server demands back with calls, and no other server knows.
+pub(crate) fn openai(body: &Value, beside: Option<&str>) -> Vec<String> {
     let mut rules = Rules::default();
     let keys = ["model", "max_tokens", "stream", "stream_options", "messages"];
     rules.closed(body, &keys, &["tools"], "the body");
@@ -29,7 +30,7 @@ pub(crate) fn openai(body: &Value) -> Vec<String> {
         match role {
             "system" => rules.check(at == 0, "a late system message"),
             "user" => {}
-            "assistant" => open = rules.openai_calls(message),
+            "assistant" => open = rules.openai_calls(message, beside),
             "tool" => {
                 let id = message["tool_call_id"].as_str().unwrap_or_default();
                 rules.check(open.first().is_some_and(|open| open == id), "a result of no call");
@@ -156,8 +157,10 @@ impl Rules {
         self.check(text.as_str().is_some_and(|text| !text.trim().is_empty()), "an empty text");
     }
 
-    fn openai_calls(&mut self, message: &Value) -> Vec<String> {
-        self.closed(message, &["role", "content"], &["tool_calls"], "an answer");
+    fn openai_calls(&mut self, message: &Value, beside: Option<&str>) -> Vec<String> {
+        let beside = beside.filter(|_| message.get("tool_calls").is_some());
+        let wanted: Vec<_> = ["role", "content"].into_iter().chain(beside).collect();
+        self.closed(message, &wanted, &["tool_calls"], "an answer");
         let calls = array(&message["tool_calls"]);
         match message.get("tool_calls") {
             Some(_) => self.check(!calls.is_empty(), "an empty list of calls"),

@@ -1,0 +1,232 @@
+//! An answer of chat completions, put together from its chunks: words, reasoning, and calls whose
+//! parts come one by one. What is sent is not its matter.
+
+use std::collections::VecDeque;
+
+use serde_json::{Map, Value, json};
+
+use super::tags::Tags;
+use crate::provider::wire::{self, Flow, Fold};
+use crate::provider::{Delta, StopReason, ToolCall, Usage};
+use crate::session::Thinking;
+
+/// An answer as far as it has come. Calls are held back until it is whole.
+pub(super) struct Answer {
+    model: String,
+    reasoning: Reasoning,
+    tags: Tags,
+    calls: Vec<Fragments>,
+    usage: Option<Usage>,
+    stop: Option<StopReason>,
+    has_begun: bool,
+}
+
+/// Reasoning that servers demand back beside the calls that came of it.
+#[derive(Default)]
+struct Reasoning {
+    /// DeepSeek's and Kimi's.
+    content: String,
+    /// OpenRouter's, with the signatures of Gemini and Claude.
+    details: Vec<Value>,
+}
+
+/// A call whose parts arrive one by one.
+#[derive(Default)]
+struct Fragments {
+    index: Option<u64>,
+    id: String,
+    name: String,
+    arguments: String,
+    /// Gemini's signature of its reasoning, which it demands back with the call.
+    extra_content: Option<Value>,
+}
+
+impl Fold for Answer {
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
+        if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
+            self.usage = Some(read_usage(usage));
+        }
+        let Some(choice) = event.pointer("/choices/0") else { return Flow::More };
+        self.has_begun = true;
+        // A server that does not stream sends a `message` instead.
+        let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
+        self.reasoning.take(delta);
+        self.read_words(delta, deltas);
+        for fragment in list(&delta["tool_calls"]) {
+            self.join(fragment);
+        }
+        if let Some(reason) = choice["finish_reason"].as_str() {
+            self.stop = Some(stop_reason(reason));
+        }
+        Flow::More
+    }
+
+    fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
+        let stop = match self.stop {
+            Some(stop) => stop,
+            // Some never give a reason.
+            None if closed && self.has_begun => StopReason::Done,
+            None => return false,
+        };
+        self.tags.finish(deltas);
+        let (mut calls, mut blocks) = (Vec::new(), Vec::new());
+        for fragments in std::mem::take(&mut self.calls) {
+            let (call, block) = fragments.into_call();
+            calls.push(call);
+            blocks.extend(block);
+        }
+        if !calls.is_empty() {
+            blocks.extend(std::mem::take(&mut self.reasoning).into_block());
+        }
+        let keep = |block| Thinking { model: self.model.clone(), block };
+        deltas.extend(blocks.into_iter().map(keep).map(Delta::ThinkingBlock));
+        deltas.extend(self.usage.map(Delta::Usage));
+        wire::close(calls, stop, deltas);
+        true
+    }
+}
+
+impl Answer {
+    pub(super) fn new(model: &str) -> Self {
+        Self {
+            model: model.to_owned(),
+            reasoning: Reasoning::default(),
+            tags: Tags::default(),
+            calls: Vec::new(),
+            usage: None,
+            stop: None,
+            has_begun: false,
+        }
+    }
+
+    fn read_words(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
+        // DeepSeek and llama.cpp say `reasoning_content`; OpenRouter and Ollama `reasoning`.
+        let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
+        if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
+            deltas.push_back(Delta::Thinking(text.to_owned()));
+        }
+        let mut say = |text: &Value| self.tags.take(text.as_str().unwrap_or_default(), deltas);
+        say(&delta["content"]);
+        say(&delta["refusal"]);
+        // Mistral's reasoning models send parts.
+        list(&delta["content"]).iter().for_each(|part| say(&part["text"]));
+    }
+
+    fn join(&mut self, fragment: &Value) {
+        let index = fragment["index"].as_u64();
+        let id = fragment["id"].as_str().unwrap_or_default();
+        let function = &fragment["function"];
+        let name = function["name"].as_str().unwrap_or_default();
+
+        let found = match index {
+            Some(_) => self.calls.iter().rposition(|call| call.index == index),
+            None => self.calls.len().checked_sub(1),
+        };
+        // Some give all calls the same index, or none; then a second name tells, with another id, or
+        // without one if it is another name or the call before has all it needs.
+        let found = found.filter(|&at| {
+            let call = &self.calls[at];
+            let goes_on = || call.name == name && wire::arguments(&call.arguments).is_none();
+            let is_same = if id.is_empty() { index.is_some() && goes_on() } else { call.id == id };
+            name.is_empty() || call.name.is_empty() || is_same
+        });
+        let at = found.unwrap_or_else(|| {
+            self.calls.push(Fragments { index, ..Fragments::default() });
+            self.calls.len() - 1
+        });
+        let call = &mut self.calls[at];
+        if call.id.is_empty() {
+            call.id.push_str(id);
+        }
+        if call.name.is_empty() {
+            call.name.push_str(name);
+        }
+        if let Some(extra) = fragment.get("extra_content").filter(|extra| extra.is_object()) {
+            call.extra_content = Some(extra.clone());
+        }
+        match &function["arguments"] {
+            Value::String(part) => call.arguments.push_str(part),
+            Value::Null => {}
+            whole => call.arguments = whole.to_string(),
+        }
+    }
+}
+
+impl Reasoning {
+    fn take(&mut self, delta: &Value) {
+        self.content.push_str(delta["reasoning_content"].as_str().unwrap_or_default());
+        for detail in list(&delta["reasoning_details"]) {
+            match self.details.last_mut().filter(|last| continues(last, detail)) {
+                Some(last) => append(last, detail),
+                None => self.details.push(detail.clone()),
+            }
+        }
+    }
+
+    /// What stands beside the calls when they are sent back; none if the server sent none of it.
+    fn into_block(self) -> Option<Value> {
+        let Self { content, details } = self;
+        let mut beside = Map::new();
+        if !content.is_empty() {
+            beside.insert("reasoning_content".to_owned(), content.into());
+        }
+        if !details.is_empty() {
+            beside.insert("reasoning_details".to_owned(), details.into());
+        }
+        (!beside.is_empty()).then(|| json!({"beside": beside}))
+    }
+}
+
+/// Whether this detail goes on with a text that came in pieces. Encrypted ones are whole.
+fn continues(last: &Value, detail: &Value) -> bool {
+    matches!(detail["type"].as_str(), Some("reasoning.text" | "reasoning.summary"))
+        && last["type"] == detail["type"]
+        && last["index"] == detail["index"]
+}
+
+fn append(last: &mut Value, detail: &Value) {
+    for (field, part) in detail.as_object().into_iter().flatten() {
+        match (field.as_str(), &mut last[field], part) {
+            (_, _, Value::Null) => {}
+            ("text" | "summary", Value::String(text), Value::String(part)) => text.push_str(part),
+            (_, whole, part) => *whole = part.clone(),
+        }
+    }
+}
+
+impl Fragments {
+    /// The call, and what its server wants to see again beside it.
+    fn into_call(self) -> (ToolCall, Option<Value>) {
+        let Self { mut id, name, arguments, extra_content, .. } = self;
+        if id.is_empty() {
+            id = wire::new_id();
+        }
+        let block = extra_content.map(|extra| json!({"call": id, "extra_content": extra}));
+        (ToolCall { id, name, arguments }, block)
+    }
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map(Vec::as_slice).unwrap_or_default()
+}
+
+fn stop_reason(reason: &str) -> StopReason {
+    match reason {
+        "tool_calls" | "function_call" => StopReason::Calls,
+        "length" => StopReason::MaxTokens,
+        "content_filter" => StopReason::Refused,
+        _ => StopReason::Done,
+    }
+}
+
+fn read_usage(usage: &Value) -> Usage {
+    let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
+    Usage {
+        input: count("/prompt_tokens").unwrap_or_default(),
+        // The second one is DeepSeek's.
+        cached: count("/prompt_tokens_details/cached_tokens")
+            .or_else(|| count("/prompt_cache_hit_tokens"))
+            .unwrap_or_default(),
+        output: count("/completion_tokens").unwrap_or_default(),
+    }
+}
