@@ -256,7 +256,7 @@ fn rehearsal() -> provider::Config {
         model: "rehearsal".to_owned(),
         api_key: None,
         base_url: String::new(),
-        tokens_max: sections::TOKENS_MAX,
+        tokens_max: None,
     }
 }
 

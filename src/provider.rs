@@ -32,8 +32,8 @@ pub struct Config {
     pub api_key: Option<Secret>,
     /// Without a slash at the end; the vendor's own by default.
     pub base_url: String,
-    /// The longest answer to ask for, in tokens.
-    pub tokens_max: u32,
+    /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
+    pub tokens_max: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -98,7 +98,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     model: known.model.to_owned(),
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
-                    tokens_max: TOKENS_MAX,
+                    tokens_max: Some(TOKENS_MAX),
                 });
             (known.name.to_owned(), config)
         })

@@ -106,8 +106,9 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         section.ask("api_key").map(|value| secrets::read(&value))
     };
     let tokens_max = match section.ask("max_tokens") {
-        Some(value) => value.number(1..=TOKENS_MAX_MOST),
-        None => Some(TOKENS_MAX),
+        Some(value) => value.number(1..=TOKENS_MAX_MOST).map(Some),
+        // Other servers know best how much room their model has.
+        None => Some((base_url.as_deref() == Some(vendor_url)).then_some(TOKENS_MAX)),
     };
     section.finish(&format!("a provider of type {word}"));
     // A key that could not be read is a fault, one that is absent here is none.

@@ -22,6 +22,9 @@ const VERSION: &str = "2023-06-01";
 const SYSTEM_CUTS: usize = 2;
 const MESSAGE_CUTS: usize = 2;
 
+/// Anthropic insists on a bound; every current model can do this.
+const TOKENS_MAX: u32 = 16_384;
+
 /// A model behind Anthropic's API or one like it.
 pub struct Anthropic {
     name: String,
@@ -43,7 +46,7 @@ impl Anthropic {
         Ok(Self {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
-            tokens_max: config.tokens_max,
+            tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }

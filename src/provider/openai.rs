@@ -20,7 +20,7 @@ use dialect::Dialect;
 pub struct OpenAi {
     name: String,
     model: String,
-    tokens_max: u32,
+    tokens_max: Option<u32>,
     dialect: Dialect,
     endpoint: Endpoint,
 }
@@ -45,7 +45,9 @@ impl OpenAi {
     fn body(&self, request: &Request<'_>) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
-        body.insert(self.dialect.limit_field().to_owned(), json!(self.tokens_max));
+        if let Some(tokens_max) = self.tokens_max {
+            body.insert(self.dialect.limit_field().to_owned(), json!(tokens_max));
+        }
         body.insert("stream".to_owned(), json!(true));
         if self.dialect.has_stream_options() {
             body.insert("stream_options".to_owned(), json!({"include_usage": true}));
@@ -145,7 +147,7 @@ mod tests {
             model: "m".to_owned(),
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
-            tokens_max: 1,
+            tokens_max: Some(1),
         };
         let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
         let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {

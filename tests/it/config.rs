@@ -104,14 +104,18 @@ Config {
                 Secret(…),
             ),
             base_url: "https://api.anthropic.com",
-            tokens_max: 16384,
+            tokens_max: Some(
+                16384,
+            ),
         },
         "spare": Config {
             kind: OpenAi,
             model: "qwen3:8b",
             api_key: None,
             base_url: "http://127.0.0.1:11434/v1",
-            tokens_max: 1000,
+            tokens_max: Some(
+                1000,
+            ),
         },
     },
     channels: {

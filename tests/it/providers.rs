@@ -44,7 +44,7 @@ fn config(api: &ModelApi) -> Config {
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
-        tokens_max: 1000,
+        tokens_max: Some(1000),
     }
 }
 

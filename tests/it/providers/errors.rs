@@ -165,7 +165,7 @@ fn refuses_a_config_that_cannot_work() {
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(key)),
         base_url: base_url.to_owned(),
-        tokens_max: 1,
+        tokens_max: Some(1),
     };
     let refusal = |config: Config| match OpenAi::new("main", &config, LIMITS) {
         Ok(_) => panic!("taken: {config:?}"),

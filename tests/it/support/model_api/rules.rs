@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 /// server demands back with calls, and no other server knows.
 pub(crate) fn openai(body: &Value, beside: Option<&str>) -> Vec<String> {
     let mut rules = Rules::default();
-    let keys = ["model", "max_tokens", "stream", "stream_options", "messages"];
-    rules.closed(body, &keys, &["tools"], "the body");
+    let keys = ["model", "stream", "stream_options", "messages"];
+    rules.closed(body, &keys, &["tools", "max_tokens"], "the body");
     rules.head(body);
     rules.check(body["stream_options"] == json!({"include_usage": true}), "stream_options");
     for tool in rules.tools(body) {
@@ -131,7 +131,8 @@ impl Rules {
     fn head(&mut self, body: &Value) {
         self.check(body["model"] == super::MODEL, "an unknown model");
         self.check(body["stream"] == json!(true), "stream");
-        self.check(body["max_tokens"].as_u64().is_some_and(|max| max > 0), "max_tokens");
+        let is_bound = |max: &Value| max.as_u64().is_some_and(|max| max > 0);
+        self.check(body.get("max_tokens").is_none_or(is_bound), "max_tokens");
     }
 
     fn tools(&mut self, body: &Value) -> Vec<Value> {
