@@ -4,7 +4,7 @@ mod chat;
 mod print;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -80,11 +80,22 @@ enum Pair {
     /// Who waits, and who was let in
     List,
     /// Let somebody in by their code; the first becomes the owner
-    Approve { code: String },
+    Approve {
+        /// As the bot has told it them
+        code: String,
+    },
     /// Turn somebody away by their code
-    Deny { code: String },
+    Deny {
+        /// As the bot has told it them
+        code: String,
+    },
     /// Shut somebody out again
-    Revoke { channel: String, id: String },
+    Revoke {
+        /// The channel's name in the config
+        channel: String,
+        /// Their id on the platform; `pair list` shows it
+        id: String,
+    },
 }
 
 /// Runs a command line: 0 done, 1 failed, 2 used wrongly.
@@ -150,7 +161,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             ran?;
             talked?;
         }
-        Command::Check => return Ok(check(&load())),
+        Command::Check => return Ok(check(&home, &load())),
         Command::Status { json } => {
             let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {
                 anyhow::bail!("the daemon gave an answer of another kind");
@@ -240,9 +251,10 @@ async fn run_until_end(
     ran
 }
 
-fn check(loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
+fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode {
     match loaded {
         Ok(config) => {
+            print::line(&format!("home: {}", home.display()));
             print::line(&config.describe());
             config
                 .warnings()

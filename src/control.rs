@@ -73,8 +73,11 @@ pub enum Response {
     Again,
     /// A whole message.
     Message(String),
-    /// All that was said here has had its outcome, and it was shown.
-    Settled,
+    /// All that was said here has had its outcome, and it was shown: `well`, or in words that say
+    /// why there is no answer.
+    Settled {
+        well: bool,
+    },
     Event(serde_json::Value),
 }
 
@@ -216,7 +219,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
 }
 
 fn channel_status(link: LinkState, pending: i64) -> ChannelStatus {
-    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds());
+    let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
     ChannelStatus {
         up: link.up,
         about: link.about,
@@ -272,9 +275,9 @@ impl<'a> Chat<'a> {
                 },
                 changed = moved.changed(), if !self.said.is_empty() => {
                     if changed.is_err() { return Ok(()) }
-                    if self.settled().await && shows.is_empty() {
+                    if let (Some(well), true) = (self.settled().await, shows.is_empty()) {
                         self.said.clear();
-                        write_line(&mut out, &Response::Settled).await?;
+                        write_line(&mut out, &Response::Settled { well }).await?;
                     }
                 }
             }
@@ -299,9 +302,9 @@ impl<'a> Chat<'a> {
     ) -> std::io::Result<()> {
         let response = match serde_json::from_str::<Say>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
-            Ok(Say { say }) if say.trim().is_empty() => Response::Settled,
+            Ok(Say { say }) if say.trim().is_empty() => Response::Settled { well: true },
             Ok(Say { say }) => match self.desk.terminal.say(&self.address.chat, say).await {
-                None => Response::Failed(replies::STORE_FAILED.to_owned()),
+                None => Response::Failed(replies::NOT_KEPT.to_owned()),
                 Some(key) => {
                     self.hasten().await;
                     self.said.push(key);
@@ -349,15 +352,17 @@ impl<'a> Chat<'a> {
         write_line(out, &Response::Event(event)).await
     }
 
-    /// Whether all that was said here is done, and nothing is on its way here.
-    async fn settled(&self) -> bool {
+    /// Whether all went well that was said here; none while it is not done, or something is still
+    /// on its way here.
+    async fn settled(&self) -> Option<bool> {
         let (said, address) = (self.said.clone(), self.address.clone());
         let settled = move |store: &Connection| {
-            let open = said.iter().map(|key| journal::is_open(store, key));
-            let open = open.collect::<Result<Vec<_>, _>>()?.contains(&true);
-            Ok(!open && !outbox::is_pending(store, &address)?)
+            let well = said.iter().map(|key| journal::went_well(store, key));
+            let well = well.collect::<rusqlite::Result<Option<Vec<_>>>>()?;
+            let pending = outbox::is_pending(store, &address)?;
+            Ok(well.filter(|_| !pending).map(|well| !well.contains(&false)))
         };
-        self.desk.means.bus.store.read(settled).await.unwrap_or(false)
+        self.desk.means.bus.store.read(settled).await.unwrap_or_default()
     }
 }
 

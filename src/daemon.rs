@@ -172,6 +172,7 @@ impl Daemon {
         end(thinking, STAGE_TIME_MAX).await;
         deliveries.cancel();
         end(delivering, DRAIN_TIME_MAX).await;
+        timeout(STAGE_TIME_MAX, self.means.bus.store.checkpoint()).await.ok();
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())

@@ -62,6 +62,9 @@ pub fn too_many_waiting(bound: usize) -> String {
 
 pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; my owner should look.";
 
+/// The same, where the message is not delivered again by itself.
+pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full or failing. Say it again once that is mended.";
+
 pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
 
 pub fn undeliverable(to: impl Display, reason: &str) -> String {
@@ -129,7 +132,7 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
 }
 
 pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display) -> String {
-    format!("You are {person}, to me: {role}. This is {place}.")
+    format!("You are {person}. Your role is {role}. This is {place}.")
 }
 
 /// What `/status` tells.
@@ -146,7 +149,7 @@ pub fn status(status: &Status<'_>) -> String {
     let Status { provider, busy_here, turns, tools, tokens: (read, written) } = status;
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
-        "{here}; {turns} turns are running in all.\nModel: {provider}\nTools: {tools}\n\
+        "{here}; turns running in all: {turns}.\nModel: {provider}\nTools: {tools}\n\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )

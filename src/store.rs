@@ -127,7 +127,7 @@ impl HomeLock {
 /// The database, cheap to clone; its threads end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Store {
-    writes: mpsc::Sender<threads::Write>,
+    writes: mpsc::Sender<threads::Job>,
     reads: mpsc::Sender<threads::Read>,
 }
 
@@ -175,8 +175,16 @@ impl Store {
     ) -> Result<T, StoreError> {
         let (tell, told) = oneshot::channel();
         let write = threads::Write::new(label, sync, work, tell);
-        self.writes.send(write).await.map_err(|_| gone())?;
+        self.writes.send(threads::Job::Write(write)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
+    }
+
+    /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.
+    pub async fn checkpoint(&self) {
+        let (tell, told) = oneshot::channel();
+        if self.writes.send(threads::Job::Checkpoint(tell)).await.is_ok() {
+            told.await.ok();
+        }
     }
 
     /// Reads one consistent state.

@@ -57,11 +57,13 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
 }
 
-/// Whether a message that was accepted has not had its outcome yet.
-pub fn is_open(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
-    let mut open =
-        store.prepare_cached("SELECT 1 FROM inbound WHERE key = ? AND state <> 'done'")?;
-    open.exists([key.as_str()])
+/// Whether an accepted message was answered, obeyed or stopped as its sender wished; none while it
+/// has not had its outcome.
+pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
+    let outcome: Option<String> = store
+        .prepare_cached("SELECT outcome FROM inbound WHERE key = ?")?
+        .query_row([key.as_str()], |row| row.get(0))?;
+    Ok(outcome.map(|outcome| outcome != Fate::Refused.as_str()))
 }
 
 /// Adds a message: waiting, or at once done with the fate given.

@@ -69,6 +69,7 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
     let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
     let talks = foreground && stdin().is_terminal() && stdout().is_terminal();
     if !talks {
+        tracing::info!("Nobody sits at this terminal; talk with `peacrab chat`");
         tokio::signal::ctrl_c().await.ok();
         return;
     }
@@ -101,6 +102,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow:
         busy: false,
         open_line: false,
         streamed: String::new(),
+        shown: Vec::new(),
         streams: stdout().is_terminal(),
         prompts: options.message.is_none() && stdin().is_terminal(),
         leaves: options.message.is_some(),
@@ -122,6 +124,8 @@ struct Talk<S> {
     open_line: bool,
     /// What is on the screen of the answer that is being written.
     streamed: String,
+    /// Texts that were shown before it, whose messages may still come.
+    shown: Vec<String>,
     /// Shows answers while they are written.
     streams: bool,
     prompts: bool,
@@ -179,9 +183,12 @@ impl<S: AsyncWrite> Talk<S> {
             }
             Response::Again if self.streams => {
                 self.fresh_line();
-                self.streamed.clear();
+                self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
             }
             Response::Text(_) | Response::Again | Response::Status(_) => {}
+            Response::Message(text) if self.shown.contains(&text) => {
+                self.shown.retain(|shown| *shown != text);
+            }
             Response::Message(text) => {
                 match text.strip_prefix(self.streamed.trim_end()) {
                     Some(rest) if !self.streamed.is_empty() => print::line(rest),
@@ -204,9 +211,13 @@ impl<S: AsyncWrite> Talk<S> {
                 self.fresh_line();
                 print::error(&event.to_string());
             }
-            Response::Settled => {
+            Response::Settled { well } => {
                 self.fresh_line();
                 self.busy = false;
+                self.shown.clear();
+                if self.leaves && !well {
+                    bail!("there was no answer");
+                }
                 if self.leaves {
                     return Ok(true);
                 }

@@ -72,10 +72,8 @@ impl Asking<'_> {
             let Some(current) = &mut self.current else { return Ok(None) };
             match current.next().await.unwrap_or_else(|| Err(ProviderError::cut())) {
                 Ok(delta) => self.pass_on(delta),
-                Err(ProviderError::TooLong) => return Err(ProviderError::TooLong),
-                Err(error @ (ProviderError::Busy { .. } | ProviderError::Refused(_))) => {
-                    self.ask_next(error)?;
-                }
+                // Another model may have more room.
+                Err(error) => self.ask_next(error)?,
             }
         }
     }
@@ -118,6 +116,10 @@ impl Asking<'_> {
     /// first of those.
     fn sum(&mut self) -> ProviderError {
         let failures = std::mem::take(&mut self.failures);
+        if failures.iter().any(|error| matches!(error, ProviderError::TooLong)) {
+            // The one thing about which something can be done here.
+            return ProviderError::TooLong;
+        }
         let named = self.providers.iter().zip(&failures);
         let named: Vec<_> = named.map(|(it, error)| format!("{}: {error}", it.name())).collect();
         let reason = named.join("; ");

@@ -48,6 +48,9 @@ impl Default for Limits {
     }
 }
 
+/// A vendor's servers have begun by then, or another provider should be asked.
+const REMOTE_BEGIN: Duration = Duration::from_secs(90);
+
 impl Limits {
     /// For what `base_url` names. A server on this machine is mostly a slow one, which may be silent
     /// as long as it writes a call.
@@ -55,7 +58,7 @@ impl Limits {
         let limits = Self::default();
         match Url::parse(base_url) {
             Ok(url) if is_loopback(&url) => Self { stall: limits.begin, ..limits },
-            _ => limits,
+            _ => Self { begin: REMOTE_BEGIN, ..limits },
         }
     }
 }

@@ -14,6 +14,13 @@ const GROUP_MAX: usize = 64;
 
 pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
 
+/// What the writer is asked for.
+pub(super) enum Job {
+    Write(Write),
+    /// To leave one tidy file behind.
+    Checkpoint(oneshot::Sender<()>),
+}
+
 /// A change, and how its caller is told once it is committed.
 pub(super) struct Write {
     label: &'static str,
@@ -56,18 +63,30 @@ impl Write {
 
 pub(super) fn spawn_writer(
     connection: Connection,
-    mut queue: mpsc::Receiver<Write>,
+    mut queue: mpsc::Receiver<Job>,
     observer: Option<Observer>,
     ballast: Ballast,
 ) -> std::io::Result<()> {
     let mut writer = Writer { connection, observer, ballast, commits: 0, full_sync: false };
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
-        let mut group = Vec::new();
-        while queue.blocking_recv_many(&mut group, GROUP_MAX) > 0 {
-            writer.commit(std::mem::take(&mut group));
+        let mut jobs = Vec::new();
+        while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
+            let mut group = Vec::new();
+            let mut checkpoints = Vec::new();
+            for job in jobs.drain(..) {
+                match job {
+                    Job::Write(write) => group.push(write),
+                    Job::Checkpoint(tell) => checkpoints.push(tell),
+                }
+            }
+            if !group.is_empty() {
+                writer.commit(group);
+            }
+            for tell in checkpoints {
+                writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();
+                tell.send(()).ok();
+            }
         }
-        // Leaves one tidy file behind; a crash here loses nothing.
-        writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();
     })?;
     Ok(())
 }

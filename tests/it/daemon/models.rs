@@ -166,9 +166,11 @@ async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
     let scene = both(&api, &main);
     let _daemon = scene.daemon().await;
     hang(&api, &main).await;
-    for (command, words) in
-        [("/status", "I am working here; 1 turns"), ("/help", "/stop – stop"), ("/whoami", "owner")]
-    {
+    for (command, words) in [
+        ("/status", "I am working here; turns running in all: 1"),
+        ("/help", "/stop – stop"),
+        ("/whoami", "owner"),
+    ] {
         let asked = Instant::now();
         api.say(&said(&ADA, command));
         api.wait_for_words(ADA.id, words).await;

@@ -172,9 +172,13 @@ async fn forgets_what_the_first_had_begun() {
 }
 
 #[tokio::test]
-async fn passes_on_that_the_prompt_is_too_long() {
+async fn asks_a_model_with_more_room_and_passes_on_that_none_has_enough() {
     let (main, spare, chain) = main_and_spare().await;
     main.reply(failing(413));
+    spare.reply(Reply::events(&answer(Platform::OpenAi, "It fits.")));
+    assert_eq!(ask(&*chain).await.0.unwrap().text, "It fits.");
+    main.reply(failing(413));
+    spare.reply(failing(401));
     let error = ask(&*chain).await.0.unwrap_err();
     assert!(matches!(error, ProviderError::TooLong), "{error:?}");
     main.finish();
