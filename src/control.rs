@@ -308,7 +308,6 @@ impl<'a> Chat<'a> {
                 Some(key) => {
                     self.hasten().await;
                     self.said.push(key);
-                    self.draft.clear();
                     return Ok(());
                 }
             },
@@ -323,7 +322,10 @@ impl<'a> Chat<'a> {
     ) -> std::io::Result<()> {
         match show {
             Show::Message(text, tell) => {
-                self.draft.clear();
+                // Else it is one that came between, and the draft goes on after it.
+                if text.starts_with(self.draft.trim_end()) {
+                    self.draft.clear();
+                }
                 write_line(out, &Response::Message(text)).await?;
                 tell.send(()).ok();
                 Ok(())

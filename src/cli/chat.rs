@@ -191,13 +191,15 @@ impl<S: AsyncWrite> Talk<S> {
             }
             Response::Message(text) => {
                 match text.strip_prefix(self.streamed.trim_end()) {
-                    Some(rest) if !self.streamed.is_empty() => print::line(rest),
+                    Some(rest) if !self.streamed.is_empty() => {
+                        print::line(rest);
+                        self.streamed.clear();
+                    }
                     _ => {
                         self.fresh_line();
                         print::line(&text);
                     }
                 }
-                self.streamed.clear();
                 self.open_line = false;
             }
             Response::Done(text) => print::line(&text),
