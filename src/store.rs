@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{mpsc, oneshot};
@@ -18,6 +19,9 @@ const QUEUE_MAX: usize = 256;
 
 /// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
 const BALLAST_BYTES: usize = 256 * 1024;
+
+/// How long the disk must have had room again before it is taken.
+const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// One script per schema version, in order; a script is never changed after a release.
 const MIGRATIONS: &[&str] = &[include_str!("store/schema-1.sql")];
@@ -212,7 +216,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -512)?;
-    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }
@@ -231,25 +235,43 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
 }
 
 /// A file that takes room until the room is needed.
-struct Ballast(PathBuf);
+struct Ballast {
+    path: PathBuf,
+    /// Since when it is overboard.
+    gone: Option<Instant>,
+}
 
 impl Ballast {
     fn lay(home: &Path) -> Self {
-        let path = home.join("ballast");
+        let mut ballast = Self { path: home.join("ballast"), gone: None };
+        ballast.take_in();
+        ballast
+    }
+
+    fn take_in(&mut self) {
         let mut create = OpenOptions::new();
         create.write(true).create_new(true).mode(0o600);
-        if let Ok(mut file) = create.open(&path)
+        self.gone = None;
+        if let Ok(mut file) = create.open(&self.path)
             && let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES])
         {
             tracing::warn!(%error, "No room for the ballast file");
-            fs::remove_file(&path).ok();
+            fs::remove_file(&self.path).ok();
+            self.gone = Some(Instant::now());
         }
-        Self(path)
     }
 
-    fn drop_overboard(&self) {
-        if fs::remove_file(&self.0).is_ok() {
+    fn drop_overboard(&mut self) {
+        if fs::remove_file(&self.path).is_ok() {
             tracing::error!("The disk is full; freed the ballast file. Make room");
+            self.gone = Some(Instant::now());
+        }
+    }
+
+    /// Called while there is room: takes it in again, after a while.
+    fn ease(&mut self) {
+        if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
+            self.take_in();
         }
     }
 }

@@ -135,6 +135,8 @@ impl Writer {
         let full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
         if full(committed.as_ref().err()) || worked.iter().any(|done| full(done.failed.as_ref())) {
             self.ballast.drop_overboard();
+        } else if committed.is_ok() {
+            self.ballast.ease();
         }
         worked.into_iter().for_each(|worked| (worked.tell)(committed.clone()));
     }
