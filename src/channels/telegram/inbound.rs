@@ -36,7 +36,14 @@ pub fn read(update: &Value, bot: &Identity, channel: &ChannelName, groups: Group
     let Some(raw) = update.get("message") else {
         return read_other(update, bot);
     };
-    let Ok(message) = Message::deserialize(legible(raw)) else {
+    let legible = legible(raw);
+    let has_words = legible.get("text").is_some();
+    let whole = Message::deserialize(&legible);
+    let message = match whole {
+        Ok(message) if message.text().is_some() || !has_words => Ok(message),
+        _ => Message::deserialize(bare(legible)),
+    };
+    let Ok(message) = message else {
         return Reading::Unreadable(raw_key(update, bot));
     };
     inbound((&message, raw), bot, channel, groups)
@@ -90,6 +97,28 @@ fn legible(raw: &Value) -> Value {
     }
     if let Some(replied) = object.get_mut("reply_to_message") {
         *replied = legible(replied);
+    }
+    message
+}
+
+/// What was said, without all that is beside it: some of that has a shape that is new.
+fn bare(mut message: Value) -> Value {
+    const ESSENTIAL: &[&str] = &[
+        "message_id",
+        "date",
+        "chat",
+        "from",
+        "sender_chat",
+        "text",
+        "entities",
+        "message_thread_id",
+        "is_topic_message",
+    ];
+    if let Some(object) = message.as_object_mut() {
+        object.retain(|key, value| {
+            let marks = key != "entities" || Vec::<MessageEntity>::deserialize(&*value).is_ok();
+            ESSENTIAL.contains(&key.as_str()) && marks
+        });
     }
     message
 }

@@ -215,6 +215,26 @@ fn a_new_kind_of_entity_hides_nothing() {
 }
 
 #[test]
+fn a_new_shape_of_something_beside_the_words_hides_none_of_them() {
+    let beside = [
+        ("quote", json!({ "text": "a part" })),
+        ("entities", json!({ "new": "shape" })),
+        (
+            "reply_to_message",
+            json!({ "message_id": 1, "date": 1, "chat": { "id": 1, "type": "new" } }),
+        ),
+        ("giveaway", json!(7)),
+    ];
+    for (key, value) in beside {
+        let mut message = Line::private(&ADA, "/whoami").json(55, None);
+        message[key] = value;
+        let reading = reading(&json!({ "update_id": 1, "message": message }), Groups::Mention);
+        let Reading::Speaks(inbound) = reading else { panic!("{key}: {reading:?}") };
+        assert_eq!(inbound.body.text, "/whoami", "{key}");
+    }
+}
+
+#[test]
 fn senseless_entities_do_no_harm() {
     for (offset, length) in [(0, 900), (900, 1), (1, 1), (usize::MAX, usize::MAX), (0, 0)] {
         let entity = json!({ "type": "mention", "offset": offset, "length": length });
