@@ -107,7 +107,7 @@ pub fn load(
     let source = Source::new(&file, text, env);
     for wrong in &wrong {
         let at = wrong.span().map_or(text.len(), |span| span.start);
-        source.fault(at, wrong.message());
+        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
     }
     // What is left of a broken file would only give faults that are none.
     let config = if wrong.is_empty() { read(&source, tree.get_ref()) } else { None };
@@ -116,6 +116,17 @@ pub fn load(
         Some(config) if found.faults.is_empty() => Ok(Config { notes: found.notes, ..config }),
         _ => Err(ConfigErrors(found.faults)),
     }
+}
+
+/// What is wrong most often where TOML speaks of numbers and times.
+fn quotes_hint(text: &str, at: usize) -> &'static str {
+    let begin = text.get(..at).and_then(|before| before.rfind('\n')).map_or(0, |end| end + 1);
+    let line = text.get(begin..).and_then(|rest| rest.lines().next()).unwrap_or_default();
+    let value = line.split_once('=').map_or("", |(_, value)| value.trim());
+    let is_word = value.starts_with(char::is_alphanumeric)
+        && value.parse::<f64>().is_err()
+        && !matches!(value, "true" | "false");
+    if is_word { "; a text is written in quotes" } else { "" }
 }
 
 fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {

@@ -36,6 +36,9 @@ const DOUBT_GROWTH: u32 = 6;
 /// A message that could not be delivered for so long is of no use any more.
 const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
 
+/// Fewer attempts than this mean that the clock has jumped, or that nobody was running meanwhile.
+const ATTEMPTS_MIN: u32 = 20;
+
 /// The shortest and the longest wait that a platform can ask for.
 const WAIT_MIN: Duration = Duration::from_millis(5);
 const WAIT_MAX: Duration = Duration::from_secs(3600);
@@ -191,7 +194,8 @@ impl Deliverer<'_> {
                 }
             }
         }
-        if Utc::now() - self.delivery.created > AGE_MAX {
+        let old = Utc::now() - self.delivery.created > AGE_MAX;
+        if old && self.delivery.attempts >= ATTEMPTS_MIN {
             return self.dead("it could not be delivered for a week").await;
         }
         self.send(chunk, doubt).await

@@ -645,3 +645,14 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn says_that_a_text_wants_quotes() {
+    let env = Environment::from_iter::<[(&str, &str); 0]>([]);
+    for line in ["token = 123456:ABC", "model = claude"] {
+        let errors = load(format!("[channels.home]\n{line}\n"), &env).unwrap_err();
+        assert!(errors.contains("; a text is written in quotes"), "{errors}");
+    }
+    let errors = load("[agent]\nsteps_max = = 5\n", &env).unwrap_err();
+    assert!(!errors.contains("quotes"), "{errors}");
+}
