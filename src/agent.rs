@@ -27,7 +27,8 @@ use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
 use crate::event::Events;
-use crate::message::{Address, SenderId};
+use crate::message::{Address, Sender, SenderId};
+use crate::people::Role;
 use crate::provider::Provider;
 use crate::session::Session;
 use crate::store::{StoreError, Sync};
@@ -236,7 +237,7 @@ impl Agent {
     /// Ends what runs where the command was said. The store decides; the task is told, and what it
     /// would still commit is thrown away.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
-        let role = command::role_of(&self.means, control).await?;
+        let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
         if commits::stopped(&self.means.bus.store, control, role, kind).await? {
             let address = &control.inbound.from;
             self.idle.take(address);
@@ -288,8 +289,9 @@ impl Agent {
         }
         self.turns.shutdown().await;
         // To be asked to stop is no failure of theirs.
-        let forgive = self.means.bus.store.write("left", Sync::Later, transcript::forgive_attempt);
-        if let Err(error) = forgive.await {
+        let left: Vec<_> = self.running.into_keys().collect();
+        let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
+        if let Err(error) = self.means.bus.store.write("left", Sync::Later, forgive).await {
             tracing::warn!(%error, "Turns that were left have an attempt less");
         }
         self.means.bus.outbox.up();
@@ -338,6 +340,14 @@ async fn load(means: &Means, address: &Address) -> Result<Option<Session>, Store
     means.bus.store.read(move |store| transcript::open_session(store, &at)).await
 }
 
+/// Somebody who was shut out since they wrote may do the least.
+async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
+    let (people, channel, sender) =
+        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
+    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
+    Ok(role.unwrap_or(Role::Guest))
+}
+
 /// The rules of the house and the skills, as `audience` may see them.
 async fn house(means: &Means, audience: Audience) -> House {
     means
@@ -365,7 +375,7 @@ async fn house(means: &Means, audience: Audience) -> House {
 pub async fn prompt_tokens(means: &Means) -> usize {
     let house = house(means, Audience::Owner).await;
     let system: usize = prompt::system(&house, &Default::default()).iter().map(String::len).sum();
-    let tools = means.tools.offered(crate::people::Role::Owner);
+    let tools = means.tools.offered(Role::Owner);
     let tools: usize = tools
         .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())

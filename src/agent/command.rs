@@ -3,7 +3,7 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::{Means, commits, transcript};
+use super::{Means, commits, role_of, transcript};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::message::Place;
@@ -72,7 +72,7 @@ pub(super) async fn obey(
         Command::Help | Command::Stop | Command::New => replies::HELP.to_owned(),
         Command::Status => status(means, busy, turns).await?,
         Command::WhoAmI => {
-            let role = role_of(means, control).await?;
+            let role = role_of(means, &control.inbound.from, control.sender()).await?;
             let inbound = &control.inbound;
             replies::who_you_are(control.sender(), role, &inbound.from)
         }
@@ -86,7 +86,7 @@ async fn obey_pair(
     control: &Waiting,
     pairing: Option<Pairing>,
 ) -> Result<(), StoreError> {
-    let role = role_of(means, control).await?;
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
     let private = control.inbound.place == Place::Private;
     let words = match pairing {
         _ if role < Role::Owner || !private => replies::OWNER_ONLY.to_owned(),
@@ -101,13 +101,6 @@ async fn obey_pair(
         }
     };
     commits::obeyed(&means.bus.store, control, words).await
-}
-
-pub(super) async fn role_of(means: &Means, control: &Waiting) -> Result<Role, StoreError> {
-    let (people, channel) = (means.bus.people.clone(), control.inbound.from.channel.clone());
-    let sender = control.sender().id.clone();
-    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
-    Ok(role.unwrap_or(Role::Guest))
 }
 
 async fn status(means: &Means, busy: bool, turns: usize) -> Result<String, StoreError> {

@@ -251,10 +251,12 @@ pub(super) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option
     Ok(draft.map(Into::into))
 }
 
-/// Takes the last attempt of what has not ended back.
-pub(super) fn forgive_attempt(store: &Connection) -> rusqlite::Result<()> {
-    store.execute("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE ending IS NULL", [])?;
-    Ok(())
+/// Takes the last attempt at the turns back that have not ended at these addresses.
+pub(super) fn forgive_attempt(store: &Connection, at: &[Address]) -> rusqlite::Result<()> {
+    let mut forgive =
+        store.prepare_cached("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE id = ?")?;
+    let left = unfinished(store)?.into_iter().filter(|turn| at.contains(&turn.address));
+    left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn.0]).map(drop))
 }
 
 /// Writes a step down; the first one already stands there with what was heard.

@@ -5,16 +5,14 @@ use chrono::Local;
 use super::super::commits::{self, Beginning, Begins, End};
 use super::super::prompt::{self, Tail};
 use super::super::transcript::Unfinished;
-use super::super::{LATE_AFTER, Means, house, load};
+use super::super::{LATE_AFTER, Means, house, load, role_of};
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
 use crate::memory::{self, audience};
-use crate::message::{Address, Place, Sender};
-use crate::people::Role;
+use crate::message::Place;
 use crate::replies;
 use crate::session::{Ending, Frozen, Session, Step, Turn, TurnId};
-use crate::store::StoreError;
 use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -131,14 +129,6 @@ impl<'a> Active<'a> {
         let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
     }
-}
-
-/// Somebody who was shut out since they wrote may do the least.
-async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
-    let (people, channel, sender) =
-        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
-    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
-    Ok(role.unwrap_or(Role::Guest))
 }
 
 /// The frozen part of the prompt, made now for a new session, and what changed since the model was

@@ -146,6 +146,11 @@ async fn a_chat_of_its_own_leaves_the_work_of_others_alone() {
         let ended = scene.run(&["chat", "-m", "hello"]).await;
         assert!(ended.out.contains("Hello there."), "{ended:?}");
     }
+    // Nor does its clean end forgive a turn of theirs the crash.
+    let store = rusqlite::Connection::open(scene.home().join("state.db")).unwrap();
+    let attempts = "SELECT attempts FROM turns WHERE ending IS NULL";
+    assert_eq!(store.query_row(attempts, [], |row| row.get::<_, i64>(0)), Ok(1));
+    drop(store);
     main.reply(answer("I have thought."));
     let _daemon = scene.daemon().await;
     api.wait_for_words(ADA.id, "I have thought.").await;
