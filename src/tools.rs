@@ -148,7 +148,13 @@ fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> 
 
 /// The tools of a daemon, by name.
 #[derive(Clone, Default)]
-pub struct ToolSet(Arc<BTreeMap<&'static str, Arc<dyn AnyTool>>>);
+pub struct ToolSet(Arc<BTreeMap<&'static str, Entry>>);
+
+/// A tool, and its schema, which is made once.
+struct Entry {
+    tool: Arc<dyn AnyTool>,
+    schema: ToolSchema,
+}
 
 impl ToolSet {
     /// The tools that every daemon has.
@@ -166,23 +172,28 @@ impl ToolSet {
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
-        Self(Arc::new(tools.into_iter().map(|tool| (tool.spec().name, tool)).collect()))
+        let entry = |tool: Arc<dyn AnyTool>| {
+            let schema = tool.schema();
+            (tool.spec().name, Entry { tool, schema })
+        };
+        Self(Arc::new(tools.into_iter().map(entry).collect()))
     }
 
     /// The tools that `role` may use, as a model is told of them.
     pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
-        self.0.values().filter(|tool| role >= tool.spec().role).map(|tool| tool.schema()).collect()
+        let offered = self.0.values().filter(|entry| role >= entry.tool.spec().role);
+        offered.map(|entry| entry.schema.clone()).collect()
     }
 
     /// The tool of that name if `role` may use it; else words for the model.
     pub fn authorise(&self, name: &str, role: Role) -> Result<&Arc<dyn AnyTool>, String> {
         match self.0.get(name) {
             None => Err(format!("There is no tool `{name}`.")),
-            Some(tool) if role < tool.spec().role => Err(format!(
+            Some(Entry { tool, .. }) if role < tool.spec().role => Err(format!(
                 "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
                 tool.spec().role
             )),
-            Some(tool) => Ok(tool),
+            Some(Entry { tool, .. }) => Ok(tool),
         }
     }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::supervise::backoff;
+use super::supervise::{AFTER_MAX, backoff};
 use super::{Channel, ChannelError, Found, text};
 use crate::bus::outbox::{self, Chunk, Delivery};
 use crate::bus::{Bus, Wake};
@@ -39,9 +39,8 @@ const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
 /// Fewer attempts than this mean that the clock has jumped, or that nobody was running meanwhile.
 const ATTEMPTS_MIN: u32 = 20;
 
-/// The shortest and the longest wait that a platform can ask for.
-const WAIT_MIN: Duration = Duration::from_millis(5);
-const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// The shortest wait that a platform can ask for.
+const AFTER_MIN: Duration = Duration::from_millis(5);
 
 /// How long deliveries rest when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -87,7 +86,7 @@ async fn begin_due(
     let now = Utc::now();
     let idle = heads.into_iter().filter(|(_, chat, _)| !busy.contains(chat));
     // Nothing waits for longer than that: what seems to was put off before the clock was set back.
-    let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * WAIT_MAX;
+    let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
     let (due, later): (Vec<_>, Vec<_>) = idle.partition(|(_, _, next)| is_due(*next));
     for (id, chat, _) in due {
         if busy.len() >= AT_ONCE_MAX {
@@ -166,7 +165,7 @@ fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
 }
 
 fn bounded(after: Duration) -> Duration {
-    after.clamp(WAIT_MIN, WAIT_MAX)
+    after.clamp(AFTER_MIN, AFTER_MAX)
 }
 
 struct Deliverer<'a> {

@@ -19,7 +19,7 @@ const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
 
 /// The longest wait that a platform can ask for.
-const AFTER_MAX: Duration = Duration::from_secs(3600);
+pub(super) const AFTER_MAX: Duration = Duration::from_secs(3600);
 
 /// How often a token that the platform rejected is tried again: it may have been mended there.
 const CLOSED_AGAIN: Duration = Duration::from_secs(300);

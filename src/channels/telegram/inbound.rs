@@ -145,7 +145,7 @@ fn inbound(
     let text = speaks_to_us.then(|| spoken_text(message, media, bot, place)).flatten()?;
     let thread = message.thread_id.filter(|_| message.is_topic_message);
     Some(Inbound {
-        key: key(bot, message.chat.id.0, i64::from(message.id.0), None),
+        key: key(bot, message.chat.id.0, i64::from(message.id.0)),
         at: message.date,
         from: Address {
             channel: channel.clone(),
@@ -391,17 +391,15 @@ fn description(raw: &Value) -> Option<String> {
 }
 
 /// Never made of the update's id, which Telegram may give twice.
-fn key(bot: &Identity, chat: i64, message: i64, edited: Option<i64>) -> DedupKey {
-    let edit = edited.map(|at| format!(":e{at}")).unwrap_or_default();
-    format!("telegram:{}:{chat}:{message}{edit}", bot.id).into()
+fn key(bot: &Identity, chat: i64, message: i64) -> DedupKey {
+    format!("telegram:{}:{chat}:{message}", bot.id).into()
 }
 
 fn raw_key(update: &Value, bot: &Identity) -> DedupKey {
-    let ids = ["message", "edited_message"].iter().find_map(|kind| {
-        let message = update.get(kind)?;
+    let message = update.get("message");
+    let ids = message.and_then(|message| {
         let chat = message.get("chat")?.get("id")?.as_i64()?;
-        let edited = message.get("edit_date").and_then(Value::as_i64);
-        Some(key(bot, chat, message.get("message_id")?.as_i64()?, edited))
+        Some(key(bot, chat, message.get("message_id")?.as_i64()?))
     });
     ids.unwrap_or_else(|| {
         let digest = Sha256::digest(update.to_string());
