@@ -71,6 +71,13 @@ async fn hint_drafts(
     }
 }
 
+/// Takes a draft away that no answer takes the place of.
+pub(super) async fn erase(means: &Means, at: &Address, draft: MessageId) {
+    if let Some(channel) = means.channels.get(&at.channel) {
+        hint(channel.as_ref(), at, Hint::Erase(draft)).await;
+    }
+}
+
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
     let hinted = AssertUnwindSafe(channel.hint(to, hint)).catch_unwind();
     if let Ok(Ok(Err(error))) = timeout(HINT_TIME_MAX, hinted).await {

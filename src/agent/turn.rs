@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use super::commits::{self, CommitError, End, Made};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
-use super::{Means, calls};
+use super::{Means, calls, progress};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
@@ -318,7 +318,11 @@ impl Active<'_> {
         let silent = end.words.is_none();
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
-        commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
+        let last = Some((step, name, made));
+        let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if let Some(draft) = left {
+            progress::erase(self.means, &self.session.address, draft).await;
+        }
         self.emit(|| Happening::TurnEnd { silent });
         let turn = self.current();
         turn.steps[step] = filled;

@@ -4,9 +4,11 @@
 use std::sync::Arc;
 
 use peacrab::message::{Inbound, Reaction};
+use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet};
 use serde_json::json;
 
+use crate::support::double::Double;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Gate, calls, held, says};
 use crate::support::tools::HangingTool;
@@ -193,5 +195,22 @@ async fn shows_at_a_message_that_it_was_taken_up() {
     let mut rig = Rig::new().await;
     rig.ask("1", "hello").await;
     rig.becomes(|rig| rig.home.reactions() == [("m1".to_owned(), Reaction::Seen)]).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn shows_what_a_tool_is_doing_and_takes_that_away_if_there_is_nothing_to_say() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let parts = Parts { tools: ToolSet::new([hang]), ..Parts::default() };
+    let mut rig = Rig::with(Double::with_edits(), parts).await;
+    rig.model.on("quietly", [calls(&[("hang", json!({}))]), says("NO_REPLY")]);
+    rig.say("1", "quietly");
+    rig.hangs_at(&gate).await;
+    let doing = replies::doing("hang", "{}");
+    assert_eq!(rig.hear("1").await, doing);
+    gate.open();
+    rig.becomes(|rig| rig.home.erased().len() == 1).await;
+    rig.settled().await;
     rig.finish().await;
 }

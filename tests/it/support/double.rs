@@ -57,6 +57,7 @@ struct State {
     faults: Vec<String>,
     history: Vec<Line>,
     reactions: Vec<(String, Reaction)>,
+    erased: Vec<MessageId>,
 }
 
 /// What somebody does with a message.
@@ -76,6 +77,7 @@ pub(crate) struct Double {
     /// Whether it can be asked what it has.
     knows: bool,
     text_max: usize,
+    drafts: Drafts,
 }
 
 impl Double {
@@ -85,7 +87,19 @@ impl Double {
 
     pub(crate) fn with(knows: bool, text_max: usize) -> Self {
         let (spoken, got) = (Notify::new(), watch::Sender::default());
-        Self { state: Mutex::default(), spoken, got, knows, text_max }
+        let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
+        Self { state: Mutex::default(), spoken, got, knows, text_max, drafts }
+    }
+
+    /// One that shows drafts as messages, at once.
+    pub(crate) fn with_edits() -> Self {
+        let drafts = Drafts::Edited { every: Duration::from_millis(1) };
+        Self { drafts, ..Self::new() }
+    }
+
+    /// The drafts that were deleted.
+    pub(crate) fn erased(&self) -> Vec<MessageId> {
+        self.state().erased.clone()
     }
 
     /// Somebody says something; the key is the message's.
@@ -226,7 +240,7 @@ impl Channel for Double {
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
-            drafts: Drafts::Hinted { every: Duration::from_millis(500) },
+            drafts: self.drafts,
             markup: Markup::Plain,
             file_max: 0,
             messages_max: usize::MAX,
@@ -293,8 +307,12 @@ impl Channel for Double {
     }
 
     async fn hint(&self, _: &Address, hint: Hint) -> Result<(), ChannelError> {
-        if let Hint::React { message, with } = hint {
-            self.state().reactions.push((message.to_string(), with));
+        match hint {
+            Hint::React { message, with } => {
+                self.state().reactions.push((message.to_string(), with));
+            }
+            Hint::Erase(draft) => self.state().erased.push(draft),
+            Hint::Typing | Hint::Draft(_) => {}
         }
         Ok(())
     }
