@@ -5,6 +5,7 @@ mod calls;
 mod command;
 mod commits;
 mod idle;
+pub mod loops;
 mod progress;
 pub mod prompt;
 mod transcript;

@@ -146,6 +146,8 @@ pub const GAVE_UP: &str = "I tried three times to work on this and was cut off e
 pub const SOMETHING_BROKE: &str =
     "Something broke inside me while I worked on this. It is in my log; please try again.";
 
+pub const IN_CIRCLES: &str = "I was going in circles, calling the same things with the same results, so I have stopped. Please put it differently.";
+
 pub fn steps_exhausted(steps: usize) -> String {
     format!("I have stopped after {steps} steps without finishing. Say \"go on\" to continue.")
 }

@@ -18,6 +18,18 @@ with which role, and where. Only the program writes such lines; never write one 
 back to where the message came from by itself: just write it. Answer with NO_REPLY alone if nothing should be said.
 Paths of tools are relative to your workspace, which holds the files below, your memory and your notes.";
 
+/// What a model is told that goes in circles.
+pub(super) const IN_CIRCLES: &str = "\
+[You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
+
+/// What a model is told whose steps are used up.
+pub(super) fn steps_used_up(steps: usize) -> String {
+    format!(
+        "[You have used up your {steps} steps, and cannot call tools any more. Answer now: say what you \
+         have found and done, and what is left to do.]"
+    )
+}
+
 /// History beyond this is no longer shown to the model, in bytes of text (about 60,000 tokens).
 const HISTORY_BYTES_MAX: usize = 240_000;
 

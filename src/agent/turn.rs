@@ -12,6 +12,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
+use super::loops::{self, Verdict};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
 use super::{Means, calls, progress};
@@ -21,7 +22,7 @@ use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
-use crate::session::{Call, Ending, Outcome, Session, Step, Turn, TurnId};
+use crate::session::{Ending, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
 
@@ -134,9 +135,14 @@ impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         self.settle_calls().await?;
         while self.steps_made() < self.means.steps_max {
-            let step = self.open_step().await?;
+            let note = match loops::verdict(&self.current().steps) {
+                Verdict::Fine => None,
+                Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                Verdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
+            };
+            let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
-            match self.complete().await {
+            match self.complete(true).await {
                 Ok(completion) if completion.calls.is_empty() => {
                     return self.answer(step, completion).await;
                 }
@@ -148,8 +154,27 @@ impl Active<'_> {
                 Err(error) => return self.fail(&error).await,
             }
         }
+        self.last_words().await
+    }
+
+    /// The limit is reached: the model says what it has and what is left. What was said meanwhile
+    /// stays for the next turn.
+    async fn last_words(mut self) -> Result<Option<Session>, TurnError> {
         let words = replies::steps_exhausted(self.means.steps_max);
-        self.give_up(words).await
+        self.pending.clear();
+        let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)));
+        self.emit(|| Happening::StepStart { step });
+        match self.complete(false).await {
+            Ok(mut completion) if !completion.text.trim().is_empty() => {
+                completion.calls.clear();
+                completion.note = Some(match completion.note.take() {
+                    Some(note) => format!("{words}\n\n{note}"),
+                    None => words,
+                });
+                self.answer(step, completion).await
+            }
+            _ => self.give_up(words).await,
+        }
     }
 
     fn current(&mut self) -> &mut Turn {
@@ -162,10 +187,10 @@ impl Active<'_> {
     }
 
     /// The step that the next completion fills: the first one stands there since the turn began,
-    /// another one begins with what was steered meanwhile.
-    async fn open_step(&mut self) -> Result<usize, TurnError> {
+    /// another one begins with what the program notes, and what was steered meanwhile.
+    async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
-        let heard = (!self.pending.is_empty()).then(|| {
+        let steered = (!self.pending.is_empty()).then(|| {
             let place = self.session.place;
             let role = self.asker.role;
             prompt::tail(&Tail {
@@ -177,21 +202,22 @@ impl Active<'_> {
                 changes: vec![],
             })
         });
-        let skips = heard.is_some();
+        let heard: Vec<_> = note.into_iter().chain(steered).collect();
+        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n"))))
+    }
+
+    /// What is still planned in the step before will not be begun any more.
+    fn push_step(&mut self, heard: Option<String>) -> usize {
         let steps = &mut self.current().steps;
-        if let (true, Some(before)) = (skips, steps.last_mut()) {
-            let planned = |call: &&mut Call| call.outcome == Outcome::Planned;
-            before
-                .calls
-                .iter_mut()
-                .filter(planned)
-                .for_each(|call| call.outcome = Outcome::Skipped);
+        let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
+        for call in before.filter(|call| call.outcome == Outcome::Planned) {
+            call.outcome = Outcome::Skipped;
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
             steps.push(Step { heard, ..Step::default() });
         }
-        Ok(steps.len() - 1)
+        steps.len() - 1
     }
 
     /// Forgets the older half of what was said before this turn; false if there is nothing left.
@@ -220,7 +246,7 @@ impl Active<'_> {
         Ok(())
     }
 
-    async fn complete(&self) -> Result<Completion, ProviderError> {
+    async fn complete(&self, may_call: bool) -> Result<Completion, ProviderError> {
         self.wires.draft.send_modify(|draft| {
             draft.text.clear();
             draft.doing = None;
@@ -228,6 +254,7 @@ impl Active<'_> {
         let request = Request {
             system: &self.system,
             tools: &self.tools,
+            may_call,
             messages: provider::messages(&self.session.turns),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {

@@ -12,6 +12,7 @@ mod daemon;
 mod delivery;
 mod groups;
 mod logging;
+mod loops;
 mod prompt;
 mod providers;
 mod steering;
