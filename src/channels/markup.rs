@@ -70,6 +70,29 @@ impl Size {
     }
 }
 
+/// How much is used of some limit.
+#[derive(Clone, Copy)]
+struct Load {
+    used: usize,
+    max: usize,
+}
+
+impl Load {
+    fn fits(self) -> bool {
+        self.used <= self.max
+    }
+
+    /// Whether a longer chunk is hardly worth looking for.
+    fn is_nearly_full(self) -> bool {
+        self.used + self.max / 16 >= self.max
+    }
+
+    /// The fuller one.
+    fn or(self, other: Self) -> Self {
+        if other.used * self.max > self.used * other.max { other } else { self }
+    }
+}
+
 /// What differs between the platforms' markups.
 trait Dialect {
     /// Whether `label` can be shown as a link to `url`, which has no blanks, quotes or brackets.
@@ -84,8 +107,9 @@ trait Dialect {
     fn code(&self, language: &str, code: &str) -> String;
     /// `text` without any formatting.
     fn escaped(&self, text: &str) -> String;
-    fn fits(&self, chunk: &str, size: Size) -> bool {
-        text::length(chunk, size.unit) <= size.max
+    /// How much of what a message may be `chunk` is.
+    fn load(&self, chunk: &str, size: Size) -> Load {
+        Load { used: text::length(chunk, size.unit), max: size.max }
     }
     fn plain(&self, chunk: &str) -> String;
 }

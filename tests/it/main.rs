@@ -11,6 +11,7 @@ mod crash;
 mod daemon;
 mod delivery;
 mod logging;
+mod markup;
 mod prompt;
 mod providers;
 mod steering;

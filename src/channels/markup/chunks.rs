@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::document::{Document, Kind};
-use super::{Dialect, Size, write};
+use super::{Dialect, Load, Size, write};
 use crate::channels::text;
 
 pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec<String> {
@@ -44,7 +44,7 @@ impl Cutter<'_> {
             // A better place may need more markup, though it is nearer.
             let fitting = [best, limit].into_iter().find_map(|end| {
                 let chunk = self.written(from..end, form);
-                self.dialect.fits(&chunk, self.size).then_some((chunk, end))
+                self.dialect.load(&chunk, self.size).fits().then_some((chunk, end))
             });
             if let Some(found) = fitting {
                 return found;
@@ -62,8 +62,8 @@ impl Cutter<'_> {
         }
     }
 
-    fn fits(&self, range: Range<usize>, form: Form) -> bool {
-        self.dialect.fits(&self.written(range, form), self.size)
+    fn load(&self, range: Range<usize>, form: Form) -> Load {
+        self.dialect.load(&self.written(range, form), self.size)
     }
 
     /// The last place up to which what begins at `from` fits, or nearly; none if nothing does.
@@ -71,23 +71,30 @@ impl Cutter<'_> {
         let text = &self.document.text;
         // Markup only adds.
         let mut over = from + text::fitting(&text[from..], self.size.max, self.size.unit);
-        if self.fits(from..over, form) {
+        let mut load = self.load(from..over, form);
+        if load.fits() {
             return Some(over);
         }
+        // As far as it goes if the rest is like what was tried, else halfway.
+        let mut next = from + (over - from) * load.max / load.used;
         let mut fitting = from;
         loop {
-            let mut middle = text.floor_char_boundary(fitting.midpoint(over));
-            if middle == fitting {
-                middle = text.ceil_char_boundary(fitting + 1);
+            let mut at = text.floor_char_boundary(next.min(over - 1));
+            if at <= fitting {
+                at = text.ceil_char_boundary(fitting + 1);
             }
-            if middle >= over {
+            if at >= over {
                 return (fitting > from).then_some(fitting);
             }
-            if self.fits(from..middle, form) {
-                fitting = middle;
+            load = self.load(from..at, form);
+            if !load.fits() {
+                over = at;
+            } else if load.is_nearly_full() {
+                return Some(at);
             } else {
-                over = middle;
+                fitting = at;
             }
+            next = fitting.midpoint(over);
         }
     }
 

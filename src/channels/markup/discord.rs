@@ -208,8 +208,9 @@ fn plain(chunk: &str) -> String {
                 lines.push(with_fences(code));
             }
         } else if let Some(at) = line.find("```") {
-            fence = Some(if line.starts_with("> ") { "> " } else { "" });
-            lines.extend((!line[..at].trim().is_empty()).then(|| line[..at].to_owned()));
+            let quote = if line.starts_with("> ") { "> " } else { "" };
+            fence = Some(quote);
+            lines.extend((line[..at] != *quote).then(|| line[..at].to_owned()));
         } else {
             let bare = line.trim_start_matches(' ');
             let heading = HEADINGS.iter().find_map(|sign| bare.strip_prefix(sign));

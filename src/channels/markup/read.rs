@@ -16,6 +16,8 @@ use super::table::Table;
 
 /// The deepest column of a text. On a telephone, lists deeper than that would have no room.
 const INDENT_MAX: usize = 12;
+/// The parser takes time for each open quote and list on each line.
+const NESTED_MAX: usize = 100;
 /// The longest name of a language that is a name.
 const LANGUAGE_MAX: usize = 32;
 const RULE: &str = "———";
@@ -53,13 +55,42 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
     reader.finish()
 }
 
-/// `text` with plain line ends and no other control characters but tabs.
+/// `text` with plain line ends, no other control characters but tabs, and at most
+/// [`NESTED_MAX`] quotes and lists around a line: the sign of the next is escaped.
 fn clean(text: &str) -> Cow<'_, str> {
-    if text.chars().all(is_shown) {
-        return Cow::Borrowed(text);
+    let mut text = Cow::Borrowed(text);
+    if !text.chars().all(is_shown) {
+        let lines = text.replace("\r\n", "\n").replace('\r', "\n");
+        text = Cow::Owned(lines.chars().filter(|char| is_shown(*char)).collect());
     }
-    let text = text.replace("\r\n", "\n").replace('\r', "\n");
-    Cow::Owned(text.chars().filter(|char| is_shown(*char)).collect())
+    if text.lines().all(|line| excess(line).is_none()) {
+        return text;
+    }
+    let lines = text.split_inclusive('\n').map(|line| match excess(line) {
+        Some(at) => format!("{}\\{}", &line[..at], &line[at..]),
+        None => line.to_owned(),
+    });
+    Cow::Owned(lines.collect())
+}
+
+/// The sign in `line` with which it is in more than [`NESTED_MAX`] quotes and lists.
+fn excess(line: &str) -> Option<usize> {
+    let ends = |at: usize| line[at..].chars().next().is_none_or(char::is_whitespace);
+    let mut at = 0;
+    for _ in 0..=NESTED_MAX {
+        at = line.len() - line[at..].trim_start_matches([' ', '\t']).len();
+        let rest = line[at..].trim_start_matches(|char: char| char.is_ascii_digit());
+        let is_number = rest.len() < line.len() - at;
+        at = line.len() - rest.len();
+        match rest.chars().next()? {
+            '>' if !is_number => {}
+            '-' | '+' | '*' if !is_number && ends(at + 1) => {}
+            '.' | ')' if is_number && ends(at + 1) => {}
+            _ => return None,
+        }
+        at += 1;
+    }
+    Some(at - 1)
 }
 
 struct Reader<'a> {

@@ -2,7 +2,7 @@
 
 use super::document::{Marker, Piece};
 use super::emphasis::{self, Attribute, Span};
-use super::{Dialect, Quote, Size, has_scheme};
+use super::{Dialect, Load, Quote, Size, has_scheme};
 use crate::channels::{Unit, text};
 
 /// Telegram ignores the formatting beyond that in a message (Bot API, "Formatting options").
@@ -65,11 +65,13 @@ impl Dialect for Html {
         escaped(text)
     }
 
-    fn fits(&self, chunk: &str, size: Size) -> bool {
+    fn load(&self, chunk: &str, size: Size) -> Load {
         let tags = chunk.matches('<').count() - chunk.matches("</").count();
-        tags <= ENTITIES_MAX
-            && text::length(chunk, size.unit) <= size.max * RAW_MAX
-            && text::length(&shown(chunk, false), size.unit) <= size.max
+        let raw = text::length(chunk, size.unit);
+        let shown = text::length(&shown(chunk, false), size.unit);
+        Load { used: shown, max: size.max }
+            .or(Load { used: raw, max: size.max * RAW_MAX })
+            .or(Load { used: tags, max: ENTITIES_MAX })
     }
 
     /// With the addresses of its links, unless it would be too long for Telegram with them.
