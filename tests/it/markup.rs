@@ -416,7 +416,7 @@ fn telegram_error(html: &str) -> Option<String> {
 
 /// What is wrong with the backticks of a message, as Discord reads them.
 fn discord_error(chunk: &str) -> Option<String> {
-    if chunk.matches("```").count() % 2 != 0 {
+    if !chunk.matches("```").count().is_multiple_of(2) {
         return Some("an open fence".to_owned());
     }
     let texts = chunk.split("```").step_by(2);
@@ -424,10 +424,9 @@ fn discord_error(chunk: &str) -> Option<String> {
         let mut rest = line;
         while let Some(at) = rest.find(['\\', '`']) {
             let from = &rest[at..];
-            if from.starts_with('\\') {
-                rest = from[1..]
-                    .strip_prefix(|char: char| char.is_ascii_punctuation())
-                    .unwrap_or(&from[1..]);
+            if let Some(escaped) = from.strip_prefix('\\') {
+                let sign = |char: char| char.is_ascii_punctuation();
+                rest = escaped.strip_prefix(sign).unwrap_or(escaped);
                 continue;
             }
             let ticks = from.len() - from.trim_start_matches('`').len();

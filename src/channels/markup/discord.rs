@@ -259,20 +259,22 @@ fn plain_line(line: &str) -> String {
 /// The code in backticks that `text` begins with, and its length with them.
 fn inline_code(text: &str) -> Option<(&str, usize)> {
     let ticks = text.len() - text.trim_start_matches('`').len();
+    if ticks == 0 {
+        return None;
+    }
     let inside = &text[ticks..];
     let mut at = 0;
-    while ticks > 0 {
+    loop {
         at += inside[at..].find('`')?;
         let run = inside[at..].len() - inside[at..].trim_start_matches('`').len();
         if run == ticks {
             let code = &inside[..at];
-            let padded = code.strip_prefix(" `").or(code.strip_suffix("` ")).is_some();
-            let shown = if padded { &code[1..code.len() - 1] } else { code };
-            return Some((shown, at + 2 * ticks));
+            let padded = code.strip_prefix(' ').and_then(|code| code.strip_suffix(' '));
+            let padded = padded.filter(|code| code.starts_with('`') || code.ends_with('`'));
+            return Some((padded.unwrap_or(code), at + 2 * ticks));
         }
         at += run;
     }
-    None
 }
 
 /// The link that `text` begins with: its label, its address and its length.
