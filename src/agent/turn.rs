@@ -14,10 +14,10 @@ use tokio::time::timeout;
 use super::commits::{self, CommitError, End, Made};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
-use super::{Means, calls};
-use crate::bus::journal::{Fate, RowId, Waiting};
+use super::{Means, calls, progress};
+use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
-use crate::message::{MessageId, Place, Sender};
+use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
@@ -62,6 +62,8 @@ pub(super) struct Wires {
     /// Messages of the same person, in order; what is not read here stays in the journal.
     pub(super) steer: mpsc::Receiver<Vec<Waiting>>,
     pub(super) draft: watch::Sender<Draft>,
+    /// Signs to be shown at messages; what does not fit is not shown.
+    pub(super) signs: mpsc::Sender<Hint>,
     /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
     pub(super) quiet: Arc<Mutex<()>>,
@@ -74,6 +76,8 @@ pub(super) struct Draft {
     pub(super) turn: Option<TurnId>,
     /// The text of the step so far.
     pub(super) text: String,
+    /// What a tool is doing.
+    pub(super) doing: Option<String>,
     pub(super) reply_to: Option<MessageId>,
     /// The draft that an attempt before a crash has left.
     pub(super) made: Option<MessageId>,
@@ -130,7 +134,7 @@ impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         self.settle_calls().await?;
         while self.steps_made() < self.means.steps_max {
-            let step = self.open_step();
+            let step = self.open_step().await?;
             self.emit(|| Happening::StepStart { step });
             match self.complete().await {
                 Ok(completion) if completion.calls.is_empty() => {
@@ -159,8 +163,8 @@ impl Active<'_> {
 
     /// The step that the next completion fills: the first one stands there since the turn began,
     /// another one begins with what was steered meanwhile.
-    fn open_step(&mut self) -> usize {
-        self.take_steering();
+    async fn open_step(&mut self) -> Result<usize, TurnError> {
+        self.take_steering().await?;
         let heard = (!self.pending.is_empty()).then(|| {
             let place = self.session.place;
             let role = self.asker.role;
@@ -169,6 +173,7 @@ impl Active<'_> {
                 role,
                 place,
                 rows: &self.pending,
+                background: &[],
                 changes: vec![],
             })
         });
@@ -186,7 +191,7 @@ impl Active<'_> {
         if !steps.last().is_some_and(unmade) {
             steps.push(Step { heard, ..Step::default() });
         }
-        steps.len() - 1
+        Ok(steps.len() - 1)
     }
 
     /// Forgets the older half of what was said before this turn; false if there is nothing left.
@@ -196,19 +201,30 @@ impl Active<'_> {
         before > 0
     }
 
-    fn take_steering(&mut self) {
+    async fn take_steering(&mut self) -> Result<(), TurnError> {
         // The first step shows what the turn began with; what came since is for the second.
         if self.steps_made() == 0 {
-            return;
+            return Ok(());
         }
         while let Ok(rows) = self.wires.steer.try_recv() {
+            // They may have been edited or taken back since.
+            let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+            let rows = self.means.bus.store.read(move |store| journal::again(store, &ids)).await?;
             self.emit(|| Happening::Steered { messages: rows.len() });
+            let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
+            for message in seen {
+                self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+            }
             self.pending.extend(rows);
         }
+        Ok(())
     }
 
     async fn complete(&self) -> Result<Completion, ProviderError> {
-        self.wires.draft.send_modify(|draft| draft.text.clear());
+        self.wires.draft.send_modify(|draft| {
+            draft.text.clear();
+            draft.doing = None;
+        });
         let request = Request {
             system: &self.system,
             tools: &self.tools,
@@ -254,10 +270,12 @@ impl Active<'_> {
         for (at, call) in
             calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled())
         {
-            self.take_steering();
+            self.take_steering().await?;
             if !self.pending.is_empty() && call.outcome == Outcome::Planned {
                 continue;
             }
+            let doing = replies::doing(&call.tool, &call.arguments);
+            self.wires.draft.send_modify(|draft| draft.doing = Some(doing));
             self.emit(|| Happening::ToolStart {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
@@ -300,7 +318,11 @@ impl Active<'_> {
         let silent = end.words.is_none();
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
-        commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
+        let last = Some((step, name, made));
+        let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if let Some(draft) = left {
+            progress::erase(self.means, &self.session.address, draft).await;
+        }
         self.emit(|| Happening::TurnEnd { silent });
         let turn = self.current();
         turn.steps[step] = filled;

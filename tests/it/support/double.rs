@@ -8,9 +8,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
+use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
 use peacrab::message::{
-    Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
+    Address, Cause, Hint, Inbound, Line, MessageId, Outbound, Place, Reaction, Said, Sender,
 };
 use tokio::sync::{Notify, watch};
 
@@ -46,7 +46,7 @@ pub(crate) struct Got {
 #[derive(Default)]
 struct State {
     /// Said, and not accepted yet.
-    said: VecDeque<Inbound>,
+    said: VecDeque<(Deed, Inbound)>,
     rejected: usize,
     keys: u64,
     next: HashMap<String, VecDeque<Manner>>,
@@ -55,6 +55,19 @@ struct State {
     tried: Vec<(String, String)>,
     given: Vec<(i64, String)>,
     faults: Vec<String>,
+    history: Vec<Line>,
+    reactions: Vec<(String, Reaction)>,
+    erased: Vec<MessageId>,
+}
+
+/// What somebody does with a message.
+#[derive(Clone, Copy)]
+enum Deed {
+    Says,
+    Edits,
+    Deletes,
+    /// Says it to others.
+    Chats,
 }
 
 pub(crate) struct Double {
@@ -64,6 +77,7 @@ pub(crate) struct Double {
     /// Whether it can be asked what it has.
     knows: bool,
     text_max: usize,
+    drafts: Drafts,
 }
 
 impl Double {
@@ -73,13 +87,59 @@ impl Double {
 
     pub(crate) fn with(knows: bool, text_max: usize) -> Self {
         let (spoken, got) = (Notify::new(), watch::Sender::default());
-        Self { state: Mutex::default(), spoken, got, knows, text_max }
+        let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
+        Self { state: Mutex::default(), spoken, got, knows, text_max, drafts }
+    }
+
+    /// One that shows drafts as messages, at once.
+    pub(crate) fn with_edits() -> Self {
+        let drafts = Drafts::Edited { every: Duration::from_millis(1) };
+        Self { drafts, ..Self::new() }
+    }
+
+    /// The drafts that were deleted.
+    pub(crate) fn erased(&self) -> Vec<MessageId> {
+        self.state().erased.clone()
     }
 
     /// Somebody says something; the key is the message's.
     pub(crate) fn hears(&self, message: Inbound) {
-        self.state().said.push_back(message);
+        self.does(Deed::Says, message);
+    }
+
+    /// Somebody changes what they said.
+    pub(crate) fn edits(&self, message: Inbound) {
+        self.does(Deed::Edits, message);
+    }
+
+    /// Somebody deletes what they said.
+    pub(crate) fn deletes(&self, message: Inbound) {
+        self.does(Deed::Deletes, message);
+    }
+
+    /// Somebody says something in a group, not to the bot.
+    pub(crate) fn overhears(&self, message: Inbound) {
+        self.does(Deed::Chats, message);
+    }
+
+    fn does(&self, deed: Deed, message: Inbound) {
+        self.state().said.push_back((deed, message));
         self.spoken.notify_one();
+    }
+
+    /// What the platform tells of earlier messages, wherever it is asked.
+    pub(crate) fn remembers(&self, lines: &[&str]) {
+        let line = |text: &&str| Line {
+            at: Utc::now(),
+            author: "Bob".to_owned(),
+            text: (*text).to_owned(),
+        };
+        self.state().history = lines.iter().map(line).collect();
+    }
+
+    /// The signs at messages that were shown.
+    pub(crate) fn reactions(&self) -> Vec<(String, Reaction)> {
+        self.state().reactions.clone()
     }
 
     /// A message to the bot. Chats whose names begin with `-` are groups.
@@ -94,9 +154,10 @@ impl Double {
             // Put right when it is heard.
             from: Address { channel: "".into(), chat: chat.into(), thread: None },
             place,
-            cause: Cause::Person(Sender { id: who.into(), name: format!("Person {who}") }),
+            within: Vec::new(),
+            cause: Cause::Person(Sender::person(who, format!("Person {who}"))),
             id: Some(format!("m{key}").into()),
-            body: Said { text: text.to_owned(), quoted: None },
+            body: Said::text(text),
         }
     }
 
@@ -147,7 +208,7 @@ impl Double {
 
     /// Notes the try, and says what becomes of it.
     fn tries(&self, message: &Outbound) -> Manner {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let chat = message.to.chat.as_str();
         let mut state = self.state();
         if text.chars().count() > self.text_max || text.trim().is_empty() {
@@ -159,7 +220,7 @@ impl Double {
     }
 
     fn give(&self, message: &Outbound) {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         self.state().given.push((message.id.0, text.clone()));
         let got = Got {
             chat: message.to.chat.to_string(),
@@ -179,7 +240,11 @@ impl Channel for Double {
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
-            drafts: Drafts::Hinted { every: Duration::from_millis(500) },
+            drafts: self.drafts,
+            markup: Markup::Plain,
+            file_max: 0,
+            messages_max: usize::MAX,
+            reacts: true,
         }
     }
 
@@ -187,14 +252,28 @@ impl Channel for Double {
         publisher.link_up("a double".to_owned());
         loop {
             let first = self.state().said.front().cloned();
-            let Some(mut message) = first else {
+            let Some((deed, mut message)) = first else {
                 self.spoken.notified().await;
                 continue;
             };
             message.from.channel = publisher.channel().clone();
             message.key = format!("{}:{}", publisher.channel(), message.key).into();
-            match publisher.publish(message).await {
-                Ok(_) => drop(self.state().said.pop_front()),
+            let done = match deed {
+                Deed::Says => publisher.publish(message).await.map(drop),
+                Deed::Edits => publisher.edit(message).await.map(drop),
+                Deed::Deletes => {
+                    let id = message.id.clone().unwrap();
+                    publisher.withdraw(&message.from, &id, message.key).await
+                }
+                Deed::Chats => {
+                    let Cause::Person(Sender { name: author, .. }) = message.cause;
+                    let line = Line { at: message.at, author, text: message.body.text };
+                    publisher.overheard(&message.from, message.id.unwrap(), line);
+                    Ok(())
+                }
+            };
+            match done {
+                Ok(()) => drop(self.state().said.pop_front()),
                 Err(_) => {
                     self.state().rejected += 1;
                     tokio::time::sleep(AGAIN_AFTER).await;
@@ -227,15 +306,32 @@ impl Channel for Double {
         }
     }
 
-    async fn hint(&self, _: &Address, _: Hint) -> Result<(), ChannelError> {
+    async fn hint(&self, _: &Address, hint: Hint) -> Result<(), ChannelError> {
+        match hint {
+            Hint::React { message, with } => {
+                self.state().reactions.push((message.to_string(), with));
+            }
+            Hint::Erase(draft) => self.state().erased.push(draft),
+            Hint::Typing | Hint::Draft(_) => {}
+        }
         Ok(())
+    }
+
+    async fn history(
+        &self,
+        _: &Address,
+        _: Option<&MessageId>,
+        max: usize,
+    ) -> Result<Vec<Line>, ChannelError> {
+        let history = self.state().history.clone();
+        Ok(history[history.len().saturating_sub(max)..].to_vec())
     }
 
     async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
         if !self.knows {
             return Ok(Found::Unknowable);
         }
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let has = self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
         Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
     }
