@@ -12,14 +12,16 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
-use super::prompt::{self, Tail};
+use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
 use super::{Means, calls};
 use crate::bus::journal::{Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{MessageId, Place, Sender};
 use crate::people::Role;
-use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
+use crate::provider::{
+    self, Completion, Delta, Pictures, ProviderError, Request, StopReason, ToolSchema,
+};
 use crate::replies;
 use crate::session::{Call, Ending, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
@@ -172,6 +174,7 @@ impl Active<'_> {
                 changes: vec![],
             })
         });
+        let images = files::images(&self.pending);
         let skips = heard.is_some();
         let steps = &mut self.current().steps;
         if let (true, Some(before)) = (skips, steps.last_mut()) {
@@ -184,7 +187,7 @@ impl Active<'_> {
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
-            steps.push(Step { heard, ..Step::default() });
+            steps.push(Step { heard, images, ..Step::default() });
         }
         steps.len() - 1
     }
@@ -208,11 +211,27 @@ impl Active<'_> {
     }
 
     async fn complete(&self) -> Result<Completion, ProviderError> {
+        let pictures = match self.means.provider.sees() {
+            true => Pictures::read(&self.means.workspace, &self.session.turns).await,
+            false => Pictures::default(),
+        };
+        match self.complete_with(&pictures).await {
+            // One picture that a model does not take would spoil the conversation for long.
+            Err(ProviderError::Refused(reason)) if !pictures.is_empty() => {
+                tracing::warn!(turn = self.turn.0, reason, "Refused, will ask without pictures");
+                self.complete_with(&Pictures::default()).await
+            }
+            completed => completed,
+        }
+    }
+
+    async fn complete_with(&self, pictures: &Pictures) -> Result<Completion, ProviderError> {
         self.wires.draft.send_modify(|draft| draft.text.clear());
         let request = Request {
             system: &self.system,
             tools: &self.tools,
             messages: provider::messages(&self.session.turns),
+            pictures,
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {
@@ -234,8 +253,8 @@ impl Active<'_> {
         let skipped = before.unwrap_or_default().iter();
         let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
         let skipped = skipped.collect();
-        let heard = turn.steps[step].heard.clone();
-        Made { heard, steered, skipped, completion }
+        let Step { heard, images, .. } = turn.steps[step].clone();
+        Made { heard, images, steered, skipped, completion }
     }
 
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {

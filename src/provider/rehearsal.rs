@@ -105,7 +105,7 @@ fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
 /// What the person said, without quotes and without what the program says in square brackets.
 fn said(turn: &[Message<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
-        Message::User(text) => Some(text.as_str()),
+        Message::User { text, .. } => Some(text.as_str()),
         _ => None,
     });
     let mut programs_own = false;

@@ -15,6 +15,7 @@ use crate::memory::audience;
 use crate::people::Role;
 use crate::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
+    picture_type,
 };
 
 /// One page of `read_file`, in bytes: with the line on how to read on it stays below the cut.
@@ -265,8 +266,14 @@ fn read(
         )));
     }
     let Some((skipped, text)) = page_text(&page.bytes, limit, args.offset > 0) else {
+        let hint = match picture_type(&page.bytes) {
+            Some(_) => {
+                " It is a picture; you see those that people send, if your model sees at all."
+            }
+            None => "",
+        };
         return Err(ToolError::TellModel(format!(
-            "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.",
+            "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.{hint}",
             size_words(size)
         )));
     };

@@ -72,6 +72,15 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+images = true
+
+[media]
+file_max_mb = 5
+
+[transcription]
+base_url = "http://127.0.0.1:8000/v1"
+model = "whisper-1"
+language = "de"
 
 [channels.home]
 type = "telegram"
@@ -107,6 +116,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            images: true,
         },
         "spare": Config {
             kind: OpenAi,
@@ -116,6 +126,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            images: true,
         },
     },
     channels: {
@@ -157,6 +168,23 @@ Config {
             kind: Terminal,
         },
     },
+    media: Limits {
+        file_max: 5000000,
+        inbox_max: 500000000,
+        time_max: 60s,
+        transcript_time_max: 180s,
+        pause: 1s,
+    },
+    transcription: Some(
+        Config {
+            base_url: "http://127.0.0.1:8000/v1",
+            model: "whisper-1",
+            api_key: None,
+            language: Some(
+                "de",
+            ),
+        },
+    ),
     notes: [],
 }
 "#);
@@ -166,10 +194,12 @@ channels
   home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), fallback
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com, sees pictures), answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key, sees pictures), fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+files
+  5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
     assert_eq!(config.warnings(), Vec::<String>::new());
 }
@@ -211,6 +241,37 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
 [channels.family] lets everyone in, as guests
 [channels.work] has no owners, no allow and no pairing: only who was paired before is let in
 ");
+}
+
+#[test]
+fn reads_what_files_may_come_and_who_hears_and_sees() {
+    let config = load(
+        "[media]\nfile_max_mb = 3\ninbox_max_mb = 7\n\
+         [transcription]\nmodel = 'whisper-1'\napi_key = 'sk-ears'\n\
+         [providers.blind]\ntype = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1'\n\
+         [providers.a]\ntype = 'anthropic'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:2'\n\
+         [providers.b]\ntype = 'openai'\nmodel = 'm'\napi_key = 'sk-b'\n\
+         [providers.c]\ntype = 'openai'\nmodel = 'm'\napi_key = 'sk-c'\nimages = false\n",
+        &secrets(),
+    )
+    .unwrap();
+    assert_eq!((config.media.file_max, config.media.inbox_max), (3_000_000, 7_000_000));
+    let ears = config.transcription.as_ref().unwrap();
+    assert_eq!(ears.base_url, "https://api.openai.com/v1");
+    assert!(config.secrets().any(|secret| secret.reveal() == "sk-ears"));
+    let sees = |name: &str| config.providers[name].images;
+    assert_eq!(["blind", "a", "b", "c"].map(sees), [false, true, true, false]);
+    let faults = load(
+        "[media]\nfile_max_mb = 30\ninbox_max_mb = 10\n\
+         [transcription]\nlanguage = 'German'\nbase_url = 'https://api.openai.com/v1'\n",
+        &secrets(),
+    );
+    insta::assert_snapshot!(faults.unwrap_err(), @r#"
+config.toml:1:2: `inbox_max_mb` in [media] must not be less than `file_max_mb`
+config.toml:4:2: missing key `model` in [transcription]: the model's name, such as whisper-1
+config.toml:4:2: missing key `api_key` in [transcription]: https://api.openai.com/v1 wants one
+config.toml:5:12: `language` in [transcription] must be a language's code of two or three letters, such as "de"
+"#);
 }
 
 #[tokio::test]
@@ -351,7 +412,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
@@ -426,11 +487,13 @@ channels
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  openai: gpt-5-mini (openai, https://api.openai.com/v1), fallback
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com, sees pictures), answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1, sees pictures), fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+files
+  20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
     insta::assert_snapshot!(config.warnings().join("\n"), @"
 DISCORD_BOT_TOKEN is not used: this version has no Discord yet
@@ -578,9 +641,13 @@ fn the_home_is_what_was_asked_for_first() {
 #[test]
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
-    let config = load(example, &secrets()).unwrap();
-    let whole = load(uncommented(example), &secrets()).unwrap();
+    let mut variables = vec![("OPENAI_API_KEY", "sk-ears")];
+    variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
+    let env = Environment::from_iter(variables);
+    let config = load(example, &env).unwrap();
+    let whole = load(uncommented(example), &env).unwrap();
     assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
+    assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
 
@@ -588,7 +655,9 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" => vec![(section.clone(), value.as_table().unwrap())],
+            "agent" | "media" | "transcription" => {
+                vec![(section.clone(), value.as_table().unwrap())]
+            }
             _ => {
                 let tables = value.as_table().unwrap().values();
                 tables.map(|table| (format!("{section}.NAME"), table.as_table().unwrap())).collect()

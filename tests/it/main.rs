@@ -11,6 +11,7 @@ mod crash;
 mod daemon;
 mod delivery;
 mod logging;
+mod media;
 mod prompt;
 mod providers;
 mod steering;

@@ -3,7 +3,7 @@
 use chrono::Local;
 
 use super::super::commits::{self, Beginning, Begins, End};
-use super::super::prompt::{self, Tail};
+use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
 use super::super::{LATE_AFTER, Means, house, load, role_of};
 use super::{Active, Asker, TurnError, Wires, tool_role};
@@ -51,6 +51,7 @@ impl<'a> Active<'a> {
         let frozen = session.frozen.take().filter(|_| !anew);
         let (frozen, changes) = remembered(means, frozen, audience).await;
         let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        let step = Step { heard: Some(heard), images: files::images(&rows), ..Step::default() };
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
         let beginning = Beginning {
@@ -59,7 +60,7 @@ impl<'a> Active<'a> {
             sender: sender.clone(),
             reply_to: reply_to.clone(),
             rows: rows.iter().map(|row| row.id).collect(),
-            heard: heard.clone(),
+            first: step.clone(),
             frozen: frozen.clone(),
             begins: match session.turns.first() {
                 _ if forgotten == 0 => Begins::AsBefore,
@@ -71,7 +72,6 @@ impl<'a> Active<'a> {
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
         session.id = id;
         session.frozen = Some(frozen);
-        let step = Step { heard: Some(heard), ..Step::default() };
         session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
         let asker = Asker { sender, role, reply_to };
         let active = Self::assemble(means, session, turn, asker, wires).await;
