@@ -281,7 +281,7 @@ fn describe_provider(provider: &provider::Config) -> String {
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
     let sees = if provider.images { ", sees pictures" } else { "" };
-    format!("{} ({kind}, {}{key}{sees})", provider.model, provider.base_url)
+    format!("{} ({kind}, {}{key}){sees}", provider.model, provider.base_url)
 }
 
 fn describe_ears(ears: &transcription::Config) -> String {

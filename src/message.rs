@@ -187,11 +187,13 @@ impl Said {
     /// Takes over what became of its files. What was spoken in them stands above what was written.
     pub fn receive(&mut self, files: &[MediaRef]) {
         let mut words = Vec::new();
-        for own in self.media.iter_mut().filter(|own| own.fetched.is_none()) {
+        let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
+        for (n, own) in open {
             let same = |file: &&MediaRef| {
                 file.fetched.is_some() && (file.kind, &file.handle) == (own.kind, &own.handle)
             };
-            let Some(file) = files.iter().find(same) else { continue };
+            let file = files.get(n).filter(same).or_else(|| files.iter().find(same));
+            let Some(file) = file else { continue };
             own.clone_from(file);
             if let Some(Fetched::Transcribed { words: spoken, .. }) = &own.fetched {
                 words.push(spoken.clone());

@@ -15,7 +15,7 @@ use super::commits::{self, CommitError, End, Made};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
 use super::{Means, calls};
-use crate::bus::journal::{Fate, RowId, Waiting};
+use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{MessageId, Place, Sender};
 use crate::people::Role;
@@ -281,7 +281,8 @@ impl Active<'_> {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
             });
-            let outcome = calls::run(self.means, self.turn, &call, &self.tool_context()).await?;
+            let outcome =
+                calls::run(self.means, self.turn, &call, &self.tool_context().await?).await?;
             self.emit(|| Happening::ToolEnd {
                 tool: call.tool.clone(),
                 result: outcome.for_model().to_owned(),
@@ -293,8 +294,12 @@ impl Active<'_> {
         Ok(())
     }
 
-    fn tool_context(&self) -> ToolContext {
-        ToolContext {
+    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
+        let at = self.session.address.clone();
+        let came_here = move |store: &_| journal::files_at(store, &at);
+        let came_here = self.means.bus.store.read(came_here).await?.into();
+        Ok(ToolContext {
+            came_here,
             workspace: self.means.workspace.clone(),
             who: self.asker.sender.clone(),
             role: tool_role(self.asker.role, self.session.place),
@@ -302,7 +307,7 @@ impl Active<'_> {
             place: self.session.place,
             channels: self.means.channels.keys().cloned().collect(),
             now: Local::now(),
-        }
+        })
     }
 
     async fn answer(

@@ -12,6 +12,9 @@ const TAKEN_MAX: usize = 20;
 /// Messages of a channel whose files are looked after at a time.
 const UNREADY_MAX: usize = 100;
 
+/// Messages with files that are looked through for what may be read at an address.
+const LOOKED_BACK_MAX: usize = 200;
+
 /// Places that are looked at for what was missed.
 const CAUGHT_UP_MAX: usize = 100;
 
@@ -142,6 +145,21 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
     let limit = i64::try_from(UNREADY_MAX).expect("a small number");
     let rows = rows.query_map(params![channel.as_str(), limit], read_waiting)?;
     rows.filter_map(Result::transpose).collect()
+}
+
+/// Where the files lie that came to an address lately.
+pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE channel = ? AND chat = ? AND thread IS ?
+         AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
+    )?;
+    let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
+    let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
+    let rows = rows.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let files = rows.into_iter().flat_map(|row| row.inbound.body.media);
+    Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
 }
 
 /// No command waits for its files.

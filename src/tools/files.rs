@@ -10,7 +10,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, RESULT_CHARS_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use super::{
+    Kind, RESULT_CHARS_MAX, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
+};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::workspace::{
@@ -50,8 +52,8 @@ impl Tool for ReadFile {
     };
 
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let audience = audience(cx.role, cx.place);
-        cx.workspace.off_thread(move |workspace| read(workspace, &args, audience)).await
+        let reader = cx.reader();
+        cx.workspace.off_thread(move |workspace| read(workspace, &args, &reader)).await
     }
 }
 
@@ -249,9 +251,9 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
 fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
-    audience: Audience,
+    reader: &Reader,
 ) -> Result<ToolOutput, ToolError> {
-    let path = workspace.resolve_for(&args.path, audience)?;
+    let path = reader.resolve(workspace, &args.path)?;
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = workspace.read_page(&path, args.offset, limit + 3)?;

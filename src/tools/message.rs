@@ -4,14 +4,15 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls};
-use crate::memory::audience;
+use super::{
+    Effect, Kind, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
+};
 use crate::message::{
     Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Place, Question,
 };
 use crate::people::Role;
 use crate::session::{Call, Outcome};
-use crate::workspace::{Audience, Workspace, WorkspacePath};
+use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";
 
@@ -66,8 +67,8 @@ impl Tool for SendMessage {
         };
         check(&args, &to, cx).map_err(ToolError::TellModel)?;
         let Args { text, files, choices, .. } = args;
-        let audience = audience(cx.role, cx.place);
-        let attached = cx.workspace.off_thread(move |it| attach(it, files, audience)).await?;
+        let reader = cx.reader();
+        let attached = cx.workspace.off_thread(move |it| attach(it, files, &reader)).await?;
         let for_model = match attached.len() {
             0 => format!("The message to {to} is on its way."),
             n => format!("The message to {to} is on its way, with {n} file(s)."),
@@ -133,10 +134,10 @@ fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
 fn attach(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
-    audience: Audience,
+    reader: &Reader,
 ) -> Result<Vec<Attachment>, ToolError> {
     let attach = |path: WorkspacePath| {
-        let path = workspace.resolve_for(&path, audience)?;
+        let path = reader.resolve(workspace, &path)?;
         let (_, length) = workspace.open_file(&path)?;
         if length > FILE_BYTES_MAX {
             let most = FILE_BYTES_MAX / 1_000_000;

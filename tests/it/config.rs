@@ -1,6 +1,8 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod files;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -189,13 +191,18 @@ Config {
 }
 "#);
     assert_eq!(telegram(&config, "home").token.reveal(), TOKEN);
+}
+
+#[test]
+fn describes_a_complete_config() {
+    let config = load(COMPLETE, &secrets()).unwrap();
     insta::assert_snapshot!(config.describe(), @"
 channels
   home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com, sees pictures), answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key, sees pictures), fallback
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
 files
@@ -241,37 +248,6 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
 [channels.family] lets everyone in, as guests
 [channels.work] has no owners, no allow and no pairing: only who was paired before is let in
 ");
-}
-
-#[test]
-fn reads_what_files_may_come_and_who_hears_and_sees() {
-    let config = load(
-        "[media]\nfile_max_mb = 3\ninbox_max_mb = 7\n\
-         [transcription]\nmodel = 'whisper-1'\napi_key = 'sk-ears'\n\
-         [providers.blind]\ntype = 'openai'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:1'\n\
-         [providers.a]\ntype = 'anthropic'\nmodel = 'm'\nbase_url = 'http://127.0.0.1:2'\n\
-         [providers.b]\ntype = 'openai'\nmodel = 'm'\napi_key = 'sk-b'\n\
-         [providers.c]\ntype = 'openai'\nmodel = 'm'\napi_key = 'sk-c'\nimages = false\n",
-        &secrets(),
-    )
-    .unwrap();
-    assert_eq!((config.media.file_max, config.media.inbox_max), (3_000_000, 7_000_000));
-    let ears = config.transcription.as_ref().unwrap();
-    assert_eq!(ears.base_url, "https://api.openai.com/v1");
-    assert!(config.secrets().any(|secret| secret.reveal() == "sk-ears"));
-    let sees = |name: &str| config.providers[name].images;
-    assert_eq!(["blind", "a", "b", "c"].map(sees), [false, true, true, false]);
-    let faults = load(
-        "[media]\nfile_max_mb = 30\ninbox_max_mb = 10\n\
-         [transcription]\nlanguage = 'German'\nbase_url = 'https://api.openai.com/v1'\n",
-        &secrets(),
-    );
-    insta::assert_snapshot!(faults.unwrap_err(), @r#"
-config.toml:1:2: `inbox_max_mb` in [media] must not be less than `file_max_mb`
-config.toml:4:2: missing key `model` in [transcription]: the model's name, such as whisper-1
-config.toml:4:2: missing key `api_key` in [transcription]: https://api.openai.com/v1 wants one
-config.toml:5:12: `language` in [transcription] must be a language's code of two or three letters, such as "de"
-"#);
 }
 
 #[tokio::test]
@@ -487,8 +463,8 @@ channels
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com, sees pictures), answers
-  openai: gpt-5-mini (openai, https://api.openai.com/v1, sees pictures), fallback
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat

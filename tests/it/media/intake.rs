@@ -6,7 +6,7 @@ use peacrab::replies;
 
 use super::*;
 use crate::support::double::Gives;
-use crate::support::rig::{OTHER_USER, USER};
+use crate::support::rig::{OTHER_USER, OWNER, USER};
 use crate::support::script::{Gate, calls, says};
 
 #[tokio::test]
@@ -210,7 +210,7 @@ async fn a_caption_that_is_changed_meanwhile_stands_beside_the_file() {
     let gate = Gate::shut();
     let mut rig = rig().await;
     rig.home.has_file("slow", [Gives::Held(gate.clone(), JPEG.to_vec())]);
-    let mut message = rig.home.message(crate::support::rig::OWNER, "1", "what si this");
+    let mut message = rig.home.message(OWNER, "1", "what si this");
     message.body.media = vec![photo("slow")];
     rig.home.hears(message.clone());
     rig.hangs_at(&gate).await;
@@ -274,6 +274,31 @@ async fn the_oldest_files_make_room() {
         let found = inbox(&rig);
         let found: Vec<_> = found.iter().map(|file| file.rsplit('/').next().unwrap()).collect();
         assert_eq!(found, left);
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_somebody_sent_is_for_them_and_the_owner_alone() {
+    let mut rig = rig().await;
+    rig.home.has_file("a", [Gives::Bytes(b"my letter".to_vec())]);
+    let letter = file(MediaKind::Document, "a", Some("letter.txt"));
+    rig.say_changed(USER, "8", "keep this", |message| message.body.media = vec![letter]);
+    rig.hear("8").await;
+    let path = only(&rig);
+    for (who, chat, sees) in
+        [(USER, "8", true), (OTHER_USER, "9", false), (OWNER, "-1", false), (OWNER, "1", true)]
+    {
+        let read = [("read_file", serde_json::json!({"path": path}))];
+        let list = [("list_files", serde_json::json!({"depth": 3}))];
+        rig.model.on("read it", [calls(&read), calls(&list), says("done")]);
+        rig.say_as(who, chat, "read it");
+        rig.hear(chat).await;
+        let asked = rig.model.last().messages;
+        let read = &asked[asked.len() - 3];
+        assert_eq!(read.contains("my letter"), sees, "{who} in {chat}: {read}");
+        let listed = &asked[asked.len() - 1];
+        assert_eq!(listed.contains("letter.txt"), (who, chat) == (OWNER, "1"), "{listed}");
     }
     rig.finish().await;
 }
