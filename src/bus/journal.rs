@@ -294,6 +294,17 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
 }
 
+/// Those of the rows that still wait, as they are now; without one that was given other files.
+pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
+    let mut again = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE id = ? AND state = 'waiting' AND ready = 1",
+    )?;
+    let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
+    let found = found.collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().flatten().collect())
+}
+
 /// Whether all of these rows still wait.
 pub fn wait(store: &Connection, rows: &[RowId]) -> rusqlite::Result<bool> {
     let mut waits =

@@ -185,7 +185,16 @@ impl Fetcher {
         for (n, file) in open {
             let fetched = match n {
                 FILES_MAX.. => Err(replies::too_many_files(FILES_MAX)),
-                _ => self.fetch(row, n, file).await,
+                _ => {
+                    let path = names::path(row.id, row.received, n, file);
+                    let fetched = self.fetch(&path, file).await;
+                    if fetched.is_err() {
+                        // What a crash may have left there.
+                        let left = path.clone();
+                        self.workspace.off_thread(move |it| it.remove(&left)).await;
+                    }
+                    fetched.map(|()| path)
+                }
             };
             file.fetched = Some(match fetched {
                 Ok(path) => self.hear(path, file, no_words).await,
@@ -203,22 +212,16 @@ impl Fetcher {
     }
 
     /// Fetches one file, with patience; an error says in words why it is not there.
-    async fn fetch(
-        &self,
-        row: &Waiting,
-        n: usize,
-        file: &mut MediaRef,
-    ) -> Result<WorkspacePath, String> {
+    async fn fetch(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), String> {
         let Limits { file_max, time_max, pause, .. } = self.intake.limits;
         if file.size.is_some_and(|size| size > file_max) {
             return Err(replies::file_over_intake(file_max));
         }
-        let path = names::path(row.id, row.received, n, file);
         let mut wait = pause;
         for attempt in 1.. {
             // Held for one attempt only, so that a file that must wait holds up no other.
             let slot = self.slots.acquire().await.expect("the slots are never closed");
-            let attempted = timeout(time_max, self.attempt(&path, file)).await;
+            let attempted = timeout(time_max, self.attempt(path, file)).await;
             drop(slot);
             match attempted {
                 Err(_) => return Err(replies::FILE_TOO_SLOW.to_owned()),
@@ -231,7 +234,7 @@ impl Fetcher {
                 Ok(Err(error)) => return Err(error.to_string()),
             }
         }
-        Ok(path)
+        Ok(())
     }
 
     async fn attempt(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), ChannelError> {

@@ -58,6 +58,9 @@ impl OpenAi {
         }
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+            if !request.may_call {
+                body.insert("tool_choice".to_owned(), json!("none"));
+            }
         }
         body.insert("messages".to_owned(), self.transcript(request).into());
         body.into()
@@ -186,7 +189,8 @@ mod tests {
             Message::Results(&calls),
         ];
         let pictures = &Pictures::default();
-        let body = mistral.body(&Request { system: &[], tools: &[], messages, pictures });
+        let body =
+            mistral.body(&Request { system: &[], tools: &[], may_call: true, messages, pictures });
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
         assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");

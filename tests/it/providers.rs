@@ -84,8 +84,8 @@ async fn ask_after(
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
     let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
-    let pictures = &Pictures::default();
-    let request = Request { system: &system, tools: &tools, messages: messages(&turns), pictures };
+    let (messages, pictures) = (messages(&turns), &Pictures::default());
+    let request = Request { system: &system, tools: &tools, may_call: true, messages, pictures };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
     (completion, deltas)

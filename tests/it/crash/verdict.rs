@@ -56,7 +56,7 @@ pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
 
 fn all_files_came_whole(store: &Connection, home: &Path) {
     let sql = "SELECT json_extract(message, '$.body.media[0].fetched.workspace'), message
-               FROM inbound WHERE outcome = 'answered' AND message LIKE '%crab.png%'";
+               FROM inbound WHERE message LIKE '%crab.png%'";
     let mut rows = store.prepare(sql).unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
     let rows: Vec<(Option<String>, String)> = rows.collect::<Result<_, _>>().unwrap();

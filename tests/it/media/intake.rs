@@ -215,7 +215,7 @@ async fn a_caption_that_is_changed_meanwhile_stands_beside_the_file() {
     rig.home.hears(message.clone());
     rig.hangs_at(&gate).await;
     message.body.text = "what is this".to_owned();
-    rig.home.hears_changed(message);
+    rig.home.edits(message);
     rig.becomes(|rig| rig.home.unaccepted() == 0).await;
     gate.open();
     assert_eq!(rig.hear("1").await, "re: what is this");

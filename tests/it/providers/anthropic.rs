@@ -154,9 +154,9 @@ async fn cuts_the_cache_after_what_changes_least() {
         api.reply(Reply::events(&answer(Platform::Anthropic, "Hi")));
         let system: Vec<_> = system.into_iter().map(str::to_owned).collect();
         let heard = [hearing("Hello?")];
-        let messages = messages(&heard);
-        let pictures = &Pictures::default();
-        let request = Request { system: &system, tools: &tools, messages, pictures };
+        let (messages, pictures) = (messages(&heard), &Pictures::default());
+        let request =
+            Request { system: &system, tools: &tools, may_call: true, messages, pictures };
         complete(&*provider, &request, |_| {}).await.unwrap();
         assert_eq!(places(api.requests().last().unwrap()), expected);
     }
