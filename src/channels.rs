@@ -2,6 +2,7 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 pub mod deliver;
+pub mod intake;
 pub mod markup;
 pub mod parcel;
 pub mod supervise;
