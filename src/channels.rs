@@ -3,6 +3,7 @@
 
 pub mod deliver;
 pub mod parcel;
+pub mod slack;
 pub mod supervise;
 pub mod telegram;
 pub mod terminal;
@@ -34,6 +35,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    Slack(slack::Config),
     Telegram(telegram::Config),
     Terminal,
 }

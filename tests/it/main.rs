@@ -15,6 +15,7 @@ mod logging;
 mod loops;
 mod prompt;
 mod providers;
+mod slack;
 mod steering;
 mod store;
 mod telegram;
