@@ -53,9 +53,6 @@ const DRAFT_EVERY: Duration = Duration::from_secs(3);
 /// Slack's own short troubles are over by then, and what was posted is in the history.
 const DOUBT_PAUSE: Duration = Duration::from_secs(5);
 
-/// A link that ends sooner was none: the next is begun under back-off.
-const STEADY: Duration = Duration::from_secs(10);
-
 /// What is Slack's own in a `[channels.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -92,6 +89,8 @@ pub struct Deadlines {
     pub silence: Duration,
     /// How long new events wait for what was missed before them.
     pub catch_up: Duration,
+    /// A link that ends sooner was none: the next is begun under back-off.
+    pub steady: Duration,
 }
 
 impl Default for Deadlines {
@@ -105,6 +104,7 @@ impl Default for Deadlines {
             // Slack itself knocks every few seconds, too.
             silence: Duration::from_secs(40),
             catch_up: Duration::from_secs(2),
+            steady: Duration::from_secs(10),
         }
     }
 }
@@ -186,7 +186,7 @@ impl Channel for Slack {
         publisher.link_up(about);
         loop {
             Ears { slack: self, bot: &bot, publisher }.hear(&mut socket).await?;
-            if socket.age() < STEADY {
+            if socket.age() < self.deadlines.steady {
                 return Ok(());
             }
             // The new link is there before the old one goes, so that nothing falls in between.

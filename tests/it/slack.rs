@@ -34,6 +34,7 @@ const DEADLINES: Deadlines = Deadlines {
     ping_every: Duration::from_millis(300),
     silence: Duration::from_millis(1000),
     catch_up: Duration::from_secs(2),
+    steady: Duration::from_secs(10),
 };
 
 fn config(api: &SlackApi) -> Config {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use peacrab::channels::slack::{Config, Slack, Threads};
+use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::{Access, Groups};
 use peacrab::secret::Secret;
@@ -90,6 +90,25 @@ async fn what_was_not_acknowledged_comes_again_on_the_next_link() {
 }
 
 #[tokio::test]
+async fn what_is_acknowledged_late_comes_again_and_is_heard_once() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.again_after(Duration::from_millis(100));
+    api.fail("users.info", 1, &Fault::Hang);
+    api.say(&from_ada("one"));
+    let slow = Deadlines { names: Duration::from_millis(500), ..DEADLINES };
+    let slack = Slack::with_deadlines(&config(&api), slow).unwrap();
+    desk.listening_with(&slack, async {
+        api.wait_for_acknowledged().await;
+        api.say(&from_ada("two"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["one", "two"]);
+    assert!(api.delivered() > 2, "{}", api.delivered());
+    assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn a_link_that_fell_silent_is_noticed() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let silenced = async {
@@ -109,7 +128,7 @@ async fn a_link_that_fell_silent_is_noticed() {
     assert!(error.to_string().contains("silent"), "{error}");
     assert!(begun.elapsed() < Duration::from_secs(5));
     // In production it is as sure, and within a minute.
-    let real = peacrab::channels::slack::Deadlines::default();
+    let real = Deadlines::default();
     assert!(real.silence + real.ping_every < Duration::from_secs(60));
 }
 
@@ -167,6 +186,23 @@ async fn takes_a_fresh_link_when_slack_wants_that() {
         () = refreshed => unreachable!(),
     }
     assert!(desk.link.state().up, "this is no trouble");
+}
+
+#[tokio::test]
+async fn nothing_falls_between_two_links() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let soon = Deadlines { steady: Duration::ZERO, ..DEADLINES };
+    let slack = Slack::with_deadlines(&config(&api), soon).unwrap();
+    desk.listening_with(&slack, async {
+        for round in 1..=3 {
+            api.wait_for_links(round).await;
+            api.break_link(LinkFault::Disconnect("warning"));
+            api.say(&from_ada(&format!("round {round}")));
+            api.wait_for_acknowledged().await;
+        }
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["round 1", "round 2", "round 3"]);
 }
 
 #[tokio::test]
@@ -280,10 +316,7 @@ async fn trouble_on_the_way_to_a_link_is_waited_out() {
             [Fault::Hang, Fault::Status(502), Fault::TooMany { after: Some(3) }, Fault::CutAfter];
         for fault in faults {
             api.fail(method, 1, &fault);
-            let hasty = peacrab::channels::slack::Deadlines {
-                call: Duration::from_millis(300),
-                ..DEADLINES
-            };
+            let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
             let slack = Slack::with_deadlines(&config(&api), hasty).unwrap();
             let error = slack.listen(&desk.publisher).await.unwrap_err();
             let after = match error {
@@ -475,6 +508,7 @@ async fn a_button_that_nobody_remembers_is_answered_in_private() {
     desk.listening_with(&adapter, async {
         let word = api.wait_for_words(CREW, "too old").await;
         assert_eq!(word.only_for.as_deref(), Some("U0BOB"));
+        api.wait_for_acknowledged().await;
     })
     .await;
     assert_eq!((api.unacknowledged(), desk.heard().await.len()), (0, 0));
