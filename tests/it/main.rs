@@ -13,6 +13,7 @@ mod delivery;
 mod groups;
 mod logging;
 mod loops;
+mod markup;
 mod prompt;
 mod providers;
 mod slack;

@@ -26,7 +26,7 @@ use slack_morphism::{
 use super::call::{Api, Method, RepliesRequest};
 use super::failure::CallError;
 use super::inbound::Identity;
-use crate::channels::{ChannelError, Found, Sent};
+use crate::channels::{ChannelError, Found, Sent, Unit, text};
 use crate::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 use crate::replies;
 
@@ -153,9 +153,8 @@ fn delivery_id(message: &Outbound) -> String {
 
 /// A question with its buttons under it.
 fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
-    let chars: Vec<char> = question.text.chars().collect();
-    let sections = chars.chunks(SECTION_MAX).map(|part| {
-        let text = SlackBlockMarkDownText::new(part.iter().collect());
+    let sections = text::split(&question.text, SECTION_MAX, Unit::Chars).into_iter().map(|part| {
+        let text = SlackBlockMarkDownText::new(part);
         SlackSectionBlock::new().with_text(text.into()).into()
     });
     let buttons = question.choices.iter().enumerate().map(|(choice, shown)| {
