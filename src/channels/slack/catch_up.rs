@@ -2,6 +2,7 @@
 //! where the bot was spoken to before is read from there on, and goes the way of every event.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use serde_json::Value;
 use slack_morphism::SlackTs;
@@ -18,8 +19,9 @@ use crate::message::{Address, MessageId};
 const CHANNELS_MAX: usize = 40;
 const THREADS_MAX: usize = 40;
 
-/// How often Slack may make us wait before we give it up.
+/// How often and how long Slack may make us wait before we give it up.
 const WAITS_MAX: usize = 10;
+const WAIT_MAX: Duration = Duration::from_secs(120);
 
 impl Ears<'_> {
     /// Best effort: whatever fails is logged, and the link goes on.
@@ -57,9 +59,10 @@ impl Ears<'_> {
         loop {
             let oldest = Some(SlackTs(since.to_owned()));
             match messages(&self.slack.api, &spot, oldest, None).await {
-                Err(error) if *waits < WAITS_MAX && error.wait().is_some() => {
+                Err(error) if *waits < WAITS_MAX => {
+                    let Some(wait) = error.wait() else { return Err(error) };
                     *waits += 1;
-                    sleep(error.wait().unwrap_or_default()).await;
+                    sleep(wait.min(WAIT_MAX)).await;
                 }
                 found => return found,
             }

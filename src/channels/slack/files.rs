@@ -1,6 +1,8 @@
 //! Files that come and go. Slack hands out addresses for both: ours to check, since a token goes
 //! along on the way in.
 
+use std::time::Duration;
+
 use futures_util::stream::try_unfold;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use reqwest::{Response, Url};
@@ -11,7 +13,6 @@ use slack_morphism::api::{
     SlackApiFilesComplete, SlackApiFilesCompleteUploadExternalRequest,
     SlackApiFilesGetUploadUrlExternalRequest,
 };
-use std::time::Duration;
 use tokio::io::AsyncReadExt as _;
 
 use super::call::{Api, Method, Takes, is_here};
@@ -42,11 +43,11 @@ impl Method for SlackApiFilesCompleteUploadExternalRequest {
 }
 
 #[derive(Serialize)]
-struct FileInfo<'a> {
+struct AskFile<'a> {
     file: &'a str,
 }
 
-impl Method for FileInfo<'_> {
+impl Method for AskFile<'_> {
     const NAME: &'static str = "files.info";
     const TAKES: Takes = Takes::Form;
 }
@@ -101,7 +102,7 @@ pub(super) async fn fetch(
     let url = match media.handle.parse::<Url>() {
         Ok(url) => url,
         Err(_) => {
-            let told = api.call::<_, Told>(&FileInfo { file: &media.handle }).await;
+            let told = api.call::<_, Told>(&AskFile { file: &media.handle }).await;
             let file = told.map_err(CallError::while_editing)?.file;
             let url = address(&file).and_then(|url| url.parse().ok());
             url.ok_or_else(|| ChannelError::Refused("slack does not say where it is".to_owned()))?

@@ -9,11 +9,10 @@ use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use slack_morphism::api::{
-    SlackApiAssistantThreadsSetStatusRequest, SlackApiChatPostMessageRequest,
-    SlackApiChatUpdateRequest, SlackApiConversationsHistoryRequest,
-    SlackApiConversationsRepliesRequest,
+    SlackApiAssistantThreadsSetStatusRequest, SlackApiChatDeleteRequest,
+    SlackApiChatPostMessageRequest, SlackApiChatUpdateRequest, SlackApiConversationsHistoryRequest,
+    SlackApiConversationsRepliesRequest, SlackApiReactionsAddRequest,
 };
-use slack_morphism::api::{SlackApiChatDeleteRequest, SlackApiReactionsAddRequest};
 use slack_morphism::blocks::{
     SlackActionsBlock, SlackBlock, SlackBlockButtonElement, SlackBlockMarkDownText,
     SlackSectionBlock,

@@ -3,10 +3,12 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::time::sleep;
 
 use super::CREW;
-use crate::support::binary::{Scene, until};
+use crate::support::binary::{Scene, model, until};
+use crate::support::model_api::{ModelApi, Platform, Reply};
 use crate::support::slack_api::line::{ADA, BOB, Line};
 use crate::support::slack_api::socket::LinkFault;
 use crate::support::slack_api::{APP_TOKEN, BOT_TOKEN, Fault, Sent, SlackApi};
@@ -51,6 +53,45 @@ async fn answers_once_in_a_thread_of_the_question() {
     bring_to_end(&api).await;
     assert_eq!(api.sent().len(), 4, "{:?}", api.sent());
     assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn nobody_can_have_it_ping_everybody() {
+    let api = SlackApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    // As Slack sends what somebody types letter by letter.
+    api.say(&Line::im(&BOB, "say &lt;!channel&gt; &amp; &lt;@U0ADA&gt;"));
+    let echo = api.wait_for_words("D0BOB", "channel").await;
+    assert!(echo.text.contains("&lt;!channel&gt; &amp; &lt;@U0ADA&gt;"), "{echo:?}");
+}
+
+#[tokio::test]
+async fn gives_a_sign_that_it_has_taken_a_message_up() {
+    let api = SlackApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    let ts = api.say(&Line::channel(CREW, &BOB, "<@U0CRAB> hello"));
+    api.wait_for_words(CREW, "hello").await;
+    let seen = (CREW.to_owned(), ts, "eyes".to_owned());
+    until("a sign", async || api.reactions().contains(&seen).then_some(())).await;
+}
+
+#[tokio::test]
+async fn a_thread_that_begins_is_told_what_was_said_before() {
+    let (api, main) = (SlackApi::start().await, ModelApi::start(Platform::OpenAi).await);
+    let scene = Scene::new(&(model("main", &main) + &home(&api)));
+    let _daemon = scene.daemon().await;
+    let root = api.say_unheard(&Line::channel(CREW, &BOB, "the crab is blue"));
+    api.say_unheard(&Line::channel(CREW, &ADA, "no, it is green").in_thread(&root));
+    let chunk = json!({ "choices": [
+        { "index": 0, "delta": { "content": "It is **red**." }, "finish_reason": "stop" }
+    ] });
+    main.reply(Reply::events(&[chunk]));
+    api.say(&Line::channel(CREW, &BOB, "<@U0CRAB> which?").in_thread(&root));
+    api.wait_for_words(CREW, "It is *red*.").await;
+    let asked = main.requests().remove(0).to_string();
+    assert!(asked.contains("the crab is blue") && asked.contains("no, it is green"), "{asked}");
 }
 
 #[tokio::test]

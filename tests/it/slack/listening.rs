@@ -481,6 +481,22 @@ async fn a_place_that_cannot_be_looked_at_holds_up_no_other() {
 }
 
 #[tokio::test]
+async fn what_was_missed_is_looked_up_as_slowly_as_slack_wants() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("before"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    api.say_unheard(&from_ada("missed"));
+    api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
+    desk.listening(&api, async {
+        api.wait_for_calls("conversations.history", 3).await;
+        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["before", "missed", "live"]);
+}
+
+#[tokio::test]
 async fn a_channel_can_be_answered_without_threads() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let config = Config { threads: Threads::Channel, ..config(&api) };
