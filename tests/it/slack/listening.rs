@@ -488,7 +488,7 @@ async fn what_was_missed_is_looked_up_as_slowly_as_slack_wants() {
     api.say_unheard(&from_ada("missed"));
     api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
     desk.listening(&api, async {
-        api.wait_for_calls("conversations.history", 3).await;
+        api.wait_for_calls("conversations.history", 2).await;
         api.say(&from_ada("live"));
         api.wait_for_acknowledged().await;
     })
