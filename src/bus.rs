@@ -1,8 +1,10 @@
 //! The in-process bus: the journal on the way in, the outbox on the way out, and a way to wake who
 //! waits for either. A message is on it once, in the store.
 
+mod admission;
 pub mod journal;
 pub mod outbox;
+pub mod overheard;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -10,12 +12,11 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::{mpsc, watch};
 
-use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Sender};
-use crate::people::{self, Greeting, Groups, People, Role};
-use crate::replies;
+use crate::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
+use crate::people::{Groups, People};
 use crate::store::{Store, StoreError, Sync};
 
-use journal::Fate;
+use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
 pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair"];
@@ -23,6 +24,9 @@ pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "
 /// How long the bus remembers what is done: longer than any platform delivers again, or any
 /// catch-up reaches back.
 const KEPT: Duration = Duration::days(90);
+
+/// How long a place that fell silent is looked at for what was missed.
+const CAUGHT_UP: Duration = Duration::days(30);
 
 /// What is kept of a message that could not be read.
 const RAW_CHARS_MAX: usize = 20_000;
@@ -61,11 +65,13 @@ pub struct Bus {
     pub outbox: Wake,
     /// Messages that may wait at one address.
     pub waiting_max: usize,
+    pub overheard: Overheard,
 }
 
 impl Bus {
     pub fn new(store: Store, people: People, waiting_max: usize) -> Self {
-        Self { store, people, inbox: Wake::default(), outbox: Wake::default(), waiting_max }
+        let (inbox, outbox) = (Wake::default(), Wake::default());
+        Self { store, people, inbox, outbox, waiting_max, overheard: Overheard::default() }
     }
 
     /// Forgets what was done long ago; conversations stay.
@@ -102,6 +108,12 @@ pub enum Published {
     Repeated,
     /// It cannot be taken, and its sender was told so where that is polite.
     TurnedAway,
+    /// A button was pressed by somebody who may not.
+    NotYours,
+    /// Another button of the question was pressed before.
+    Decided,
+    /// A button of a question that nobody remembers.
+    Gone,
 }
 
 /// A channel's way onto the bus.
@@ -117,23 +129,41 @@ impl Publisher {
         &self.channel
     }
 
-    /// When the bot answers in this channel's groups.
-    pub fn groups(&self) -> Groups {
-        self.bus.people.access(&self.channel).map(|access| access.groups).unwrap_or_default()
+    /// When the bot answers in a group, which the config may name by any of these ids, the closest
+    /// first.
+    pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Groups {
+        let access = self.bus.people.access(&self.channel);
+        access.map(|access| access.listed(ids).unwrap_or(access.groups)).unwrap_or_default()
+    }
+
+    /// Whether another bot may speak to this one.
+    pub fn lets_bot(&self, id: &SenderId) -> bool {
+        let access = self.bus.people.access(&self.channel);
+        access.is_some_and(|access| access.bots.iter().any(|bot| bot == id.as_str()))
     }
 
     /// Admits a message and commits it to the journal. When this returns `Ok`, the platform may be
     /// told that the message has arrived.
     pub async fn publish(&self, inbound: Inbound) -> Result<Published, PublishError> {
+        self.take("publish", inbound, admission::admit).await
+    }
+
+    /// A message was changed: while it waits, so does what it says now. One that was not known
+    /// did not speak to the bot before, and is published.
+    pub async fn edit(&self, inbound: Inbound) -> Result<Published, PublishError> {
+        self.take("edit", inbound, admission::edit).await
+    }
+
+    async fn take(
+        &self,
+        label: &'static str,
+        inbound: Inbound,
+        take: fn(&Connection, &Bus, Inbound) -> rusqlite::Result<Published>,
+    ) -> Result<Published, PublishError> {
         self.link.heard(|state| state.last_event = Some(Utc::now()));
-        let from = inbound.from.clone();
-        let (people, waiting_max) = (self.bus.people.clone(), self.bus.waiting_max);
-        let admitted = self
-            .bus
-            .store
-            .write("publish", Sync::Now, move |store| admit(store, &people, waiting_max, &inbound))
-            .await;
-        match admitted {
+        let (from, bus) = (inbound.from.clone(), self.bus.clone());
+        let taken = move |store: &Connection| take(store, &bus, inbound);
+        match self.bus.store.write(label, Sync::Now, taken).await {
             Ok(published) => {
                 self.bus.inbox.up();
                 self.bus.outbox.up();
@@ -144,6 +174,38 @@ impl Publisher {
                 Err(error.into())
             }
         }
+    }
+
+    /// A message was deleted: if nothing has begun with it, nothing will.
+    pub async fn withdraw(
+        &self,
+        at: &Address,
+        id: &MessageId,
+        key: DedupKey,
+    ) -> Result<(), PublishError> {
+        self.bus.overheard.forget(at, id);
+        let withdraw = move |store: &Connection| journal::take_back(store, &key);
+        Ok(self.bus.store.write("withdraw", Sync::Now, withdraw).await?)
+    }
+
+    /// A line that does not speak to the bot. Kept in memory, as context for one that will.
+    pub fn overheard(&self, at: &Address, id: MessageId, line: Line) {
+        self.link.heard(|state| state.last_event = Some(Utc::now()));
+        self.bus.overheard.push(at, id, line);
+    }
+
+    /// Whether the bot was spoken to at this address before.
+    pub async fn takes_part(&self, at: &Address) -> Result<bool, PublishError> {
+        let at = at.clone();
+        Ok(self.bus.store.read(move |store| journal::knows(store, &at)).await?)
+    }
+
+    /// The newest message of each address that has lately spoken to the bot: where to look for what
+    /// was missed. The newest place first.
+    pub async fn last_heard(&self) -> Result<Vec<(Address, MessageId)>, PublishError> {
+        let (channel, since) = (self.channel.clone(), Utc::now() - CAUGHT_UP);
+        let last = move |store: &Connection| journal::last_heard(store, &channel, since);
+        Ok(self.bus.store.read(last).await?)
     }
 
     /// Keeps what could not be read, for a person to look at.
@@ -172,7 +234,8 @@ impl Publisher {
     pub async fn mark(&self) -> Result<Option<(String, DateTime<Utc>)>, PublishError> {
         let channel = self.channel.clone();
         let mark = self.bus.store.read(move |store| {
-            let mut mark = store.prepare_cached("SELECT mark, at FROM marks WHERE channel = ?")?;
+            let mut mark = store
+                .prepare_cached("SELECT mark, at FROM marks WHERE channel = ? AND name = ''")?;
             mark.query_row([channel.as_str()], |row| {
                 let at = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
                 Ok((row.get(0)?, at))
@@ -187,7 +250,7 @@ impl Publisher {
         let set = move |store: &Connection| {
             store
                 .prepare_cached(
-                    "INSERT OR REPLACE INTO marks (channel, mark, at) VALUES (?, ?, ?)",
+                    "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES (?, '', ?, ?)",
                 )?
                 .execute(params![channel.as_str(), mark, Utc::now().timestamp_millis()])
         };
@@ -230,68 +293,4 @@ impl Link {
         state.trouble = None;
         change(&mut state);
     }
-}
-
-fn admit(
-    store: &Connection,
-    people: &People,
-    waiting_max: usize,
-    inbound: &Inbound,
-) -> rusqlite::Result<Published> {
-    if journal::has(store, &inbound.key)? {
-        return Ok(Published::Repeated);
-    }
-    let Cause::Person(sender) = &inbound.cause;
-    let from = &inbound.from;
-    let Some(role) = people.role_of(store, &from.channel, &sender.id)? else {
-        turn_away(store, people, inbound, sender)?;
-        return Ok(Published::TurnedAway);
-    };
-    // At a terminal nobody may sit any more when there is something to tell.
-    let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
-    if role == Role::Owner && inbound.place == Place::Private && stays {
-        people::set_owner_place(store, from)?;
-    }
-    let control = is_control(&inbound.body.text);
-    if !control && journal::count_waiting(store, from)? >= waiting_max {
-        journal::add(store, inbound, control, Some(Fate::Refused))?;
-        outbox::put(store, from, inbound.id.as_ref(), &replies::too_many_waiting(waiting_max))?;
-        return Ok(Published::TurnedAway);
-    }
-    journal::add(store, inbound, control, None)?;
-    Ok(Published::Accepted)
-}
-
-fn is_control(text: &str) -> bool {
-    let word = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-    CONTROLS.contains(&word.as_str())
-}
-
-/// Answers a stranger in private with a code or a refusal; says nothing in groups.
-fn turn_away(
-    store: &Connection,
-    people: &People,
-    inbound: &Inbound,
-    sender: &Sender,
-) -> rusqlite::Result<()> {
-    let from = &inbound.from;
-    let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
-    if inbound.place == Place::Group || !pairs {
-        tracing::info!(channel = %from.channel, sender = %sender.id, "Turned a stranger away");
-        return Ok(());
-    }
-    let words = match people::greet(store, from, sender, Utc::now())? {
-        Greeting::Nothing => return Ok(()),
-        Greeting::Crowded => replies::CROWDED.to_owned(),
-        Greeting::Code { code, new } => {
-            let have_owner = people.have_owner(store)?;
-            if let (true, true, Some(owner)) = (new, have_owner, people::owner_place(store)?) {
-                let ask = replies::stranger_asks(sender, &from.channel, &code);
-                outbox::put(store, &owner, None, &ask)?;
-            }
-            replies::pairing_code(&code, have_owner)
-        }
-    };
-    outbox::put(store, from, None, &words)?;
-    Ok(())
 }

@@ -2,6 +2,7 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 pub mod deliver;
+pub mod parcel;
 pub mod supervise;
 pub mod telegram;
 pub mod terminal;
@@ -14,9 +15,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 
+use tokio::io::AsyncWriteExt as _;
+
 use crate::bus::Publisher;
-use crate::message::{Address, ChannelName, Hint, MessageId, Outbound};
+use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
 use crate::people::Access;
+use crate::replies;
 
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
@@ -45,6 +49,14 @@ pub struct Limits {
     pub drafts: Drafts,
     /// The least time before a message is sent again of which nobody knows whether it arrived.
     pub doubt_pause: Duration,
+    /// What chunks are rendered to.
+    pub markup: Markup,
+    /// The largest file that it takes, in bytes; 0 where it takes none.
+    pub file_max: u64,
+    /// An answer of more messages than that becomes one, with the whole as a file.
+    pub messages_max: usize,
+    /// Whether a sign at a message that was taken up is the custom there.
+    pub reacts: bool,
 }
 
 /// How an answer is shown while it is written, and the least time between two such signs.
@@ -54,6 +66,15 @@ pub enum Drafts {
     Hinted { every: Duration },
     /// As a message, which is edited and at last becomes the answer.
     Edited { every: Duration },
+}
+
+/// How a platform writes what CommonMark says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Markup {
+    Plain,
+    TelegramHtml,
+    Discord,
+    Slack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -103,6 +124,46 @@ impl ChannelError {
     }
 }
 
+/// The content of a file to be sent, to be streamed.
+#[derive(Debug)]
+pub struct FileContent {
+    pub name: String,
+    pub kind: MediaKind,
+    /// In bytes.
+    pub length: u64,
+    pub file: std::fs::File,
+}
+
+/// Where a file that came is written, up to a bound.
+pub struct MediaSink {
+    file: tokio::fs::File,
+    /// Bytes that may still come.
+    room: u64,
+}
+
+impl MediaSink {
+    pub fn new(file: tokio::fs::File, bytes_max: u64) -> Self {
+        Self { file, room: bytes_max }
+    }
+
+    /// Appends; `Refused` once there is more than there may be.
+    pub async fn write(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
+        let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        let Some(room) = self.room.checked_sub(length) else {
+            return Err(ChannelError::Refused(replies::FILE_TOO_LARGE.to_owned()));
+        };
+        self.room = room;
+        let written = self.file.write_all(bytes).await;
+        written.map_err(|error| ChannelError::unavailable(format!("cannot write a file: {error}")))
+    }
+
+    /// The file, all of it written.
+    pub async fn finish(mut self) -> std::io::Result<tokio::fs::File> {
+        self.file.flush().await?;
+        Ok(self.file)
+    }
+}
+
 #[async_trait]
 pub trait Channel: Send + Sync + 'static {
     fn limits(&self) -> Limits;
@@ -110,8 +171,29 @@ pub trait Channel: Send + Sync + 'static {
     /// Publishes what it hears until the link ends. Says to `publisher.link()` when a byte came.
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError>;
 
-    /// Sends one message, once; its text is within [`Limits`].
+    /// Sends one text or question, once; it is within [`Limits`], in the platform's markup.
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError>;
+
+    /// Sends one [`Body::File`](crate::message::Body::File), once.
+    async fn upload(&self, _: &Outbound, _: FileContent) -> Result<Sent, ChannelError> {
+        Err(ChannelError::Refused("this channel takes no files".to_owned()))
+    }
+
+    /// Streams a file that came with a message.
+    async fn fetch(&self, _: &MediaRef, _: &mut MediaSink) -> Result<(), ChannelError> {
+        Err(ChannelError::Refused("this channel has no files".to_owned()))
+    }
+
+    /// The latest messages at an address, or those before one of them; at most `max`, oldest first.
+    /// Empty where the platform does not tell.
+    async fn history(
+        &self,
+        _at: &Address,
+        _before: Option<&MessageId>,
+        _max: usize,
+    ) -> Result<Vec<Line>, ChannelError> {
+        Ok(Vec::new())
+    }
 
     /// Best effort.
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError>;

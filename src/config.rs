@@ -35,7 +35,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
     (
         "channels.NAME",
-        &["type", "token", "api_url", "owners", "admins", "allow", "groups", "pairing"],
+        &[
+            "type", "token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots",
+            "pairing",
+        ],
     ),
 ];
 
@@ -234,7 +237,7 @@ fn describe_channel(channel: &channels::Config) -> String {
         Kind::Terminal => return "terminal".to_owned(),
         Kind::Telegram(telegram) => telegram,
     };
-    let Access { owners, admins, allow, groups, pairing } = &channel.access;
+    let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = match groups {
         Groups::Off => "off",
         Groups::Mention => "mention",
@@ -243,8 +246,10 @@ fn describe_channel(channel: &channels::Config) -> String {
     let pairing = if *pairing { "on" } else { "off" };
     let everyone = if allow.iter().any(|id| id == "*") { ", everyone as guests" } else { "" };
     let allowed = allow.iter().filter(|id| *id != "*").count();
+    let chats = if chats.is_empty() { String::new() } else { format!(", chats {}", chats.len()) };
+    let bots = if bots.is_empty() { String::new() } else { format!(", bots {}", bots.len()) };
     format!(
-        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}, pairing {pairing}",
+        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
         telegram.api_url,
         owners.len(),
         admins.len()

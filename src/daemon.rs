@@ -147,10 +147,10 @@ impl Daemon {
             let parts = (name.clone(), Arc::clone(channel), bus);
             let (name, channel, bus) = parts.clone();
             listening.spawn(supervise::run(name, channel, bus, link, sources.clone()));
-            let stop = deliveries.clone();
+            let (stop, workspace) = (deliveries.clone(), self.means.workspace.clone());
             delivering.spawn(forever("deliveries", move || {
                 let (name, channel, bus) = parts.clone();
-                deliver::run(name, channel, bus, stop.clone())
+                deliver::run(name, channel, (bus, workspace.clone()), stop.clone())
             }));
         }
         listening.spawn(tidy(self.means.bus.clone(), sources.clone()));

@@ -94,6 +94,20 @@ impl FromStr for Address {
 pub struct Sender {
     pub id: SenderId,
     pub name: String,
+    /// Another bot, which the config lets speak.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub bot: bool,
+}
+
+impl Sender {
+    pub fn person(id: impl Into<SenderId>, name: impl Into<String>) -> Self {
+        Self { id: id.into(), name: name.into(), bot: false }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 impl fmt::Display for Sender {
@@ -125,18 +139,111 @@ pub struct Inbound {
     pub at: DateTime<Utc>,
     pub from: Address,
     pub place: Place,
+    /// What the chat lies in and may be let in by: a Discord server's id, say.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub within: Vec<ChatId>,
     pub cause: Cause,
     /// What an answer in a group replies to.
     pub id: Option<MessageId>,
     pub body: Said,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+impl Inbound {
+    /// Where it was said, as a config may name it: the thread, the chat, what the chat lies in.
+    pub fn places(&self) -> impl Iterator<Item = &str> {
+        let thread = self.from.thread.iter().map(ThreadId::as_str);
+        let around = self.within.iter().map(ChatId::as_str);
+        thread.chain([self.from.chat.as_str()]).chain(around)
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     pub text: String,
     /// The message that this one replies to, if the platform showed it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quote>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub media: Vec<MediaRef>,
+    /// A button that was pressed; what it says becomes the text once the press is admitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub press: Option<Press>,
+    /// More of the same thing may follow at once: this is one picture of an album, or a text as long
+    /// as the platform lets one message be.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub more: bool,
+}
+
+impl Said {
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+/// A button, as its message knows it: the question's delivery and which of its choices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Press {
+    pub delivery: DeliveryId,
+    pub choice: usize,
+}
+
+/// The form that travels over a platform as a button's data; at most 64 bytes, which is what the
+/// narrowest of them takes (Bot API, InlineKeyboardButton).
+impl fmt::Display for Press {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "p:{}:{}", self.delivery.0, self.choice)
+    }
+}
+
+impl FromStr for Press {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (delivery, choice) =
+            text.strip_prefix("p:").and_then(|ids| ids.split_once(':')).ok_or(())?;
+        let delivery = DeliveryId(delivery.parse().map_err(drop)?);
+        Ok(Self { delivery, choice: choice.parse().map_err(drop)? })
+    }
+}
+
+/// A file that came with a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MediaRef {
+    pub kind: MediaKind,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mime: Option<String>,
+    /// In bytes, as far as the platform says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// How the platform calls it; only its adapter can read that.
+    pub handle: String,
+    /// None until it was fetched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fetched: Option<Fetched>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum MediaKind {
+    Image,
+    Audio,
+    /// A voice message, which stands for a text.
+    Voice,
+    Video,
+    Document,
+    Sticker,
+}
+
+/// What became of a file that came.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fetched {
+    /// Its path in the workspace.
+    Workspace(String),
+    /// Why it is not there, in words.
+    Failed(String),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,6 +261,8 @@ pub struct DeliveryId(pub i64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outbound {
     pub id: DeliveryId,
+    /// Which chunk of the delivery this is.
+    pub part: u32,
     pub to: Address,
     pub reply_to: Option<MessageId>,
     /// A draft that this message takes the place of.
@@ -161,10 +270,74 @@ pub struct Outbound {
     pub body: Body,
 }
 
+/// In the outbox a text is CommonMark, as models write it. An adapter is given chunks, whose text is
+/// in the platform's own markup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
-    /// CommonMark, as models write it.
+    Text(String),
+    Choice(Question),
+    File(Attachment),
+}
+
+impl Body {
+    /// The words of it: the text, the question, or what stands under the file.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Text(text) | Self::Choice(Question { text, .. }) => text,
+            Self::File(file) => &file.caption,
+        }
+    }
+
+    pub fn text_mut(&mut self) -> &mut String {
+        match self {
+            Self::Text(text) | Self::Choice(Question { text, .. }) => text,
+            Self::File(file) => &mut file.caption,
+        }
+    }
+}
+
+/// A text with buttons.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Question {
+    pub text: String,
+    pub choices: Vec<Choice>,
+    pub who: Entitled,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Choice {
+    /// What stands on the button.
+    pub label: String,
+    /// What whoever presses it says thereby: a command, or an answer.
+    pub says: String,
+}
+
+/// Who may press a button.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Entitled {
+    /// Who may speak there.
+    Anyone,
+    Only(SenderId),
+    Owner,
+}
+
+/// A file on its way out.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    pub name: String,
+    pub kind: MediaKind,
+    pub caption: String,
+    pub content: Content,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Content {
+    /// A path in the workspace, read when it is sent.
+    Workspace(String),
+    /// The content itself.
     Text(String),
 }
 
@@ -174,4 +347,25 @@ pub enum Hint {
     Typing,
     /// The whole text so far.
     Draft(String),
+    /// A sign at somebody's message.
+    React {
+        message: MessageId,
+        with: Reaction,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reaction {
+    /// It has been taken up.
+    Seen,
+    /// It was taken into what is already being worked on.
+    Steered,
+}
+
+/// A line that was heard and does not speak to the bot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    pub at: DateTime<Utc>,
+    pub author: String,
+    pub text: String,
 }

@@ -9,7 +9,7 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Address, ChannelName, ChatId, Sender, SenderId};
+use crate::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
 
 /// How long a pairing code is good for.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
@@ -57,7 +57,13 @@ pub struct Access {
     pub admins: Vec<String>,
     /// Platform user ids with role user; `*` lets everyone in, as guests.
     pub allow: Vec<String>,
+    /// When it answers in groups that are not among `chats`.
     pub groups: Groups,
+    /// Ids of chats, channels and servers, with when it answers there. Who speaks in one of them is
+    /// let in there, as a guest.
+    pub chats: BTreeMap<String, Groups>,
+    /// Ids of other bots that may speak to this one.
+    pub bots: Vec<String>,
     /// Whether a stranger's private message gets a code that lets the owner let them in.
     pub pairing: bool,
 }
@@ -69,6 +75,8 @@ impl Default for Access {
             admins: Vec::new(),
             allow: Vec::new(),
             groups: Groups::default(),
+            chats: BTreeMap::new(),
+            bots: Vec::new(),
             pairing: true,
         }
     }
@@ -119,6 +127,22 @@ impl People {
         Ok(listed.max(paired_role(store, channel, sender)?))
     }
 
+    /// The role of who said this, as [`Self::role_of`]; who speaks in a listed chat is a guest there.
+    pub fn role_of_speaker(
+        &self,
+        store: &Connection,
+        inbound: &Inbound,
+        sender: &Sender,
+    ) -> rusqlite::Result<Option<Role>> {
+        let from = &inbound.from;
+        let role = self.role_of(store, &from.channel, &sender.id)?;
+        if role.is_some() || inbound.place == Place::Private {
+            return Ok(role);
+        }
+        let listed = self.0.get(&from.channel).and_then(|access| access.listed(inbound.places()));
+        Ok(listed.filter(|groups| *groups != Groups::Off).map(|_| Role::Guest))
+    }
+
     /// Whether anybody owns this bot yet; the machine's own terminal does not count.
     pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
         let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
@@ -135,6 +159,11 @@ impl People {
 pub const LOCAL: &str = "local";
 
 impl Access {
+    /// What `chats` says of the first of these ids that it names.
+    pub fn listed<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Option<Groups> {
+        ids.into_iter().find_map(|id| self.chats.get(id).copied())
+    }
+
     /// The access of the machine's own terminal.
     pub fn local() -> Self {
         Self { owners: vec![LOCAL.to_owned()], pairing: false, ..Self::default() }
@@ -300,7 +329,7 @@ pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
     rows.query_map([], |row| {
         Ok(Paired {
             channel: row.get::<_, String>(0)?.into(),
-            sender: Sender { id: row.get::<_, String>(1)?.into(), name: row.get(2)? },
+            sender: Sender::person(row.get::<_, String>(1)?, row.get::<_, String>(2)?),
             role: read_role(&row.get::<_, String>(3)?),
         })
     })?
@@ -368,7 +397,7 @@ fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
 fn read_pending(row: &Row<'_>) -> rusqlite::Result<Pending> {
     Ok(Pending {
         channel: row.get::<_, String>(0)?.into(),
-        sender: Sender { id: row.get::<_, String>(1)?.into(), name: row.get(2)? },
+        sender: Sender::person(row.get::<_, String>(1)?, row.get::<_, String>(2)?),
         chat: row.get::<_, String>(3)?.into(),
         code: row.get(4)?,
         asked: DateTime::from_timestamp_millis(row.get(5)?).unwrap_or_default(),

@@ -26,6 +26,9 @@ pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) 
     )
 }
 
+pub const LET_IN: &str = "Let in";
+pub const TURN_AWAY: &str = "Turn away";
+
 pub const WELCOME_OWNER: &str = "You are my owner now. Say anything, or /help for what I can do.";
 pub const WELCOME_USER: &str = "You have been let in. Say anything, or /help for what I can do.";
 pub const TURNED_AWAY: &str = "Sorry, you have not been let in.";
@@ -51,6 +54,47 @@ pub fn revoked(person: impl Display) -> String {
 pub fn not_paired(person: impl Display) -> String {
     format!("{person} was not let in by pairing; people in config.toml are removed there.")
 }
+
+// Buttons.
+
+/// How the bot calls itself where it quotes itself.
+pub const ME: &str = "you";
+pub const NOT_YOURS_TO_PRESS: &str = "This is not for you to decide.";
+pub const ALREADY_DECIDED: &str = "This has been decided already.";
+pub const BUTTON_TOO_OLD: &str = "This question is too old. Say it in words instead.";
+
+/// What becomes of a question once one of its buttons was pressed.
+pub fn decided(question: &str, choice: &str, by: &str) -> String {
+    format!("{question}\n\n→ {choice} ({by})")
+}
+
+/// A question where there are no buttons.
+pub fn choices_in_words<'a>(
+    question: &str,
+    choices: impl Iterator<Item = (&'a String, &'a String)>,
+) -> String {
+    let lines: Vec<_> = choices.map(|(label, says)| format!("{label}: {says}")).collect();
+    format!("{question}\n\n{}", lines.join("\n"))
+}
+
+// Files.
+
+pub const WHOLE_ANSWER_NAME: &str = "answer.md";
+pub const WHOLE_ANSWER: &str = "The whole answer.";
+
+pub fn file_lies_at(name: &str, path: &str) -> String {
+    format!("[file {name}: {path} in the workspace]")
+}
+
+pub fn file_not_sent(name: &str, reason: &str) -> String {
+    format!("I could not send the file {name}: {reason}.")
+}
+
+pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
+    format!("{name} is larger than the {} MB that can be sent here", bytes_max / 1_000_000)
+}
+
+pub const FILE_TOO_LARGE: &str = "it is larger than I take";
 
 // Messages that cannot be taken or delivered.
 
@@ -106,6 +150,15 @@ pub fn model_refused_us(reason: &str) -> String {
 }
 
 // Commands.
+
+/// What platforms list as commands: name and what it does, at most 100 characters (Discord's limit).
+pub const COMMANDS: &[(&str, &str)] = &[
+    ("stop", "Stop what I am doing here"),
+    ("new", "Begin a fresh conversation (the old one is kept)"),
+    ("status", "How I am"),
+    ("whoami", "Who you are to me"),
+    ("help", "What I can do"),
+];
 
 pub const HELP: &str = "Just write to me. Besides that:\n\
 /stop – stop what I am doing here\n\

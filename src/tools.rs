@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::message::{Address, ChannelName, Place, Sender};
+use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::workspace::{FileChange, Workspace};
@@ -75,7 +75,7 @@ impl ToolOutput {
 /// A change of our own store, made in the transaction of the call's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    Say { to: Address, text: String },
+    Say { to: Address, body: Body },
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -284,9 +284,9 @@ impl Workspace {
         Ok(listing)
     }
 
-    /// Opens a regular file for reading, without waiting for the other end of a pipe; gives its
-    /// size, too.
-    fn open_file(&self, path: &WorkspacePath) -> Result<(File, u64), FileError> {
+    /// Opens a regular file of any size for reading, without waiting for the other end of a pipe;
+    /// gives its size in bytes, too.
+    pub fn open_file(&self, path: &WorkspacePath) -> Result<(File, u64), FileError> {
         let file = open_nonblocking(&self.0.dir, path.as_ref())
             .map_err(|error| FileError::new(path, error))?;
         let found = file.metadata().map_err(|error| FileError::new(path, error))?;

@@ -157,7 +157,7 @@ pub(super) async fn call_ends(
     guarded(store, "call ends", Sync::Later, turn, move |store| {
         for effect in effects {
             match effect {
-                Effect::Say { to, text } => outbox::put(store, &to, None, &text)?,
+                Effect::Say { to, body } => outbox::put_body(store, &to, &body)?,
             };
         }
         transcript::call_ended(store, call, &outcome)

@@ -114,6 +114,7 @@ impl Drafter<'_> {
         let _quiet = self.quiet.lock().await;
         let message = Outbound {
             id: DeliveryId(0),
+            part: 0,
             to: self.to.clone(),
             reply_to: now.reply_to,
             replaces: self.made.clone().or(now.made),

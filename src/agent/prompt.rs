@@ -90,7 +90,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
         );
     }
     for row in tail.rows {
-        let Said { text: said, quoted } = &row.inbound.body;
+        let Said { text: said, quoted, .. } = &row.inbound.body;
         if let Some(quote) = quoted {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
             let _ = write!(

@@ -3,11 +3,14 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, MessageId, Sender, SenderId};
 use crate::session::TurnId;
 
 /// Rows that one turn takes in at once; the rest follows in the next.
 const TAKEN_MAX: usize = 20;
+
+/// Places that are looked at for what was missed.
+const CAUGHT_UP_MAX: usize = 100;
 
 /// A row of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,6 +42,8 @@ pub enum Fate {
     Stopped,
     /// Too old when it was found; one line was sent.
     Late,
+    /// Deleted by its sender before anything had begun with it.
+    Withdrawn,
 }
 
 impl Fate {
@@ -49,6 +54,7 @@ impl Fate {
             Self::Refused => "refused",
             Self::Stopped => "stopped",
             Self::Late => "late",
+            Self::Withdrawn => "withdrawn",
         }
     }
 }
@@ -88,11 +94,76 @@ pub fn add(
             thread.as_ref().map(|thread| thread.as_str()),
             sender.id.as_str(),
             control,
-            serde_json::to_string(inbound).expect("our own types have string keys"),
+            json(inbound),
             if done.is_some() { "done" } else { "waiting" },
             done.map(Fate::as_str),
         ])?;
     Ok(RowId(store.last_insert_rowid()))
+}
+
+/// Replaces what a message says, and whether it is a command, while it waits.
+pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE inbound SET message = ?, control = ? WHERE key = ? AND state = 'waiting'",
+        )?
+        .execute(params![json(inbound), control, inbound.key.as_str()])?;
+    Ok(())
+}
+
+/// Takes a message back that still waits; commands are obeyed at once, and stay.
+pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = ?
+             WHERE key = ? AND state = 'waiting' AND control = 0",
+        )?
+        .execute([Fate::Withdrawn.as_str(), key.as_str()])?;
+    Ok(())
+}
+
+/// Whether the bot was ever spoken to at an address.
+pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
+        .exists(address_params(at))
+}
+
+/// How many of the newest messages at an address, in a row, were said by bots.
+pub fn bots_in_a_row(
+    store: &Connection,
+    at: &Address,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) FROM inbound
+         WHERE channel = ? AND chat = ? AND thread IS ? AND received > ? ORDER BY id DESC LIMIT 100",
+    )?;
+    let bots = rows.query_map(params![channel, chat, thread, since.timestamp_millis()], |row| {
+        row.get::<_, bool>(0)
+    })?;
+    let bots = bots.collect::<Result<Vec<_>, _>>()?;
+    Ok(bots.into_iter().take_while(|bot| *bot).count())
+}
+
+/// The newest message of each address of a channel since a time, the newest first.
+pub fn last_heard(
+    store: &Connection,
+    channel: &ChannelName,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<Vec<(Address, MessageId)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, json_extract(message, '$.id') FROM inbound
+         WHERE id IN (SELECT max(id) FROM inbound WHERE channel = ?
+                      AND json_extract(message, '$.id') IS NOT NULL GROUP BY chat, thread)
+         AND received > ? ORDER BY id DESC LIMIT ?",
+    )?;
+    let limit = i64::try_from(CAUGHT_UP_MAX).expect("a small number");
+    rows.query_map(params![channel.as_str(), since.timestamp_millis(), limit], |row| {
+        Ok((read_address(row)?, row.get::<_, String>(3)?.into()))
+    })?
+    .collect()
 }
 
 pub fn keep_raw(
@@ -227,6 +298,10 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> 
     store.execute("DELETE FROM inbound WHERE state = 'done' AND received < ?", [before])?;
     store.execute("DELETE FROM unreadable WHERE received < ?", [before])?;
     Ok(())
+}
+
+fn json(inbound: &Inbound) -> String {
+    serde_json::to_string(inbound).expect("our own types have string keys")
 }
 
 pub(super) fn address_params(at: &Address) -> (&str, &str, Option<&str>) {

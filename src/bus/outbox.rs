@@ -5,7 +5,9 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::journal::{address_params, read_address};
-use crate::message::{Address, Body, ChannelName, ChatId, DeliveryId, MessageId, Outbound};
+use crate::message::{
+    Address, Body, ChannelName, ChatId, DeliveryId, MessageId, Outbound, Press, Question,
+};
 use crate::people;
 use crate::replies;
 
@@ -22,7 +24,8 @@ pub struct Delivery {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chunk {
     pub seq: u32,
-    pub text: String,
+    /// In the platform's markup.
+    pub body: Body,
     /// When its sending began, if nobody knows yet how that ended.
     pub sending_since: Option<DateTime<Utc>>,
     /// Sendings of which nobody will ever know.
@@ -47,8 +50,22 @@ pub fn put_over(
     draft: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
+    insert(store, to, reply_to, draft, &Body::Text(text.to_owned()))
+}
+
+/// Queues a question or a file.
+pub fn put_body(store: &Connection, to: &Address, body: &Body) -> rusqlite::Result<DeliveryId> {
+    insert(store, to, None, None, body)
+}
+
+fn insert(
+    store: &Connection,
+    to: &Address,
+    reply_to: Option<&MessageId>,
+    draft: Option<&MessageId>,
+    body: &Body,
+) -> rusqlite::Result<DeliveryId> {
     let (channel, chat, thread) = address_params(to);
-    let body = serde_json::to_string(&Body::Text(text.to_owned())).expect("a body is plain");
     store
         .prepare_cached(
             "INSERT INTO outbox (channel, chat, thread, reply_to, replaces, body, created, state, next)
@@ -60,10 +77,50 @@ pub fn put_over(
             thread,
             reply_to.map(|id| id.as_str()),
             draft.map(|id| id.as_str()),
-            body,
+            json(body),
             Utc::now().timestamp_millis()
         ])?;
     Ok(DeliveryId(store.last_insert_rowid()))
+}
+
+fn json(body: &Body) -> String {
+    serde_json::to_string(body).expect("a body is plain")
+}
+
+/// Whether one of a question's buttons was pressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressed {
+    NotYet,
+    Before,
+}
+
+/// A question that was asked, and where.
+pub fn question(
+    store: &Connection,
+    id: DeliveryId,
+) -> rusqlite::Result<Option<(Address, Question, Pressed)>> {
+    let found = store
+        .prepare_cached("SELECT channel, chat, thread, body, pressed FROM outbox WHERE id = ?")?
+        .query_row([id.0], |row| {
+            let body: String = row.get(3)?;
+            let pressed =
+                row.get::<_, Option<i64>>(4)?.map_or(Pressed::NotYet, |_| Pressed::Before);
+            Ok((read_address(row)?, serde_json::from_str(&body).ok(), pressed))
+        })
+        .optional()?;
+    Ok(found.and_then(|(to, body, pressed)| match body {
+        Some(Body::Choice(question)) => Some((to, question, pressed)),
+        _ => None,
+    }))
+}
+
+/// Decides a question.
+pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
+    let choice = i64::try_from(press.choice).unwrap_or(i64::MAX);
+    store
+        .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
+        .execute([choice, press.delivery.0])?;
+    Ok(())
 }
 
 /// The oldest undelivered message of each chat of a channel, with the time it is not to be tried
@@ -107,10 +164,10 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
              FROM outbox WHERE id = ? AND state = 'pending'",
         )?
         .query_row([id.0], |row| {
-            let body: String = row.get(5)?;
-            let body = serde_json::from_str(&body).unwrap_or(Body::Text(body));
+            let body = read_body(row.get(5)?);
             let message = Outbound {
                 id,
+                part: 0,
                 to: read_address(row)?,
                 reply_to: row.get::<_, Option<String>>(3)?.map(Into::into),
                 replaces: row.get::<_, Option<String>>(4)?.map(Into::into),
@@ -122,7 +179,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
         .optional()?;
     let Some(mut delivery) = head else { return Ok(None) };
     let mut rows = store.prepare_cached(
-        "SELECT seq, text, state, since, doubts FROM chunks
+        "SELECT seq, body, state, since, doubts FROM chunks
          WHERE delivery = ? AND state IN ('pending', 'sending') ORDER BY seq",
     )?;
     let chunks = rows.query_map([id.0], |row| {
@@ -130,7 +187,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
         let since = row.get::<_, Option<i64>>(3)?.and_then(DateTime::from_timestamp_millis);
         Ok(Chunk {
             seq: row.get(0)?,
-            text: row.get(1)?,
+            body: read_body(row.get(1)?),
             sending_since: since.filter(|_| sending),
             doubts: row.get(4)?,
         })
@@ -139,13 +196,17 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
     Ok(Some(delivery))
 }
 
+fn read_body(stored: String) -> Body {
+    serde_json::from_str(&stored).unwrap_or(Body::Text(stored))
+}
+
 /// Stores how a message is cut, before its first chunk is sent; a second time changes nothing.
-pub fn cut(store: &Connection, id: DeliveryId, texts: &[String]) -> rusqlite::Result<()> {
+pub fn cut(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Result<()> {
     let mut insert = store.prepare_cached(
-        "INSERT OR IGNORE INTO chunks (delivery, seq, text, state) VALUES (?, ?, ?, 'pending')",
+        "INSERT OR IGNORE INTO chunks (delivery, seq, body, state) VALUES (?, ?, ?, 'pending')",
     )?;
-    for (seq, text) in texts.iter().enumerate() {
-        insert.execute(params![id.0, i64::try_from(seq).expect("a small number"), text])?;
+    for chunk in chunks {
+        insert.execute(params![id.0, chunk.seq, json(&chunk.body)])?;
     }
     Ok(())
 }

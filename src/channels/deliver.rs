@@ -13,12 +13,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::supervise::{AFTER_MAX, backoff};
-use super::{Channel, ChannelError, Found, text};
+use super::{Channel, ChannelError, Found, Sent, parcel};
 use crate::bus::outbox::{self, Chunk, Delivery};
 use crate::bus::{Bus, Wake};
-use crate::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::message::{Attachment, Body, ChannelName, ChatId, DeliveryId, Outbound};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
+use crate::workspace::Workspace;
 
 /// Chats that are delivered to at once: one that hangs holds up none of the others, until so many
 /// hang that the platform itself must be stuck.
@@ -26,6 +27,9 @@ const AT_ONCE_MAX: usize = 16;
 
 /// A send that takes longer may or may not have arrived.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// A file takes longer over a slow line.
+const UPLOAD_TIME_MAX: Duration = Duration::from_secs(300);
 
 /// Sends of one chunk of which nobody knows whether they arrived, before it is given up.
 const DOUBTS_MAX: u32 = 3;
@@ -46,13 +50,19 @@ const AFTER_MIN: Duration = Duration::from_millis(5);
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// Delivers for one channel until `stop`, and then what is due at once.
-pub async fn run(name: ChannelName, channel: Arc<dyn Channel>, bus: Bus, stop: CancellationToken) {
+pub async fn run(
+    name: ChannelName,
+    channel: Arc<dyn Channel>,
+    (bus, workspace): (Bus, Workspace),
+    stop: CancellationToken,
+) {
     let mut woken = bus.outbox.watch();
     let mut sends: JoinSet<ChatId> = JoinSet::new();
     let mut busy: HashSet<ChatId> = HashSet::new();
     loop {
         woken.mark_unchanged();
-        let wait = match begin_due(&name, &channel, &bus, &mut sends, &mut busy).await {
+        let wait = match begin_due(&name, &channel, (&bus, &workspace), &mut sends, &mut busy).await
+        {
             Ok(wait) => wait,
             Err(error) => {
                 tracing::error!(channel = %name, %error, "Deliveries rest");
@@ -77,7 +87,7 @@ pub async fn run(name: ChannelName, channel: Arc<dyn Channel>, bus: Bus, stop: C
 async fn begin_due(
     name: &ChannelName,
     channel: &Arc<dyn Channel>,
-    bus: &Bus,
+    (bus, workspace): (&Bus, &Workspace),
     sends: &mut JoinSet<ChatId>,
     busy: &mut HashSet<ChatId>,
 ) -> Result<Option<Duration>, StoreError> {
@@ -94,8 +104,9 @@ async fn begin_due(
         }
         busy.insert(chat.clone());
         let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
+        let workspace = workspace.clone();
         sends.spawn(async move {
-            let delivered = deliver(channel.as_ref(), &store, &wake, id);
+            let delivered = deliver(channel.as_ref(), (&store, &wake), &workspace, id);
             // Caught here, where the chat is known: those of others go on.
             match AssertUnwindSafe(delivered).catch_unwind().await {
                 Ok(Ok(())) => {}
@@ -124,8 +135,8 @@ enum Then {
 /// Takes one delivery as far as it gets.
 async fn deliver(
     channel: &dyn Channel,
-    store: &Store,
-    wake: &Wake,
+    (store, wake): (&Store, &Wake),
+    workspace: &Workspace,
     id: DeliveryId,
 ) -> Result<(), StoreError> {
     let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
@@ -133,11 +144,11 @@ async fn deliver(
     };
     if delivery.chunks.is_empty() {
         delivery.chunks = cut(channel, &delivery.message);
-        let texts: Vec<_> = delivery.chunks.iter().map(|chunk| chunk.text.clone()).collect();
-        let stored = move |store: &_| outbox::cut(store, id, &texts);
+        let chunks = delivery.chunks.clone();
+        let stored = move |store: &_| outbox::cut(store, id, &chunks);
         store.write("cut", Sync::Later, stored).await?;
     }
-    let deliverer = Deliverer { channel, store, delivery: &delivery };
+    let deliverer = Deliverer { channel, store, workspace, delivery: &delivery };
     for chunk in &delivery.chunks {
         match deliverer.bring(chunk).await? {
             Then::GoOn => {}
@@ -150,17 +161,9 @@ async fn deliver(
 }
 
 fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
-    let limits = channel.limits();
-    let Body::Text(whole) = &message.body;
-    // Room for the mark that a repeated chunk may need; it is plain ASCII.
-    let mark = replies::perhaps_repeated("").len();
-    let mut texts = text::split(whole, limits.text_max - mark, limits.unit);
-    if texts.is_empty() {
-        texts.push(replies::NO_WORDS.to_owned());
-    }
     (0..)
-        .zip(texts)
-        .map(|(seq, text)| Chunk { seq, text, sending_since: None, doubts: 0 })
+        .zip(parcel::cut(message, &channel.limits()))
+        .map(|(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 })
         .collect()
 }
 
@@ -171,6 +174,7 @@ fn bounded(after: Duration) -> Duration {
 struct Deliverer<'a> {
     channel: &'a dyn Channel,
     store: &'a Store,
+    workspace: &'a Workspace,
     delivery: &'a Delivery,
 }
 
@@ -205,7 +209,13 @@ impl Deliverer<'_> {
         let begun = move |store: &_| outbox::sending(store, id, seq, doubt);
         self.store.write("sending", Sync::Now, begun).await?;
         let message = self.message(chunk, doubt || chunk.doubts > 0);
-        match timeout(SEND_TIME_MAX, self.channel.send(&message)).await {
+        let sent = match &message.body {
+            Body::File(file) => timeout(UPLOAD_TIME_MAX, self.upload(&message, file)).await,
+            Body::Text(_) | Body::Choice(_) => {
+                timeout(SEND_TIME_MAX, self.channel.send(&message)).await
+            }
+        };
+        match sent {
             Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
                 let wait = after.map_or_else(|| backoff(self.delivery.attempts), bounded);
@@ -221,6 +231,20 @@ impl Deliverer<'_> {
         }
     }
 
+    /// Sends a file; words in its place if there is none to send.
+    async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
+        let (wanted, limits) = (file.clone(), self.channel.limits());
+        let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
+        match self.workspace.off_thread(open).await {
+            Ok(content) => self.channel.upload(message, content).await,
+            Err(reason) => {
+                let words = replies::file_not_sent(&file.name, &reason);
+                let body = Body::Text(words);
+                self.channel.send(&Outbound { body, ..message.clone() }).await
+            }
+        }
+    }
+
     /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
     /// may be over, later each time.
     async fn doubt(&self, chunk: &Chunk, again: bool, reason: &str) -> Result<Then, StoreError> {
@@ -232,8 +256,11 @@ impl Deliverer<'_> {
     /// The chunk as a message of its own; the first one replies, and takes a draft's place.
     fn message(&self, chunk: &Chunk, marked: bool) -> Outbound {
         let mut message = self.delivery.message.clone();
-        let text = chunk.text.clone();
-        message.body = Body::Text(if marked { replies::perhaps_repeated(&text) } else { text });
+        (message.body, message.part) = (chunk.body.clone(), chunk.seq);
+        if marked {
+            let text = message.body.text_mut();
+            *text = replies::perhaps_repeated(text);
+        }
         if chunk.seq > 0 {
             (message.reply_to, message.replaces) = (None, None);
         }

@@ -20,9 +20,9 @@ use teloxide::types::{
     AllowedUpdate, ChatAction, ChatId, MessageId as TelegramMessageId, ReplyParameters, ThreadId,
 };
 
-use super::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
+use super::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
 use crate::bus::{PublishError, Publisher};
-use crate::message::{Address, Body, Hint, MessageId, Outbound};
+use crate::message::{Address, Hint, MessageId, Outbound};
 use crate::secret::Secret;
 
 use call::{Api, CallError};
@@ -163,7 +163,9 @@ impl Telegram {
         bot: &Identity,
         publisher: &Publisher,
     ) -> Result<(), ChannelError> {
-        match inbound::read(update, bot, publisher.channel(), publisher.groups()) {
+        let chat = update["message"]["chat"]["id"].to_string();
+        let groups = publisher.groups([chat.as_str()]);
+        match inbound::read(update, bot, publisher.channel(), groups) {
             Reading::Speaks(inbound) => publisher.publish(*inbound).await.map(drop),
             Reading::Ignored => Ok(()),
             Reading::Unreadable(key) => publisher.keep_raw(key, update.to_string()).await,
@@ -190,6 +192,10 @@ impl Channel for Telegram {
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
             drafts: Drafts::Edited { every: DRAFT_EVERY },
+            markup: Markup::Plain,
+            file_max: 0,
+            messages_max: usize::MAX,
+            reacts: false,
         }
     }
 
@@ -220,7 +226,7 @@ impl Channel for Telegram {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text();
         let mut to = Place::of(&message.to).map_err(ChannelError::Refused)?;
         if let Some(draft) = &message.replaces {
             return self.edit(to, draft, text).await;
@@ -247,7 +253,7 @@ impl Channel for Telegram {
                 let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
                 shown.map(drop).map_err(CallError::while_sending)
             }
-            Hint::Draft(_) => Ok(()),
+            Hint::Draft(_) | Hint::React { .. } => Ok(()),
         }
     }
 

@@ -10,13 +10,14 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
+use super::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
 use crate::bus::Publisher;
 use crate::message::{
     Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
     Sender,
 };
 use crate::people::LOCAL;
+use crate::replies;
 
 /// Longer messages are shown in parts.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -107,6 +108,10 @@ impl Channel for Terminal {
             typing_every: None,
             doubt_pause: Duration::from_secs(1),
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },
+            markup: Markup::Plain,
+            file_max: 0,
+            messages_max: usize::MAX,
+            reacts: false,
         }
     }
 
@@ -115,15 +120,16 @@ impl Channel for Terminal {
         publisher.link_up("control socket".to_owned());
         while let Some(Line { chat, key, text, kept }) = typed.recv().await {
             let from = Address { channel: self.name.clone(), chat, thread: None };
-            let sender = Sender { id: LOCAL.into(), name: "owner".to_owned() };
+            let sender = Sender::person(LOCAL, "owner");
             let inbound = Inbound {
                 key,
                 at: Utc::now(),
                 from,
                 place: Place::Private,
+                within: Vec::new(),
                 cause: Cause::Person(sender),
                 id: None,
-                body: Said { text, quoted: None },
+                body: Said::text(text),
             };
             let published = publisher.publish(inbound).await;
             kept.send(published.is_ok()).ok();
@@ -132,7 +138,7 @@ impl Channel for Terminal {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let Body::Text(text) = &message.body;
+        let text = in_words(&message.body);
         let (mut shown, mut behind) = (false, false);
         for terminal in self.terminals(&message.to.chat) {
             let (tell, told) = oneshot::channel();
@@ -163,5 +169,16 @@ impl Channel for Terminal {
 
     async fn find(&self, _: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {
         Ok(Found::Unknowable)
+    }
+}
+
+/// What is shown: a question with what may be typed to answer it.
+fn in_words(body: &Body) -> String {
+    match body {
+        Body::Choice(question) => {
+            let choices = question.choices.iter().map(|choice| (&choice.label, &choice.says));
+            replies::choices_in_words(&question.text, choices)
+        }
+        Body::Text(_) | Body::File(_) => body.text().to_owned(),
     }
 }

@@ -185,7 +185,7 @@ fn channel(
                 Some(value) => url(&value),
                 None => Some(TELEGRAM_URL.to_owned()),
             };
-            let access = access(&mut section);
+            let access = access(&mut section, &NUMBERS);
             let title = section.title();
             if let Some(token) = &token {
                 if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
@@ -208,26 +208,46 @@ pub(super) fn terminal() -> channels::Config {
     channels::Config { access, kind: channels::Kind::Terminal }
 }
 
-fn access(section: &mut Section<'_>) -> Access {
-    const GROUPS: [(&str, Groups); 3] =
-        [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
+/// How a platform writes the ids of its accounts.
+struct Ids {
+    is_id: fn(&str) -> bool,
+    wanted: &'static str,
+}
+
+const NUMBERS: Ids = Ids {
+    is_id: |id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()),
+    wanted: "must be a user id, which is a number; a name can change hands",
+};
+
+const GROUPS: [(&str, Groups); 3] =
+    [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
+
+fn access(section: &mut Section<'_>, ids: &Ids) -> Access {
     let default = Access::default();
-    let owners = section.ask("owners").map(|value| people(&value, None)).unwrap_or_default();
-    let admins = section.ask("admins").map(|value| people(&value, None)).unwrap_or_default();
-    let allow = section.ask("allow").map(|value| people(&value, Some("*"))).unwrap_or_default();
+    let mut list = |key, everyone: Option<&str>| {
+        section.ask(key).map(|value| people(&value, everyone, ids)).unwrap_or_default()
+    };
+    let (owners, admins) = (list("owners", None), list("admins", None));
+    let (allow, bots) = (list("allow", Some("*")), list("bots", None));
     let groups = section.ask("groups").and_then(|value| value.choice(&GROUPS));
+    let chats = section.ask("chats").and_then(|value| value.table()).unwrap_or_default();
+    let chats =
+        chats.into_iter().filter_map(|(id, value)| Some((id.to_owned(), value.choice(&GROUPS)?)));
+    let chats = chats.collect();
     let pairing = section.ask("pairing").and_then(|value| value.flag());
     Access {
         owners,
         admins,
         allow,
         groups: groups.unwrap_or(default.groups),
+        chats,
+        bots,
         pairing: pairing.unwrap_or(default.pairing),
     }
 }
 
-/// Telegram's user ids, or `everyone`.
-fn people(value: &Located<'_>, everyone: Option<&str>) -> Vec<String> {
+/// A platform's user ids, or `everyone`.
+fn people(value: &Located<'_>, everyone: Option<&str>, ids: &Ids) -> Vec<String> {
     let entries = value.list().unwrap_or_default();
     if entries.len() > PEOPLE_MAX {
         value.fault(format!("has more than {PEOPLE_MAX} entries"));
@@ -235,13 +255,12 @@ fn people(value: &Located<'_>, everyone: Option<&str>) -> Vec<String> {
     let mut people = Vec::new();
     for entry in entries {
         let Some(id) = entry.id() else { continue };
-        let is_number = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit());
-        if is_number || Some(id.as_str()) == everyone {
+        if (ids.is_id)(&id) || Some(id.as_str()) == everyone {
             people.push(id);
         } else if id == "*" {
             entry.fault("cannot be \"*\": name them one by one");
         } else {
-            entry.fault("must be a user id, which is a number; a name can change hands");
+            entry.fault(ids.wanted);
         }
     }
     people

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
-use crate::message::Address;
+use crate::message::{Address, Body};
 use crate::people::Role;
 use crate::session::{Call, Outcome};
 
@@ -58,7 +58,7 @@ impl Tool for SendMessage {
             );
         }
         let for_model = format!("The message to {to} is on its way.");
-        let effects = vec![Effect::Say { to, text: args.text }];
+        let effects = vec![Effect::Say { to, body: Body::Text(args.text) }];
         Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
     }
 }

@@ -1,7 +1,8 @@
 //! Who is let in, and what becomes of what cannot be taken.
 
 use chrono::{Duration, Utc};
-use peacrab::people::Access;
+use peacrab::message::{Cause, DeliveryId, Press};
+use peacrab::people::{Access, Groups};
 use peacrab::replies;
 
 use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
@@ -160,5 +161,82 @@ async fn does_not_answer_what_it_finds_a_day_late() {
     rig.say_changed(OWNER, "1", "this morning", late(23));
     assert_eq!(rig.hear("1").await, "re: this morning");
     assert_eq!(rig.look("SELECT outcome FROM inbound ORDER BY id"), ["late", "answered"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_speaks_in_a_listed_chat_is_a_guest_there_and_nowhere_else() {
+    let chats = [("-1".to_owned(), Groups::Always), ("-2".to_owned(), Groups::Off)];
+    let access = Access { chats: chats.into(), pairing: false, ..Parts::default().access };
+    let mut rig = Rig::of(Parts { access, ..Parts::default() }).await;
+    rig.say_as(STRANGER, "s", "in private");
+    rig.say_as(STRANGER, "-2", "where it is off");
+    rig.say_as(STRANGER, "-3", "elsewhere");
+    rig.say_as(STRANGER, "-1", "hello");
+    assert_eq!(rig.hear("-1").await, "re: hello");
+    rig.say_changed(STRANGER, "-4", "in a server", |inbound| inbound.within = vec!["-1".into()]);
+    assert_eq!(rig.hear("-4").await, "re: in a server");
+    rig.say_as(STRANGER, "-1", "/whoami");
+    assert!(rig.hear("-1").await.contains("guest"));
+    assert_eq!(rig.model.asked().len(), 2);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stops_a_loop_of_bots_until_a_person_speaks() {
+    let mut rig = Rig::new().await;
+    let by_bot = |rig: &Rig, text: &str| {
+        rig.say_changed(USER, "-1", text, |inbound| {
+            let Cause::Person(sender) = &mut inbound.cause;
+            sender.bot = true;
+        });
+    };
+    for n in 1..=5 {
+        by_bot(&rig, &format!("beep {n}"));
+        assert_eq!(rig.hear("-1").await, format!("re: beep {n}"));
+    }
+    by_bot(&rig, "beep 6");
+    rig.settled().await;
+    rig.say_as(OWNER, "-1", "what now?");
+    assert_eq!(rig.hear("-1").await, "re: what now?");
+    by_bot(&rig, "beep 7");
+    assert_eq!(rig.hear("-1").await, "re: beep 7");
+    rig.finish().await;
+}
+
+/// The delivery of the newest question.
+fn question(rig: &Rig) -> i64 {
+    rig.look("SELECT CAST(max(id) AS TEXT) FROM outbox WHERE body LIKE '{\"choice\"%'")[0].parse().unwrap()
+}
+
+fn press(rig: &Rig, who: &str, chat: &str, delivery: i64, choice: usize) {
+    rig.say_changed(who, chat, "", |inbound| {
+        inbound.id = Some("the question".into());
+        inbound.body.press = Some(Press { delivery: DeliveryId(delivery), choice });
+    });
+}
+
+#[tokio::test]
+async fn lets_the_owner_decide_about_a_stranger_with_a_button_once() {
+    let mut rig = Rig::new().await;
+    rig.ask("owner", "hello").await;
+    rig.say_as(STRANGER, "s", "hello");
+    let code = code(&rig.hear("s").await);
+    rig.hear("owner").await;
+    let asked = question(&rig);
+    // Neither by others nor from elsewhere nor what was never offered.
+    press(&rig, USER, "owner", asked, 0);
+    press(&rig, OWNER, "elsewhere", asked, 0);
+    press(&rig, OWNER, "owner", asked, 2);
+    press(&rig, OWNER, "owner", asked + 1000, 0);
+    rig.settled().await;
+    assert_eq!(rig.look("SELECT CAST(count(*) AS TEXT) FROM people"), ["0"]);
+    press(&rig, OWNER, "owner", asked, 0);
+    let words = replies::stranger_asks("Person 66 (id 66)", "home", &code);
+    assert_eq!(rig.hear("owner").await, replies::decided(&words, replies::LET_IN, "Person 7"));
+    assert_eq!(rig.hear("owner").await, replies::approved("Person 66 (id 66)", "user"));
+    assert_eq!(rig.hear("s").await, replies::WELCOME_USER);
+    press(&rig, OWNER, "owner", asked, 1);
+    rig.settled().await;
     rig.finish().await;
 }

@@ -129,6 +129,8 @@ Config {
                 admins: [],
                 allow: [],
                 groups: Mention,
+                chats: {},
+                bots: [],
                 pairing: true,
             },
             kind: Telegram(
@@ -148,6 +150,8 @@ Config {
                 admins: [],
                 allow: [],
                 groups: Mention,
+                chats: {},
+                bots: [],
                 pairing: false,
             },
             kind: Terminal,

@@ -22,7 +22,7 @@ impl Desk {
         let folder = tempfile::tempdir().unwrap();
         let cx = ToolContext {
             workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
-            who: Sender { id: "1".into(), name: "Ada".into() },
+            who: Sender::person("1", "Ada"),
             role: Role::Owner,
             address: Address { channel: "home".into(), chat: "1".into(), thread: None },
             place: Place::Private,

@@ -153,9 +153,10 @@ fn inbound(
             thread: thread.map(|thread| thread.0.0.to_string().into()),
         },
         place,
+        within: Vec::new(),
         cause: Cause::Person(sender),
         id: Some(message.id.0.to_string().into()),
-        body: Said { text, quoted: quoted(message, raw) },
+        body: Said { text, quoted: quoted(message, raw), ..Said::default() },
     })
 }
 
@@ -166,10 +167,10 @@ fn sender(message: &Message) -> Option<Sender> {
         return None;
     }
     if let Some(chat) = &message.sender_chat {
-        return Some(Sender { id: chat.id.0.to_string().into(), name: chat_name(chat) });
+        return Some(Sender::person(chat.id.0.to_string(), chat_name(chat)));
     }
     let user = message.from.as_ref().filter(|user| !user.is_bot)?;
-    Some(Sender { id: user.id.0.to_string().into(), name: user.full_name() })
+    Some(Sender::person(user.id.0.to_string(), user.full_name()))
 }
 
 fn chat_name(chat: &Chat) -> String {

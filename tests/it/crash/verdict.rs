@@ -96,7 +96,7 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
         assert_eq!(count(store, dead), Some(0), "given up: {}", dump(platform));
     }
     let mut rows = store
-        .prepare("SELECT o.id, o.chat, c.text, c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
+        .prepare("SELECT o.id, o.chat, json_extract(c.body, '$.text'), c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
         .unwrap();
     let rows =
         rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();

@@ -85,7 +85,7 @@ fn judge(home: &Path, api: &BotApi, sayings: &[String]) {
 }
 
 fn nothing_is_sent_twice_unmarked(store: &Connection, api: &BotApi) {
-    let sql = "SELECT o.chat, c.text, c.state FROM chunks c JOIN outbox o ON o.id = c.delivery";
+    let sql = "SELECT o.chat, json_extract(c.body, '$.text'), c.state FROM chunks c JOIN outbox o ON o.id = c.delivery";
     let mut rows = store.prepare(sql).unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     let mut meant: BTreeMap<(String, String), (usize, usize)> = BTreeMap::new();

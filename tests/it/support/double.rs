@@ -8,10 +8,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
-use peacrab::message::{
-    Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
-};
+use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
+use peacrab::message::{Address, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender};
 use tokio::sync::{Notify, watch};
 
 /// How long until the platform delivers again what was not accepted.
@@ -94,9 +92,10 @@ impl Double {
             // Put right when it is heard.
             from: Address { channel: "".into(), chat: chat.into(), thread: None },
             place,
-            cause: Cause::Person(Sender { id: who.into(), name: format!("Person {who}") }),
+            within: Vec::new(),
+            cause: Cause::Person(Sender::person(who, format!("Person {who}"))),
             id: Some(format!("m{key}").into()),
-            body: Said { text: text.to_owned(), quoted: None },
+            body: Said::text(text),
         }
     }
 
@@ -147,7 +146,7 @@ impl Double {
 
     /// Notes the try, and says what becomes of it.
     fn tries(&self, message: &Outbound) -> Manner {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let chat = message.to.chat.as_str();
         let mut state = self.state();
         if text.chars().count() > self.text_max || text.trim().is_empty() {
@@ -159,7 +158,7 @@ impl Double {
     }
 
     fn give(&self, message: &Outbound) {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         self.state().given.push((message.id.0, text.clone()));
         let got = Got {
             chat: message.to.chat.to_string(),
@@ -180,6 +179,10 @@ impl Channel for Double {
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
             drafts: Drafts::Hinted { every: Duration::from_millis(500) },
+            markup: Markup::Plain,
+            file_max: 0,
+            messages_max: usize::MAX,
+            reacts: false,
         }
     }
 
@@ -235,7 +238,7 @@ impl Channel for Double {
         if !self.knows {
             return Ok(Found::Unknowable);
         }
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let has = self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
         Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
     }

@@ -9,10 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Sent, Unit};
-use peacrab::message::{
-    Address, Body, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender,
-};
+use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
+use peacrab::message::{Address, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const OWNER: &str = "7";
@@ -73,7 +71,7 @@ impl Platform {
 
     /// Takes a message; an edit that changes nothing is taken as done.
     fn give(&self, message: &Outbound) {
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let same = |got: &Got| got.delivery == message.id.0 && got.text == *text;
         if message.replaces.is_some() && self.got().iter().any(same) {
             return;
@@ -100,6 +98,10 @@ impl Channel for Platform {
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
             drafts: Drafts::Edited { every: Duration::from_millis(5) },
+            markup: Markup::Plain,
+            file_max: 0,
+            messages_max: usize::MAX,
+            reacts: false,
         }
     }
 
@@ -159,7 +161,7 @@ impl Channel for Platform {
         if !self.manners.knows {
             return Ok(Found::Unknowable);
         }
-        let Body::Text(text) = &message.body;
+        let text = message.body.text().to_owned();
         let has = self.got().iter().any(|got| got.delivery == message.id.0 && got.text == *text);
         Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
     }
@@ -176,9 +178,10 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         at: Utc::now(),
         from,
         place: Place::Private,
-        cause: Cause::Person(Sender { id: OWNER.into(), name: "Ada".to_owned() }),
+        within: Vec::new(),
+        cause: Cause::Person(Sender::person(OWNER, "Ada")),
         id: Some(at.to_string().into()),
-        body: Said { text: line.text.clone(), quoted: None },
+        body: Said::text(line.text.clone()),
     }
 }
 

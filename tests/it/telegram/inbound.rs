@@ -51,9 +51,10 @@ fn reads_a_private_message_whole() {
         at: DateTime::from_timestamp(1_700_000_055, 0).unwrap(),
         from: Address { channel: "home".into(), chat: "7001".into(), thread: None },
         place: Place::Private,
-        cause: Cause::Person(Sender { id: "7001".into(), name: "Ada".to_owned() }),
+        within: Vec::new(),
+        cause: Cause::Person(Sender::person("7001", "Ada")),
         id: Some("55".into()),
-        body: Said { text: "Hello, crab".to_owned(), quoted: None },
+        body: Said::text("Hello, crab"),
     };
     assert_eq!(heard, Some(expected));
 }
@@ -107,7 +108,10 @@ fn settings_for_groups_are_kept() {
 fn a_reply_to_the_bot_speaks_to_it() {
     let heard = hear_in(&in_crew("yes"), Some(ours()), Groups::Mention).unwrap();
     let quoted = Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned() };
-    assert_eq!(heard.body, Said { text: "yes".to_owned(), quoted: Some(quoted) });
+    assert_eq!(
+        heard.body,
+        Said { text: "yes".to_owned(), quoted: Some(quoted), ..Said::default() }
+    );
     let to_bob = Line::group(CREW, &BOB, "Shall I?").json(40, None);
     assert_eq!(hear_in(&in_crew("yes"), Some(to_bob), Groups::Mention), None);
 }
@@ -183,7 +187,7 @@ fn an_anonymous_admin_speaks_as_the_chat() {
     let chat = json!({ "id": FORUM, "type": "supergroup", "title": "The crew" });
     let line = Line::group(FORUM, &anonymous, "@peacrab_bot hi").with("sender_chat", chat);
     let heard = hear_in(&line, None, Groups::Mention).unwrap();
-    let sender = Sender { id: FORUM.to_string().into(), name: "The crew".to_owned() };
+    let sender = Sender::person(FORUM.to_string(), "The crew");
     assert_eq!(heard.cause, Cause::Person(sender));
 }
 

@@ -101,7 +101,7 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
 async fn confirms_nothing_that_could_not_be_kept() {
     let full = Options { pages_max: Some(1), ..Options::default() };
     let (api, desk) = (BotApi::start().await, Desk::new(&full));
-    api.say(&from_ada(&"long ".repeat(2_000)));
+    api.say(&from_ada(&"long ".repeat(20_000)));
     let error = desk.listen(&api).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     assert_eq!((api.unconfirmed(), desk.texts().await), (1, vec![]));
@@ -242,7 +242,8 @@ async fn hears_who_replies_to_what_it_said() {
     api.say(&Line::group(CREW, &BOB, "just talking"));
     let body = Body::Text("Shall I?".to_owned());
     let to = Address { channel: "home".into(), chat: CREW.to_string().into(), thread: None };
-    let question = Outbound { id: DeliveryId(1), to, reply_to: None, replaces: None, body };
+    let question =
+        Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body };
     telegram(&api, DEADLINES).send(&question).await.unwrap();
     let said = api.wait_for_sent(1).await.remove(0);
     api.say(&Line::group(CREW, &BOB, "please do").replying_to(said.id));

@@ -1,0 +1,166 @@
+//! Who is let in with what: each message is admitted or turned away in the transaction that writes
+//! it into the journal.
+
+use chrono::{Duration, Utc};
+use rusqlite::Connection;
+
+use super::journal::{self, Fate};
+use super::outbox::{self, Pressed};
+use super::{Bus, CONTROLS, Published};
+use crate::message::{
+    Body, Cause, Choice, Entitled, Inbound, Place, Press, Question, Quote, Sender,
+};
+use crate::people::{self, Greeting, People, Role};
+use crate::replies;
+
+/// So many messages of bots in a row, with no person between them, are a loop.
+const BOTS_IN_A_ROW_MAX: usize = 5;
+
+/// A loop that has rested for so long may begin again.
+const LOOP_FORGOTTEN: Duration = Duration::hours(1);
+
+pub(super) fn admit(
+    store: &Connection,
+    bus: &Bus,
+    inbound: Inbound,
+) -> rusqlite::Result<Published> {
+    if journal::has(store, &inbound.key)? {
+        return Ok(Published::Repeated);
+    }
+    let Cause::Person(sender) = &inbound.cause;
+    let Some(role) = bus.people.role_of_speaker(store, &inbound, sender)? else {
+        turn_away(store, &bus.people, &inbound, sender)?;
+        return Ok(Published::TurnedAway);
+    };
+    let since = Utc::now() - LOOP_FORGOTTEN;
+    if sender.bot && journal::bots_in_a_row(store, &inbound.from, since)? >= BOTS_IN_A_ROW_MAX {
+        tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop of bots");
+        return Ok(Published::TurnedAway);
+    }
+    match inbound.body.press {
+        Some(press) => admit_press(store, bus, inbound, press, role),
+        None => accept(store, bus, &inbound, role),
+    }
+}
+
+/// Takes an admitted message in, if there is room.
+fn accept(
+    store: &Connection,
+    bus: &Bus,
+    inbound: &Inbound,
+    role: Role,
+) -> rusqlite::Result<Published> {
+    let Cause::Person(sender) = &inbound.cause;
+    let from = &inbound.from;
+    // At a terminal nobody may sit any more when there is something to tell.
+    let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
+    if role == Role::Owner && inbound.place == Place::Private && stays {
+        people::set_owner_place(store, from)?;
+    }
+    let control = is_control(&inbound.body.text);
+    if !control && journal::count_waiting(store, from)? >= bus.waiting_max {
+        journal::add(store, inbound, control, Some(Fate::Refused))?;
+        let words = replies::too_many_waiting(bus.waiting_max);
+        outbox::put(store, from, inbound.id.as_ref(), &words)?;
+        return Ok(Published::TurnedAway);
+    }
+    journal::add(store, inbound, control, None)?;
+    Ok(Published::Accepted)
+}
+
+/// A press says what its button says: once, by who may, where the question was asked.
+fn admit_press(
+    store: &Connection,
+    bus: &Bus,
+    mut inbound: Inbound,
+    press: Press,
+    role: Role,
+) -> rusqlite::Result<Published> {
+    let Cause::Person(sender) = inbound.cause.clone();
+    let Some((to, question, pressed)) = outbox::question(store, press.delivery)? else {
+        return Ok(Published::Gone);
+    };
+    let Some(choice) = question.choices.get(press.choice) else { return Ok(Published::Gone) };
+    if (&to.channel, &to.chat) != (&inbound.from.channel, &inbound.from.chat) {
+        return Ok(Published::Gone);
+    }
+    let entitled = match &question.who {
+        Entitled::Anyone => true,
+        Entitled::Only(who) => *who == sender.id,
+        Entitled::Owner => role == Role::Owner,
+    };
+    match pressed {
+        _ if !entitled => return Ok(Published::NotYours),
+        Pressed::Before => return Ok(Published::Decided),
+        Pressed::NotYet => {}
+    }
+    // The answer to a press goes where the question was asked.
+    inbound.from = to;
+    inbound.body.text.clone_from(&choice.says);
+    inbound.body.quoted =
+        Some(Quote { author: replies::ME.to_owned(), text: question.text.clone() });
+    let published = accept(store, bus, &inbound, role)?;
+    if published == Published::Accepted {
+        outbox::press(store, press)?;
+        if let Some(shown) = &inbound.id {
+            let decided = replies::decided(&question.text, &choice.label, &sender.name);
+            outbox::put_over(store, &inbound.from, None, Some(shown), &decided)?;
+        }
+    }
+    Ok(published)
+}
+
+pub(super) fn edit(store: &Connection, bus: &Bus, inbound: Inbound) -> rusqlite::Result<Published> {
+    let control = is_control(&inbound.body.text);
+    if !journal::has(store, &inbound.key)? {
+        return admit(store, bus, inbound);
+    }
+    journal::replace(store, &inbound, control)?;
+    Ok(Published::Repeated)
+}
+
+fn is_control(text: &str) -> bool {
+    let word = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+    CONTROLS.contains(&word.as_str())
+}
+
+/// Answers a stranger in private with a code or a refusal; says nothing in groups.
+fn turn_away(
+    store: &Connection,
+    people: &People,
+    inbound: &Inbound,
+    sender: &Sender,
+) -> rusqlite::Result<()> {
+    let from = &inbound.from;
+    let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
+    if inbound.place == Place::Group || sender.bot || !pairs {
+        tracing::info!(channel = %from.channel, sender = %sender.id, "Turned a stranger away");
+        return Ok(());
+    }
+    let words = match people::greet(store, from, sender, Utc::now())? {
+        Greeting::Nothing => return Ok(()),
+        Greeting::Crowded => replies::CROWDED.to_owned(),
+        Greeting::Code { code, new } => {
+            let have_owner = people.have_owner(store)?;
+            if let (true, true, Some(owner)) = (new, have_owner, people::owner_place(store)?) {
+                outbox::put_body(store, &owner, &stranger_asks(sender, inbound, &code))?;
+            }
+            replies::pairing_code(&code, have_owner)
+        }
+    };
+    outbox::put(store, from, None, &words)?;
+    Ok(())
+}
+
+/// Asks the owner whether to let somebody in.
+fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
+    let choice = |label: &str, verb: &str| Choice {
+        label: label.to_owned(),
+        says: format!("/pair {verb} {code}"),
+    };
+    Body::Choice(Question {
+        text: replies::stranger_asks(sender, &inbound.from.channel, code),
+        choices: vec![choice(replies::LET_IN, "approve"), choice(replies::TURN_AWAY, "deny")],
+        who: Entitled::Owner,
+    })
+}

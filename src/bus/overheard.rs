@@ -1,0 +1,70 @@
+//! What was said in groups without speaking to the bot: a bounded ring for each place, in memory.
+//! Heard, not accepted: shown once as context when the bot is spoken to there, lost at a restart.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::message::{Address, Line, MessageId};
+
+/// Lines of one place that are kept (field custom).
+const LINES_MAX: usize = 50;
+
+/// Places that are listened to at once; the one that has been quiet for longest is forgotten.
+const PLACES_MAX: usize = 100;
+
+/// What is kept of one line.
+const LINE_CHARS_MAX: usize = 1000;
+
+type Lines = VecDeque<(MessageId, Line)>;
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct Overheard(
+    // A mutex because adapters write and turns read; held for a push or a look.
+    Arc<Mutex<HashMap<Address, Lines>>>,
+);
+
+impl Overheard {
+    pub(super) fn push(&self, at: &Address, id: MessageId, mut line: Line) {
+        if let Some((cut, _)) = line.text.char_indices().nth(LINE_CHARS_MAX) {
+            line.text.truncate(cut);
+        }
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !places.contains_key(at) && places.len() >= PLACES_MAX {
+            let newest = |lines: &Lines| lines.back().map(|(_, line)| line.at);
+            let quietest = places.iter().min_by_key(|(_, lines)| newest(lines));
+            if let Some(quietest) = quietest.map(|(at, _)| at.clone()) {
+                places.remove(&quietest);
+            }
+        }
+        let lines = places.entry(at.clone()).or_default();
+        if let Some((_, known)) = lines.iter_mut().find(|(known, _)| *known == id) {
+            *known = line;
+            return;
+        }
+        if lines.len() >= LINES_MAX {
+            lines.pop_front();
+        }
+        lines.push_back((id, line));
+    }
+
+    /// Forgets a line that was taken back.
+    pub(super) fn forget(&self, at: &Address, id: &MessageId) {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lines) = places.get_mut(at) {
+            lines.retain(|(known, _)| known != id);
+        }
+    }
+
+    /// The lines of a place, oldest first; they are not shown a second time.
+    pub fn take(&self, at: &Address) -> Vec<Line> {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.remove(at).into_iter().flatten().map(|(_, line)| line).collect()
+    }
+
+    /// The lines of a place, which stay there: a thread that begins is shown its channel's.
+    pub fn look(&self, at: &Address) -> Vec<Line> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.get(at).into_iter().flatten().map(|(_, line)| line.clone()).collect()
+    }
+}

@@ -1,0 +1,103 @@
+//! What an answer is cut into before the first of it is sent, and the files that go along.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Seek as _, Write as _};
+
+use super::{FileContent, Limits, text};
+use crate::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
+use crate::replies;
+use crate::workspace::{Workspace, WorkspacePath};
+
+/// The bodies that a message is sent as, each within the limits; never empty.
+pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
+    match &message.body {
+        Body::Text(whole) => cut_text(whole, limits),
+        Body::Choice(question) => {
+            let mut bodies = cut_text(&question.text, limits);
+            // The buttons stand under the end.
+            let text = bodies.pop().map(|last| last.text().to_owned()).unwrap_or_default();
+            bodies.push(Body::Choice(Question { text, ..question.clone() }));
+            bodies
+        }
+        Body::File(file) if limits.file_max == 0 => {
+            let mut bodies = cut_text(&file.caption, limits);
+            if file.caption.is_empty() {
+                bodies.clear();
+            }
+            let words = match &file.content {
+                Content::Workspace(path) => replies::file_lies_at(&file.name, path),
+                Content::Text(whole) => whole.clone(),
+            };
+            bodies.extend(cut_text(&words, limits));
+            bodies
+        }
+        Body::File(file) => {
+            let mut captions = render(&file.caption, limits);
+            let caption = if captions.is_empty() { String::new() } else { captions.remove(0) };
+            let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
+            bodies.extend(captions.into_iter().map(Body::Text));
+            bodies
+        }
+    }
+}
+
+fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
+    let mut texts = render(whole, limits);
+    if texts.is_empty() {
+        texts.push(replies::NO_WORDS.to_owned());
+    }
+    if texts.len() <= limits.messages_max || limits.file_max == 0 {
+        return texts.into_iter().map(Body::Text).collect();
+    }
+    let first = texts.swap_remove(0);
+    let whole = Attachment {
+        name: replies::WHOLE_ANSWER_NAME.to_owned(),
+        kind: MediaKind::Document,
+        caption: replies::WHOLE_ANSWER.to_owned(),
+        content: Content::Text(whole.to_owned()),
+    };
+    vec![Body::Text(first), Body::File(whole)]
+}
+
+fn render(whole: &str, limits: &Limits) -> Vec<String> {
+    // Room for the mark that a repeated chunk may need; it is plain ASCII.
+    let mark = replies::perhaps_repeated("").len();
+    text::split(whole, limits.text_max - mark, limits.unit)
+}
+
+/// The content of a file that is to be sent; an error says in words why there is none.
+pub fn open(
+    file: &Attachment,
+    workspace: &Workspace,
+    limits: &Limits,
+) -> Result<FileContent, String> {
+    let (content, length) = match &file.content {
+        Content::Workspace(path) => {
+            let path = path.parse::<WorkspacePath>().map_err(|error| error.to_string())?;
+            let (content, length) =
+                workspace.open_file(&path).map_err(|error| error.to_string())?;
+            (content.into_std(), length)
+        }
+        Content::Text(text) => {
+            let content = nameless(text).map_err(|error| error.to_string())?;
+            (content, u64::try_from(text.len()).unwrap_or(u64::MAX))
+        }
+    };
+    if length > limits.file_max {
+        return Err(replies::file_over_limit(&file.name, limits.file_max));
+    }
+    Ok(FileContent { name: file.name.clone(), kind: file.kind, length, file: content })
+}
+
+/// A file that is gone once it is closed.
+fn nameless(text: &str) -> io::Result<fs::File> {
+    let mut unique = [0; 16];
+    getrandom::fill(&mut unique).expect("the kernel has random bytes");
+    let name = format!("peacrab-{:032x}", u128::from_ne_bytes(unique));
+    let path = std::env::temp_dir().join(name);
+    let mut file = OpenOptions::new().read(true).write(true).create_new(true).open(&path)?;
+    fs::remove_file(&path)?;
+    file.write_all(text.as_bytes())?;
+    file.rewind()?;
+    Ok(file)
+}

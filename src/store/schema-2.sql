@@ -1,0 +1,27 @@
+-- Files, buttons, marks by name, several bodies.
+
+-- 0 while files that came with a message are still being fetched.
+ALTER TABLE inbound ADD COLUMN ready INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX inbound_place ON inbound (channel, chat, thread, id);
+
+-- Which button of a question was pressed.
+ALTER TABLE outbox ADD COLUMN pressed INTEGER;
+
+-- JSON: Body, in the platform's markup.
+ALTER TABLE chunks RENAME COLUMN text TO body;
+UPDATE chunks SET body = json_object('text', body);
+
+-- JSON: [Image], what the model was shown together with what it heard.
+ALTER TABLE steps ADD COLUMN images TEXT;
+
+-- A channel's own marks, by name: Telegram's offset, say.
+CREATE TABLE named_marks (
+    channel TEXT NOT NULL,
+    name    TEXT NOT NULL,
+    mark    TEXT NOT NULL,
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (channel, name)
+) STRICT, WITHOUT ROWID;
+INSERT INTO named_marks SELECT channel, '', mark, at FROM marks;
+DROP TABLE marks;
+ALTER TABLE named_marks RENAME TO marks;
