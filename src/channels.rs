@@ -2,6 +2,7 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 pub mod deliver;
+pub mod discord;
 pub mod parcel;
 pub mod supervise;
 pub mod telegram;
@@ -34,6 +35,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    Discord(discord::Config),
     Telegram(telegram::Config),
     Terminal,
 }

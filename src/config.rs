@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+use crate::channels::discord::inbound::Threads;
 use crate::channels::{self, Kind};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
@@ -37,7 +38,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "channels.NAME",
         &[
             "type", "token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots",
-            "pairing",
+            "pairing", "threads",
         ],
     ),
 ];
@@ -157,6 +158,7 @@ impl Config {
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
         let tokens = self.channels.values().filter_map(|channel| match &channel.kind {
+            Kind::Discord(discord) => Some(&discord.token),
             Kind::Telegram(telegram) => Some(&telegram.token),
             Kind::Terminal => None,
         });
@@ -233,9 +235,13 @@ impl Config {
 }
 
 fn describe_channel(channel: &channels::Config) -> String {
-    let telegram = match &channel.kind {
+    let (word, api_url, threads) = match &channel.kind {
         Kind::Terminal => return "terminal".to_owned(),
-        Kind::Telegram(telegram) => telegram,
+        Kind::Discord(discord) => match discord.threads {
+            Threads::Open => ("discord", &discord.api_url, ", a thread for each question"),
+            Threads::Reply => ("discord", &discord.api_url, ""),
+        },
+        Kind::Telegram(telegram) => ("telegram", &telegram.api_url, ""),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = match groups {
@@ -249,8 +255,7 @@ fn describe_channel(channel: &channels::Config) -> String {
     let chats = if chats.is_empty() { String::new() } else { format!(", chats {}", chats.len()) };
     let bots = if bots.is_empty() { String::new() } else { format!(", bots {}", bots.len()) };
     format!(
-        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
-        telegram.api_url,
+        "{word} ({api_url}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}{threads}",
         owners.len(),
         admins.len()
     )

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Means};
 use crate::bus::{Bus, Link};
+use crate::channels::discord::Discord;
 use crate::channels::telegram::Telegram;
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
@@ -64,6 +65,7 @@ impl Plan {
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             let channel: Arc<dyn Channel> = match kind {
+                channels::Kind::Discord(discord) => Arc::new(Discord::new(&discord)?),
                 channels::Kind::Telegram(telegram) => Arc::new(Telegram::new(&telegram)?),
                 channels::Kind::Terminal => continue,
             };

@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::channels::{self, telegram};
+use crate::channels::{self, Kind, discord, telegram};
 use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
+use crate::secret::Secret;
 
 use super::reading::Source;
-use super::sections::{OPENAI_URL, TELEGRAM_URL, TOKENS_MAX};
+use super::sections::{DISCORD_URL, OPENAI_URL, TELEGRAM_URL, TOKENS_MAX};
 use super::{rehearsal, secrets};
 
 /// Variables by name.
@@ -83,8 +84,21 @@ const PROVIDERS: [Known; 3] = [
 ];
 
 /// Variables of platforms that are still to come.
-const NOT_BUILT: [(&str, &str); 3] =
-    [("DISCORD_BOT_TOKEN", "Discord"), ("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
+const NOT_BUILT: [(&str, &str); 2] =
+    [("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
+
+/// A platform that its token alone starts: the variable, the channel's name, and the rest.
+type Alone = (&'static str, &'static str, fn(Secret) -> Kind);
+
+const CHANNELS: [Alone; 2] = [
+    ("DISCORD_BOT_TOKEN", "discord", |token| {
+        let threads = discord::inbound::Threads::default();
+        Kind::Discord(discord::Config { token, api_url: DISCORD_URL.into(), threads })
+    }),
+    ("TELEGRAM_BOT_TOKEN", "telegram", |token| {
+        Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() })
+    }),
+];
 
 /// One provider for each key that is set, or the rehearsal one; for a config that names none.
 pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Config>)> {
@@ -113,13 +127,10 @@ pub(super) fn channels(source: &Source<'_>) -> Vec<(ChannelName, channels::Confi
             source.note(format!("{variable} is not used: this version has no {platform} yet"));
         }
     }
-    if source.env.raw("TELEGRAM_BOT_TOKEN").is_none() {
-        return Vec::new();
-    }
-    let token = secrets::of_variable(source, "TELEGRAM_BOT_TOKEN");
-    let config = token.map(|token| channels::Config {
-        access: Access::default(),
-        kind: channels::Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() }),
-    });
-    config.into_iter().map(|config| ("telegram".into(), config)).collect()
+    let set = CHANNELS.iter().filter(|(variable, ..)| source.env.raw(variable).is_some());
+    set.filter_map(|(variable, name, kind)| {
+        let token = secrets::of_variable(source, variable)?;
+        Some(((*name).into(), channels::Config { access: Access::default(), kind: kind(token) }))
+    })
+    .collect()
 }

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::channels::{self, telegram};
+use crate::channels::discord::inbound::Threads;
+use crate::channels::{self, Kind, discord, telegram};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider;
@@ -13,6 +14,7 @@ use super::{AgentConfig, TERMINAL, secrets};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
+pub(super) const DISCORD_URL: &str = "https://discord.com";
 pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
 /// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
@@ -141,9 +143,47 @@ pub(super) fn channels(top: &mut Section<'_>) -> (BTreeMap<ChannelName, channels
 
 #[derive(Clone, Copy)]
 enum Platform {
-    Telegram,
+    Bot(Bot),
     Terminal,
     NotBuilt(&'static str),
+}
+
+/// What lets a bot in by a token.
+#[derive(Clone, Copy)]
+enum Bot {
+    Discord,
+    Telegram,
+}
+
+/// What differs between the platforms.
+struct Ways {
+    word: &'static str,
+    name: &'static str,
+    /// What `token` must be.
+    token: &'static str,
+    api_url: &'static str,
+    ids: Ids,
+}
+
+impl Bot {
+    const fn ways(self) -> Ways {
+        match self {
+            Self::Discord => Ways {
+                word: "discord",
+                name: "Discord",
+                token: "the bot's token, from https://discord.com/developers/applications",
+                api_url: DISCORD_URL,
+                ids: NUMBERS,
+            },
+            Self::Telegram => Ways {
+                word: "telegram",
+                name: "Telegram",
+                token: "the bot's token, from @BotFather",
+                api_url: TELEGRAM_URL,
+                ids: NUMBERS,
+            },
+        }
+    }
 }
 
 /// `tokens` are those of the channels before, with their titles.
@@ -153,13 +193,13 @@ fn channel(
     tokens: &mut Vec<(Secret, String)>,
 ) -> Option<channels::Config> {
     const TYPES: [(&str, Platform); 5] = [
-        ("telegram", Platform::Telegram),
+        ("discord", Platform::Bot(Bot::Discord)),
+        ("telegram", Platform::Bot(Bot::Telegram)),
         ("terminal", Platform::Terminal),
-        ("discord", Platform::NotBuilt("discord")),
         ("slack", Platform::NotBuilt("slack")),
         ("web", Platform::NotBuilt("web")),
     ];
-    let value = section.require("type", "one of telegram, terminal");
+    let value = section.require("type", "one of discord, telegram, terminal");
     let Some(platform) = value.as_ref().and_then(|value| value.choice(&TYPES)) else {
         section.finish_of_any_kind();
         return None;
@@ -173,39 +213,57 @@ fn channel(
             section.finish("a channel of type terminal");
             Some(terminal())
         }
-        Platform::Telegram if name == TERMINAL => {
+        Platform::Bot(_) if name == TERMINAL => {
             section
                 .fault(format!("`{TERMINAL}` is the daemon's own terminal; choose another name"));
             None
         }
-        Platform::Telegram => {
-            let token = section.require("token", "the bot's token, from @BotFather");
-            let token = token.and_then(|value| secrets::read(&value));
-            let api_url = match section.ask("api_url") {
-                Some(value) => url(&value),
-                None => Some(TELEGRAM_URL.to_owned()),
-            };
-            let access = access(&mut section, &NUMBERS);
-            let title = section.title();
-            if let Some(token) = &token {
-                if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
-                    section.fault(format!(
-                        "{title} has the token of {before}; Telegram lets only one of them listen"
-                    ));
-                }
-                tokens.push((token.clone(), title));
-            }
-            section.finish("a channel of type telegram");
-            let config = telegram::Config { token: token?, api_url: api_url? };
-            Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
-        }
+        Platform::Bot(bot) => a_bot(bot, section, tokens),
     }
+}
+
+fn a_bot(
+    bot: Bot,
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    let ways = bot.ways();
+    let token = section.require("token", ways.token).and_then(|value| secrets::read(&value));
+    let api_url = match section.ask("api_url") {
+        Some(value) => url(&value),
+        None => Some(ways.api_url.to_owned()),
+    };
+    let access = access(&mut section, &ways.ids);
+    let threads = match bot {
+        Bot::Discord => section.ask("threads").and_then(|value| value.choice(&THREADS)),
+        Bot::Telegram => None,
+    };
+    let title = section.title();
+    if let Some(token) = &token {
+        if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
+            let name = ways.name;
+            section.fault(format!(
+                "{title} has the token of {before}; {name} lets only one of them listen"
+            ));
+        }
+        tokens.push((token.clone(), title));
+    }
+    section.finish(&format!("a channel of type {}", ways.word));
+    let (token, api_url) = (token?, api_url?);
+    let kind = match bot {
+        Bot::Discord => {
+            let threads = threads.unwrap_or_default();
+            Kind::Discord(discord::Config { token, api_url, threads })
+        }
+        Bot::Telegram => Kind::Telegram(telegram::Config { token, api_url }),
+    };
+    Some(channels::Config { access, kind })
 }
 
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {
     let access = Access::local();
-    channels::Config { access, kind: channels::Kind::Terminal }
+    channels::Config { access, kind: Kind::Terminal }
 }
 
 /// How a platform writes the ids of its accounts.
@@ -221,6 +279,8 @@ const NUMBERS: Ids = Ids {
 
 const GROUPS: [(&str, Groups); 3] =
     [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
+
+const THREADS: [(&str, Threads); 2] = [("reply", Threads::Reply), ("open", Threads::Open)];
 
 fn access(section: &mut Section<'_>, ids: &Ids) -> Access {
     let default = Access::default();

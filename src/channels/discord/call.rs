@@ -7,15 +7,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
-use reqwest::{Client, Response, StatusCode};
+use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER, USER_AGENT};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serenity::constants::USER_AGENT as WHO;
 use serenity::http::{LightMethod, Request, Route};
 use tokio::time::Instant;
 
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
+
+/// What serenity's routes begin with.
+const DISCORD_URL: &str = "https://discord.com";
 
 /// A connection that has been idle for longer is not used again: servers and routers forget them,
 /// and a request lost in one may or may not have arrived.
@@ -24,8 +28,9 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 /// A hundred of the longest messages are well below.
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 
-/// Waits up to here are made within a call; longer ones are the caller's to make.
-const REST_MAX: Duration = Duration::from_secs(5);
+/// Waits up to here are made within a call, which drafts allow five seconds; longer ones are the
+/// caller's to make.
+const REST_MAX: Duration = Duration::from_secs(2);
 
 /// Routes whose rests are remembered; beyond, they are learnt again.
 const ROUTES_MAX: usize = 256;
@@ -103,6 +108,15 @@ impl Api {
         })
     }
 
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where files may be fetched from, besides Discord's own servers for them.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
     /// The token without the word before it, for the gateway.
     pub(super) fn token(&self) -> &str {
         self.token.trim_start_matches("Bot ")
@@ -141,6 +155,20 @@ impl Api {
         self.execute(request).await.map(drop)
     }
 
+    /// Sends a body with a file, which serenity would read into memory.
+    pub(super) async fn upload<T: DeserializeOwned>(
+        &self,
+        route: Route<'_>,
+        form: reqwest::multipart::Form,
+    ) -> Result<T, CallError> {
+        let name = format!("upload {}", route.path());
+        self.rest(&name).await?;
+        let url = route.path().replace(DISCORD_URL, self.base.trim_end_matches('/'));
+        let request = self.client.post(url).multipart(form).header(AUTHORIZATION, &self.token);
+        let body = self.conclude(&name, request.header(USER_AGENT, WHO)).await?;
+        serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
+    }
+
     async fn read<T: DeserializeOwned>(&self, request: Request<'_>) -> Result<T, CallError> {
         let body = self.execute(request).await?;
         serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
@@ -152,8 +180,11 @@ impl Api {
         let built = request
             .build(&self.client, &self.token, Some(&self.base))
             .map_err(|error| CallError::NotSent(error.to_string()))?;
-        let sent = built.timeout(self.deadline).send().await;
-        let response = sent.map_err(|error| {
+        self.conclude(&route, built.timeout(self.deadline)).await
+    }
+
+    async fn conclude(&self, route: &str, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
+        let response = request.send().await.map_err(|error| {
             let reason = in_words(&error);
             if error.is_connect() || error.is_builder() {
                 CallError::NotSent(reason)
@@ -164,7 +195,7 @@ impl Api {
         let (status, headers) = (response.status(), response.headers().clone());
         let body = read_whole(response).await;
         if status.is_success() {
-            self.note_rest(&route, used_up(&headers));
+            self.note_rest(route, used_up(&headers));
             return body.map_err(CallError::Unreadable);
         }
         let refusal: Refusal =
@@ -173,7 +204,7 @@ impl Api {
         // The body tells fractions; the header is there too when a proxy speaks for Discord.
         let after = refusal.retry_after.or(header).and_then(seconds);
         if status == StatusCode::TOO_MANY_REQUESTS {
-            self.note_rest(if refusal.global { "" } else { &route }, after);
+            self.note_rest(if refusal.global { "" } else { route }, after);
         }
         let message = match refusal.message {
             message if message.is_empty() => {

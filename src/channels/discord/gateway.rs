@@ -7,8 +7,6 @@
 //! Discord wants no acknowledgement: it tells a session again from any sequence number that it still
 //! has. So the number of the last event that was *kept* is ours to remember, beyond a restart.
 
-use std::time::Duration;
-
 use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::Value;
@@ -65,7 +63,7 @@ pub(super) fn is_gateway(url: &str) -> bool {
 #[derive(Debug)]
 pub(super) enum Told {
     /// A new session: what happened before it is not told.
-    Ready(Point),
+    Ready { point: Point, application: String },
     /// All that was missed has been told.
     Resumed,
     /// The session that was to be gone on with cannot be.
@@ -117,6 +115,12 @@ struct Frame<'a> {
 struct Ready {
     session_id: String,
     resume_gateway_url: String,
+    application: Application,
+}
+
+#[derive(Deserialize)]
+struct Application {
+    id: String,
 }
 
 impl Gateway {
@@ -204,7 +208,8 @@ impl Gateway {
             (0, Some("READY"), Some(seq), data) => {
                 let ready = Ready::deserialize(data).ok()?;
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
-                Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
+                let point = Point { bot: self.bot.clone(), session, seq, url };
+                Some(Told::Ready { point, application: ready.application.id })
             }
             (0, Some("RESUMED"), ..) => Some(Told::Resumed),
             (0, Some(name), Some(seq), data) => {

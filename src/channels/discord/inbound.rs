@@ -1,9 +1,12 @@
 //! What a message means to us. Pure: a message and where it was said in, what speaks to the bot out.
 //! Roles are not its business, only whether the bot is spoken to.
 
-use super::wire::{self, Attachment, Message, Snowflake, User};
+use chrono::Utc;
+
+use super::wire::{self, Attachment, Interaction, Message, Snowflake, Sticker, User};
 use crate::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender, ThreadId,
+    Address, Cause, ChannelName, ChatId, DedupKey, Inbound, Line, MediaKind, MediaRef, Place,
+    Press, Quote, Said, Sender, SenderId, ThreadId,
 };
 use crate::people::Groups;
 
@@ -16,8 +19,11 @@ const SPEECH: [u8; 2] = [0, 19];
 /// Marks a voice message (Message resource, flags).
 const IS_VOICE: u64 = 1 << 13;
 
+/// A text as long as that was perhaps cut by whoever wrote it (2000 are allowed without Nitro).
+const LONG_CHARS: usize = 1950;
+
 /// The bot itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub id: Snowflake,
     pub name: String,
@@ -49,7 +55,7 @@ pub enum Reading {
     /// It speaks to the bot.
     Speaks(Box<Inbound>),
     /// Somebody said it to others.
-    Overheard,
+    Overheard(Line),
     Ignored,
 }
 
@@ -58,14 +64,21 @@ pub enum Reading {
 pub struct Custom {
     pub groups: Groups,
     pub threads: Threads,
+    /// Whether the bot was spoken to in this thread before.
+    pub takes_part: bool,
 }
 
-/// Whether anybody but the bot itself, other bots and Discord speaks here.
-pub fn is_speech(message: &Message, bot: &Identity) -> bool {
-    SPEECH.contains(&message.kind)
-        && message.author.id != bot.id
-        && !message.author.bot
-        && message.webhook_id.is_none()
+/// Whether anybody speaks here but the bot itself, Discord, a webhook, or a bot that is not let.
+pub fn is_speech(
+    message: &Message,
+    bot: &Identity,
+    lets_bot: impl FnOnce(&SenderId) -> bool,
+) -> bool {
+    let Message { kind, author, webhook_id, .. } = message;
+    SPEECH.contains(kind)
+        && author.id != bot.id
+        && webhook_id.is_none()
+        && (!author.bot || lets_bot(&author.id.as_str().into()))
 }
 
 /// Reads one message. Total: nothing that a server sends makes it panic.
@@ -76,32 +89,88 @@ pub fn read(
     channel: &ChannelName,
     custom: Custom,
 ) -> Reading {
-    if !is_speech(message, bot) {
+    let place = spot.place();
+    let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
+    let text = said(message, bot, place);
+    let media = media(message);
+    if text.is_empty() && media.is_empty() {
         return Reading::Ignored;
     }
-    let place = if spot.guild.is_some() { Place::Group } else { Place::Private };
-    let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
-    let Some(text) = said(message, bot, place) else { return Reading::Ignored };
-    if !speaks_to_us(message, bot, place, custom.groups) {
-        return Reading::Overheard;
+    if !speaks_to_us(message, bot, spot, custom) {
+        return line(message, bot).map_or(Reading::Ignored, Reading::Overheard);
     }
     let mut from = spot.address(channel);
     if custom.threads == Threads::Open && spot.has_threads && from.thread.is_none() {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
+    let more = message.content.chars().count() >= LONG_CHARS;
+    let body = Said { text, quoted: quoted(message), media, press: None, more };
     Reading::Speaks(Box::new(Inbound {
         key: key(bot, &message.id),
         at,
         from,
         place,
-        cause: Cause::Person(sender(message)),
+        within: spot.within(),
+        cause: Cause::Person(sender(&message.author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body: Said { text, quoted: quoted(message) },
+        body,
     }))
 }
 
+/// Reads a pressed button or an invoked command; none if it is nothing of ours.
+pub fn read_interaction(
+    interaction: &Interaction,
+    spot: &Spot,
+    bot: &Identity,
+    channel: &ChannelName,
+) -> Option<Inbound> {
+    let Interaction { id, member, user, message, data, .. } = interaction;
+    let user = member.as_ref().and_then(|member| member.user.as_ref()).or(user.as_ref())?;
+    let body = if data.name.is_empty() {
+        Said { press: Some(data.custom_id.parse::<Press>().ok()?), ..Said::default() }
+    } else {
+        let given = data.options.iter().filter_map(|option| option.value.as_str());
+        let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(given).collect();
+        Said::text(format!("/{}", words.join(" ")))
+    };
+    Some(Inbound {
+        key: key(bot, &format!("i:{id}")),
+        at: wire::time_of(id).unwrap_or_else(Utc::now),
+        from: spot.address(channel),
+        place: spot.place(),
+        within: spot.within(),
+        cause: Cause::Person(sender(user, member.as_ref())),
+        id: message.as_ref().map(|shown| shown.id.as_str().into()),
+        body,
+    })
+}
+
+/// A message as context; none if there is nothing in it.
+pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
+    let text = words_of(message, bot);
+    let author = sender(&message.author, message.member.as_ref()).name;
+    let at = wire::time_of(&message.id)?;
+    (!text.is_empty()).then_some(Line { at, author, text })
+}
+
+/// All that a message says, files in words.
+pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
+    let files = files_in_words(message).map(|file| format!("[sent {file}]"));
+    let text = said(message, bot, Place::Group);
+    let parts: Vec<String> = files.chain([text]).filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
 impl Spot {
+    fn place(&self) -> Place {
+        if self.guild.is_some() { Place::Group } else { Place::Private }
+    }
+
+    fn within(&self) -> Vec<ChatId> {
+        self.guild.iter().map(|guild| guild.as_str().into()).collect()
+    }
+
     pub fn address(&self, channel: &ChannelName) -> Address {
         Address {
             channel: channel.clone(),
@@ -116,41 +185,42 @@ pub fn key(bot: &Identity, message: &str) -> DedupKey {
     format!("discord:{}:{message}", bot.id).into()
 }
 
-fn sender(message: &Message) -> Sender {
-    let nick = message.member.as_ref().and_then(|member| member.nick.clone());
-    let name = nick.unwrap_or_else(|| message.author.shown().to_owned());
-    Sender { id: message.author.id.as_str().into(), name }
+fn sender(user: &User, member: Option<&wire::Member>) -> Sender {
+    let nick = member.and_then(|member| member.nick.clone());
+    let name = nick.unwrap_or_else(|| user.shown().to_owned());
+    Sender { id: user.id.as_str().into(), name, bot: user.bot }
 }
 
-fn speaks_to_us(message: &Message, bot: &Identity, place: Place, groups: Groups) -> bool {
+fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) -> bool {
     let Message { content, mentions, referenced_message, .. } = message;
-    match (place, groups) {
+    let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
+    let names_us = mentions.iter().any(|user| user.id == bot.id)
+        || mention_forms(&bot.id).iter().any(|form| content.contains(form));
+    match (spot.place(), custom.groups) {
         (Place::Private, _) | (Place::Group, Groups::Always) => true,
         (Place::Group, Groups::Off) => false,
         (Place::Group, Groups::Mention) => {
-            mentions.iter().any(|user| user.id == bot.id)
-                || mention_forms(&bot.id).iter().any(|form| content.contains(form))
-                || referenced_message.as_ref().is_some_and(|said| said.author.id == bot.id)
+            names_us
+                || replied == Some(true)
                 // Whoever wants it to stop does not stop to mention it.
                 || content.trim().eq_ignore_ascii_case("/stop")
+                // In a thread with the bot, what is not said to somebody else is said to it.
+                || (custom.takes_part && mentions.is_empty() && replied.is_none())
         }
     }
 }
 
-/// What is said, media in words, without the words that only address the bot; none if nothing is.
-fn said(message: &Message, bot: &Identity, place: Place) -> Option<String> {
+/// What is said, without the words that only address the bot.
+fn said(message: &Message, bot: &Identity, place: Place) -> String {
     let text = without_address(&message.content, bot, place);
-    let text = readable(&text, &message.mentions, bot);
-    let mut parts = media_in_words(message);
-    parts.extend(message.message_snapshots.iter().map(|forwarded| {
-        let media = forwarded.message.attachments.iter().map(|file| described(file, false));
-        let media: Vec<_> = media.map(|what| format!("[sent {what}]")).collect();
-        let words = readable(&forwarded.message.content, &[], bot);
-        let parts = media.into_iter().chain([words]).filter(|part| !part.is_empty());
-        format!("[forwarded]\n{}", parts.collect::<Vec<_>>().join("\n"))
-    }));
-    parts.extend(Some(text).filter(|text| !text.is_empty()));
-    Some(parts.join("\n")).filter(|whole| !whole.is_empty())
+    let forwarded = message.message_snapshots.iter().map(|forwarded| {
+        let text = readable(&forwarded.message.content, &[], bot);
+        format!("[forwarded]\n{text}").trim_end().to_owned()
+    });
+    let parts = other_things(message).map(|what| format!("[sent {what}]"));
+    let parts = parts.chain(forwarded).chain([readable(&text, &message.mentions, bot)]);
+    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
 }
 
 fn mention_forms(id: &str) -> [String; 2] {
@@ -217,36 +287,85 @@ fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
 /// The message that this one replies to; not one that it forwards.
 fn quoted(message: &Message) -> Option<Quote> {
     let said = message.referenced_message.as_ref()?;
-    let nobody = Identity { id: String::new(), name: String::new() };
-    let text = readable(&said.content, &said.mentions, &nobody);
-    let text = Some(text).filter(|text| !text.trim().is_empty());
-    let text = text.or_else(|| media_in_words(said).into_iter().next())?;
-    let text = text.chars().take(QUOTE_CHARS_MAX).collect();
+    let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
     Some(Quote { author: said.author.shown().to_owned(), text })
+        .filter(|quote| !quote.text.is_empty())
 }
 
-/// What else than text was sent, in words for the model.
-fn media_in_words(message: &Message) -> Vec<String> {
-    let is_voice = message.flags & IS_VOICE != 0;
-    let files = message.attachments.iter().map(|file| described(file, is_voice));
-    let stickers = message.sticker_items.iter().map(|sticker| format!("a sticker: {}", sticker.name));
-    let question = |poll: &serde_json::Value| poll["question"]["text"].as_str().map(str::to_owned);
-    let poll = message.poll.iter().map(|poll| match question(poll) {
+/// What was sent that is neither text nor a file that could be fetched.
+fn other_things(message: &Message) -> impl Iterator<Item = String> {
+    let polls = message.poll.iter().map(|poll| match poll["question"]["text"].as_str() {
         Some(question) => format!("a poll: {question}"),
         None => "a poll".to_owned(),
     });
-    files.chain(stickers).chain(poll).map(|what| format!("[sent {what}]")).collect()
+    let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
+    polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
 }
 
-fn described(file: &Attachment, is_voice: bool) -> String {
+fn files_in_words(message: &Message) -> impl Iterator<Item = String> {
+    let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_some());
+    let stickers = stickers.map(|sticker| format!("a sticker: {}", sticker.name));
+    attachments(message).map(|(file, kind)| described(file, kind)).chain(stickers)
+}
+
+/// Ending and type of a sticker's picture. Lottie, the third kind, is none (Sticker resource).
+fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
+    match sticker.format_type {
+        1 | 2 => Some(("png", "image/png")),
+        4 => Some(("gif", "image/gif")),
+        _ => None,
+    }
+}
+
+/// The files that came, those of a forwarded message too.
+fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind)> {
+    let is_voice = message.flags & IS_VOICE != 0;
+    let forwarded = message.message_snapshots.iter();
+    let forwarded = forwarded.flat_map(|snapshot| &snapshot.message.attachments);
+    message.attachments.iter().chain(forwarded).map(move |file| (file, kind_of(file, is_voice)))
+}
+
+fn media(message: &Message) -> Vec<MediaRef> {
+    let files = attachments(message).map(|(file, kind)| MediaRef {
+        kind,
+        name: Some(file.filename.clone()).filter(|name| !name.is_empty()),
+        mime: file.content_type.clone(),
+        size: file.size,
+        handle: file.url.clone(),
+        fetched: None,
+    });
+    let stickers = message.sticker_items.iter().filter_map(|sticker| {
+        let (end, mime) = picture_of(sticker)?;
+        Some(MediaRef {
+            kind: MediaKind::Sticker,
+            name: Some(sticker.name.clone()),
+            mime: Some(mime.to_owned()),
+            size: None,
+            handle: format!("https://media.discordapp.net/stickers/{}.{end}", sticker.id),
+            fetched: None,
+        })
+    });
+    files.chain(stickers).collect()
+}
+
+fn kind_of(file: &Attachment, is_voice: bool) -> MediaKind {
     let kind = file.content_type.as_deref().unwrap_or_default();
-    let lasting = file.duration_secs.map(|secs| format!(", {secs:.0} s")).unwrap_or_default();
-    let what = match kind.split('/').next().unwrap_or_default() {
-        _ if is_voice => return format!("a voice message{lasting}"),
-        "image" => "a photo",
-        "video" => "a video",
-        "audio" => "an audio file",
-        _ => "a file",
+    match kind.split('/').next().unwrap_or_default() {
+        _ if is_voice => MediaKind::Voice,
+        "image" => MediaKind::Image,
+        "video" => MediaKind::Video,
+        "audio" => MediaKind::Audio,
+        _ => MediaKind::Document,
+    }
+}
+
+fn described(file: &Attachment, kind: MediaKind) -> String {
+    let what = match kind {
+        MediaKind::Voice => return "a voice message".to_owned(),
+        MediaKind::Image => "a photo",
+        MediaKind::Video => "a video",
+        MediaKind::Audio => "an audio file",
+        MediaKind::Document | MediaKind::Sticker => "a file",
     };
-    format!("{what}{lasting}: {}", file.filename)
+    format!("{what}: {}", file.filename)
 }

@@ -84,8 +84,6 @@ pub struct Attachment {
     pub size: Option<u64>,
     #[serde(default, deserialize_with = "or_default")]
     pub url: String,
-    #[serde(default, deserialize_with = "or_default")]
-    pub duration_secs: Option<f64>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -126,6 +124,83 @@ pub struct Channel {
     pub guild_id: Option<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]
     pub parent_id: Option<Snowflake>,
+}
+
+/// A message was deleted, or several.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Deleted {
+    pub channel_id: Snowflake,
+    #[serde(default, deserialize_with = "or_default")]
+    pub guild_id: Option<Snowflake>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub id: Option<Snowflake>,
+    #[serde(default, deserialize_with = "each")]
+    pub ids: Vec<Snowflake>,
+}
+
+/// A button was pressed or a command invoked.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Interaction {
+    pub id: Snowflake,
+    pub token: String,
+    #[serde(rename = "type")]
+    pub kind: u8,
+    pub channel_id: Snowflake,
+    #[serde(default, deserialize_with = "or_default")]
+    pub guild_id: Option<Snowflake>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub member: Option<Member>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub user: Option<User>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub message: Option<Shown>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub data: Invoked,
+}
+
+/// The message that a button stands under.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Shown {
+    pub id: Snowflake,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Invoked {
+    /// Of a button.
+    #[serde(default, deserialize_with = "or_default")]
+    pub custom_id: String,
+    /// Of a command.
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "each")]
+    pub options: Vec<Given>,
+}
+
+/// What was typed into a field of a command.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Given {
+    #[serde(default)]
+    pub value: Value,
+}
+
+/// A command as it is registered.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Command {
+    #[serde(default, deserialize_with = "or_default")]
+    pub name: String,
+    #[serde(default, deserialize_with = "or_default")]
+    pub description: String,
+    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    pub kind: Option<u8>,
+    #[serde(default, deserialize_with = "each")]
+    pub options: Vec<Value>,
+}
+
+/// Of a sent message, all that we need; whatever else Discord tells of it cannot then be mistaken
+/// for a failure.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Posted {
+    pub id: Snowflake,
 }
 
 /// When something with this id was made.
