@@ -84,8 +84,7 @@ const PROVIDERS: [Known; 3] = [
 ];
 
 /// Variables of platforms that are still to come.
-const NOT_BUILT: [(&str, &str); 2] =
-    [("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
+const NOT_BUILT: [(&str, &str); 2] = [("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
 
 /// A platform that its token alone starts: the variable, the channel's name, and the rest.
 type Alone = (&'static str, &'static str, fn(Secret) -> Kind);

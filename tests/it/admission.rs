@@ -206,7 +206,9 @@ async fn stops_a_loop_of_bots_until_a_person_speaks() {
 
 /// The delivery of the newest question.
 fn question(rig: &Rig) -> i64 {
-    rig.look("SELECT CAST(max(id) AS TEXT) FROM outbox WHERE body LIKE '{\"choice\"%'")[0].parse().unwrap()
+    rig.look("SELECT CAST(max(id) AS TEXT) FROM outbox WHERE body LIKE '{\"choice\"%'")[0]
+        .parse()
+        .unwrap()
 }
 
 fn press(rig: &Rig, who: &str, chat: &str, delivery: i64, choice: usize) {

@@ -10,6 +10,7 @@ mod config;
 mod crash;
 mod daemon;
 mod delivery;
+mod discord;
 mod logging;
 mod prompt;
 mod providers;

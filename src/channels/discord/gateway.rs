@@ -44,7 +44,8 @@ impl Point {
         let mut parts = mark.splitn(4, ' ');
         let (of, session) = (parts.next()?, parts.next()?);
         let (seq, url) = (parts.next()?.parse().ok()?, parts.next()?);
-        let point = Self { bot: of.to_owned(), session: session.to_owned(), seq, url: url.to_owned() };
+        let point =
+            Self { bot: of.to_owned(), session: session.to_owned(), seq, url: url.to_owned() };
         (of == bot && is_gateway(url)).then_some(point)
     }
 
@@ -63,7 +64,10 @@ pub(super) fn is_gateway(url: &str) -> bool {
 #[derive(Debug)]
 pub(super) enum Told {
     /// A new session: what happened before it is not told.
-    Ready { point: Point, application: String },
+    Ready {
+        point: Point,
+        application: String,
+    },
     /// All that was missed has been told.
     Resumed,
     /// The session that was to be gone on with cannot be.

@@ -15,7 +15,7 @@ use super::inbound::{self, Custom, Identity, Reading, Spot};
 use super::spots::Spots;
 use super::wire::{self, Deleted, Interaction, Message};
 use super::{Discord, channel_id, not_kept};
-use crate::bus::{Publisher, Published};
+use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
 use crate::message::{Address, MessageId};
 use crate::people::Groups;
@@ -170,8 +170,12 @@ impl Ear<'_> {
             }
         };
         let is_off = spot.guild.is_some() && self.groups(&spot) == Groups::Off;
-        let taken = match inbound::read_interaction(&interaction, &spot, self.bot, self.publisher.channel())
-        {
+        let taken = match inbound::read_interaction(
+            &interaction,
+            &spot,
+            self.bot,
+            self.publisher.channel(),
+        ) {
             _ if is_off => Some(Published::TurnedAway),
             Some(inbound) => self.publisher.publish(inbound).await.ok(),
             None => Some(Published::Gone),
@@ -227,7 +231,8 @@ impl Ear<'_> {
         for _ in 0..MISSED_MAX / PAGE {
             let query = [("after", after.clone()), ("limit", PAGE.to_string())];
             let route = Route::ChannelMessages { channel_id };
-            let page: Vec<Value> = self.discord.api.get(route, &query).await.map_err(|error| error.while_asking())?;
+            let page: Vec<Value> =
+                self.discord.api.get(route, &query).await.map_err(|error| error.while_asking())?;
             self.publisher.heard_byte();
             let mut missed: Vec<_> = page.iter().map(|raw| (id_of(raw), raw)).collect();
             missed.sort_by_key(|(id, _)| *id);

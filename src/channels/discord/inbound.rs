@@ -252,9 +252,9 @@ fn readable(text: &str, mentions: &[User], bot: &Identity) -> String {
     while let Some(at) = rest.find('<') {
         let (before, from) = rest.split_at(at);
         out.push_str(before);
-        let shown = from.find('>').and_then(|end| {
-            Some((shown_mark(&from[1..end], mentions, bot)?, end + 1))
-        });
+        let shown = from
+            .find('>')
+            .and_then(|end| Some((shown_mark(&from[1..end], mentions, bot)?, end + 1)));
         match shown {
             Some((shown, length)) => {
                 out.push_str(&shown);

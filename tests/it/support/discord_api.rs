@@ -189,6 +189,11 @@ impl DiscordApi {
         self.change(|state| state.sessions.forget());
     }
 
+    /// From now on, so many calls of a route are let through within a window.
+    pub(crate) fn limit_routes(&self, count: u32, window: Duration) {
+        self.change(|state| state.limit = Some((count, window)));
+    }
+
     /// A thread or channel goes.
     pub(crate) fn remove_channel(&self, id: u64) {
         self.change(|state| state.channels.remove(&id));
@@ -255,10 +260,6 @@ impl DiscordApi {
             state.sessions.identified >= identified && state.sessions.resumed >= resumed
         })
         .await;
-    }
-
-    pub(crate) async fn wait_for_connections(&self, count: usize) {
-        self.wait_until("connections", |state| state.sessions.connected >= count).await;
     }
 
     pub(crate) async fn wait_for_heartbeats(&self, count: usize) {

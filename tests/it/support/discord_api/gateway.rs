@@ -20,7 +20,7 @@ use super::sessions::{Disturb, Event};
 use super::{Inner, TOKEN};
 
 /// Discord's intents that exist (gateway, list of intents).
-const INTENTS_KNOWN: u64 = 0b11_0000_0011_1111_1111_1111_1111;
+const INTENTS_KNOWN: u64 = 0x331_FFFF;
 const GUILDS: u64 = 1;
 const GUILD_MESSAGES: u64 = 1 << 9;
 const DIRECT_MESSAGES: u64 = 1 << 12;
@@ -36,7 +36,6 @@ pub(super) async fn serve(listener: TcpListener, inner: Arc<Inner>) {
         let inner = Arc::clone(&inner);
         connections.spawn(async move {
             let muted = inner.change(|state| {
-                state.sessions.connected += 1;
                 let muted = state.sessions.mute > 0;
                 state.sessions.mute = state.sessions.mute.saturating_sub(1);
                 muted
@@ -153,9 +152,9 @@ impl Wire {
         else {
             return self.close(Some(4013)).await;
         };
-        let (refused, allowed) = self.inner.change(|state| {
-            (state.sessions.refuse.pop_front(), state.sessions.content_allowed)
-        });
+        let (refused, allowed) = self
+            .inner
+            .change(|state| (state.sessions.refuse.pop_front(), state.sessions.content_allowed));
         if let Some(code) = refused {
             return self.close(Some(code)).await;
         }
@@ -188,9 +187,9 @@ impl Wire {
         }
         let id = said["session_id"].as_str().unwrap_or_default().to_owned();
         let seq = said["seq"].as_u64().and_then(|seq| usize::try_from(seq).ok());
-        let told = self.inner.change(|state| {
-            state.sessions.by_id.get(&id).map(|session| session.log.len())
-        });
+        let told = self
+            .inner
+            .change(|state| state.sessions.by_id.get(&id).map(|session| session.log.len()));
         match (told, seq) {
             (None, _) => self.tell(&json!({ "op": 9, "d": false, "s": null, "t": null })).await,
             (Some(told), Some(seq)) if (1..=told).contains(&seq) => {
@@ -242,7 +241,10 @@ impl Wire {
         }
         let to_us = event["mentions"].as_array().into_iter().flatten();
         let to_us = to_us.into_iter().any(|person| person["id"] == BOT.id.to_string());
-        if in_server && self.intents & MESSAGE_CONTENT == 0 && !to_us && event["content"].is_string()
+        if in_server
+            && self.intents & MESSAGE_CONTENT == 0
+            && !to_us
+            && event["content"].is_string()
         {
             event["content"] = "".into();
         }

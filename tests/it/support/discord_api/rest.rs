@@ -53,10 +53,21 @@ async fn answer(
     record("discord", &method, &path, &body);
     let name = format!("{method} /{below}");
     let fault = inner.change(|state| state.receive(&name, body.clone()));
+    let (left, until) = match inner.change(|state| state.take(&method, below)) {
+        Ok(taken) => taken,
+        Err(wait) => return too_many(wait.as_secs_f64(), false),
+    };
+    let limits = [
+        ("x-ratelimit-limit", "5".to_owned()),
+        ("x-ratelimit-remaining", left.to_string()),
+        ("x-ratelimit-reset-after", format!("{:.3}", until.as_secs_f64())),
+        ("x-ratelimit-bucket", "abcd1234".to_owned()),
+    ];
     let perform = || {
         let path: Vec<&str> = below.split('/').collect();
         let call = Call { method: &method, path: &path, query: &query, body: &body, files };
-        plain(inner.change(|state| state.perform(call)))
+        let result = inner.change(|state| state.perform(call));
+        (limits, plain(result)).into_response()
     };
     match fault {
         None => perform(),
@@ -134,15 +145,9 @@ fn file(inner: &Inner, path: &str, headers: &HeaderMap) -> Response {
 }
 
 fn plain(result: Result<Option<Value>, Denial>) -> Response {
-    let limits = [
-        ("x-ratelimit-limit", "5"),
-        ("x-ratelimit-remaining", "4"),
-        ("x-ratelimit-reset-after", "1.000"),
-        ("x-ratelimit-bucket", "abcd1234"),
-    ];
     match result {
-        Ok(Some(result)) => (limits, axum::Json(result)).into_response(),
-        Ok(None) => (StatusCode::NO_CONTENT, limits).into_response(),
+        Ok(Some(result)) => axum::Json(result).into_response(),
+        Ok(None) => StatusCode::NO_CONTENT.into_response(),
         Err(denial) => denied(&denial),
     }
 }

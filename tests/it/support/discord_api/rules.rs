@@ -194,7 +194,8 @@ fn content(fields: &Map<String, Value>) -> Result<&str, Denial> {
 
 /// A model's words must never ping: Discord would take a message without this, we do not.
 fn mentions(fields: &Map<String, Value>) -> Result<(), Denial> {
-    let allowed = fields.get("allowed_mentions").ok_or_else(|| bad("allowed_mentions", "ABSENT"))?;
+    let allowed =
+        fields.get("allowed_mentions").ok_or_else(|| bad("allowed_mentions", "ABSENT"))?;
     if allowed["parse"] != json!([]) {
         return Err(bad("allowed_mentions", "PARSES"));
     }
@@ -210,9 +211,8 @@ fn rows(fields: &Map<String, Value>) -> Result<(), Denial> {
         let is_fine = row["type"] == 1
             && (1..=BUTTONS_MAX).contains(&buttons.len())
             && buttons.iter().all(|button| {
-                let length = |key: &str| {
-                    button[key].as_str().map_or(0, |text: &str| text.chars().count())
-                };
+                let length =
+                    |key: &str| button[key].as_str().map_or(0, |text: &str| text.chars().count());
                 button["type"] == 2
                     && button["style"].is_u64()
                     && (1..=100).contains(&length("custom_id"))

@@ -48,7 +48,6 @@ pub(super) struct Sessions {
     pub(super) identified: usize,
     pub(super) resumed: usize,
     pub(super) heartbeats: usize,
-    pub(super) connected: usize,
     pub(super) faults: Vec<String>,
 }
 
@@ -66,7 +65,6 @@ impl Default for Sessions {
             identified: 0,
             resumed: 0,
             heartbeats: 0,
-            connected: 0,
             faults: Vec::new(),
         }
     }

@@ -1,6 +1,7 @@
 //! What the stand-in knows, and what each call does to it.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use serde_json::{Value, json};
@@ -88,6 +89,10 @@ pub(super) struct State {
     pub(super) interactions: BTreeMap<u64, Interaction>,
     pub(super) commands: Vec<Value>,
     pub(super) sessions: Sessions,
+    /// Calls that a bucket lets through within a window, once they are counted.
+    pub(super) limit: Option<(u32, Duration)>,
+    /// When each bucket's window began, and what was taken from it.
+    buckets: HashMap<String, (Instant, u32)>,
     nonces: HashMap<(u64, String), u64>,
     last_id: u64,
 }
@@ -121,6 +126,8 @@ impl State {
             interactions: BTreeMap::new(),
             commands: Vec::new(),
             sessions: Sessions::default(),
+            limit: None,
+            buckets: HashMap::new(),
             nonces: HashMap::new(),
             last_id: 0,
         }
@@ -195,6 +202,23 @@ impl State {
         self.received.push(Request { call: call.to_owned(), body });
         let at = self.faults.iter().position(|(failing, _)| fits(failing, call))?;
         self.faults.remove(at).map(|(_, fault)| fault)
+    }
+
+    /// Takes one call from the bucket of its route: what is left and until when, or how long to wait.
+    pub(super) fn take(&mut self, method: &str, path: &str) -> Result<(u32, Duration), Duration> {
+        let Some((count, window)) = self.limit else { return Ok((4, Duration::from_secs(1))) };
+        let route: Vec<&str> = path.split('/').take(3).collect();
+        let bucket = self.buckets.entry(format!("{method} {}", route.join("/")));
+        let (begun, taken) = bucket.or_insert((Instant::now(), 0));
+        if begun.elapsed() >= window {
+            (*begun, *taken) = (Instant::now(), 0);
+        }
+        let left = window.saturating_sub(begun.elapsed());
+        if *taken >= count {
+            return Err(left);
+        }
+        *taken += 1;
+        Ok((count - *taken, left))
     }
 
     /// `None`: 204.
@@ -329,9 +353,8 @@ impl State {
         if wanted.is_some() && reply_to.is_none() && reference["fail_if_not_exists"] != false {
             return Err(Denial::new(400, 50035, "Invalid Form Body: unknown message"));
         }
-        let elsewhere = |id: &u64| {
-            self.messages.keys().any(|(other, known)| known == id && *other != channel)
-        };
+        let elsewhere =
+            |id: &u64| self.messages.keys().any(|(other, known)| known == id && *other != channel);
         if wanted.as_ref().is_some_and(elsewhere) {
             return Err(Denial::new(400, 50035, "Invalid Form Body: reply in another channel"));
         }
@@ -451,7 +474,8 @@ impl Channel {
 
 /// Whether a call is one of `failing`, in which `*` stands for one part of a path.
 fn fits(failing: &str, call: &str) -> bool {
-    let (failing, call): (Vec<_>, Vec<_>) = (failing.split('/').collect(), call.split('/').collect());
+    let (failing, call): (Vec<_>, Vec<_>) =
+        (failing.split('/').collect(), call.split('/').collect());
     failing.len() == call.len()
         && failing.iter().zip(&call).all(|(failing, part)| *failing == "*" || failing == part)
 }
