@@ -82,15 +82,12 @@ pub struct Attachment {
     pub content_type: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
     pub size: Option<u64>,
-    #[serde(default, deserialize_with = "or_default")]
     pub url: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Sticker {
-    #[serde(default, deserialize_with = "or_default")]
     pub id: Snowflake,
-    #[serde(default, deserialize_with = "or_default")]
     pub name: String,
     #[serde(default, deserialize_with = "or_default")]
     pub format_type: u8,

@@ -50,7 +50,6 @@ async fn answer(
         let denial = Denial::new(400, 50109, "The request body contains invalid JSON.");
         return denied(&denial);
     };
-    record("discord", &method, &path, &body);
     let name = format!("{method} /{below}");
     let fault = inner.change(|state| state.receive(&name, body.clone()));
     let (left, until) = match inner.change(|state| state.take(&method, below)) {
@@ -67,6 +66,9 @@ async fn answer(
         let path: Vec<&str> = below.split('/').collect();
         let call = Call { method: &method, path: &path, query: &query, body: &body, files };
         let result = inner.change(|state| state.perform(call));
+        if !result.as_ref().is_err_and(Denial::is_of_form) {
+            record("discord", &method, &path, &body);
+        }
         (limits, plain(result)).into_response()
     };
     match fault {

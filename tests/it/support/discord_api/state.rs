@@ -45,6 +45,11 @@ impl Denial {
     pub(super) fn new(status: u16, code: u64, message: &str) -> Self {
         Self { status, code, message: message.to_owned(), more: None }
     }
+
+    /// Whether the request itself was wrong, rather than what it was about.
+    pub(super) fn is_of_form(&self) -> bool {
+        self.code == 50035 || (self.status, self.code) == (404, 0)
+    }
 }
 
 /// A call, taken apart.
