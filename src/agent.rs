@@ -5,6 +5,7 @@ mod calls;
 mod command;
 mod commits;
 mod idle;
+pub mod loops;
 mod progress;
 pub mod prompt;
 mod transcript;
@@ -15,6 +16,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono::Utc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
@@ -45,6 +47,12 @@ const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
 
 /// Batches of steering that a turn may have unread; more stays in the journal.
 const STEER_MAX: usize = 16;
+
+/// Signs at messages that wait to be shown; more are not.
+const SIGNS_MAX: usize = 16;
+
+/// How long the parts of one thing are waited for: an album, a long paste.
+const JOIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long the loop rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -77,14 +85,17 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
-        let rest = agent.pass().await.err().map(|error| {
-            tracing::error!(%error, "The agent rests");
-            STORE_PAUSE
-        });
+        let (failed, rest) = match agent.pass().await {
+            Ok(join) => (false, join),
+            Err(error) => {
+                tracing::error!(%error, "The agent rests");
+                (true, Some(STORE_PAUSE))
+            }
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
-            changed = woken.changed(), if rest.is_none() => if changed.is_err() { break },
+            changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
         }
@@ -116,8 +127,9 @@ struct Running {
 }
 
 impl Agent {
-    /// Looks at what waits, and does what can be done about it now.
-    async fn pass(&mut self) -> Result<(), StoreError> {
+    /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
+    /// of something is likely to come until then.
+    async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
         let places = loop {
@@ -132,6 +144,7 @@ impl Agent {
             }
         };
         self.take_up().await?;
+        let mut join: Option<Duration> = None;
         for (address, newest) in places {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
@@ -142,14 +155,16 @@ impl Agent {
                     let at = address.clone();
                     let next = move |store: &_| journal::next(store, &at, RowId(0), None);
                     let rows = self.read(next).await?;
-                    if let Some(first) = rows.first() {
+                    if let Some(pause) = until_joined(&rows) {
+                        join = Some(join.map_or(pause, |join| join.min(pause)));
+                    } else if let Some(first) = rows.first() {
                         let sender = first.sender().id.clone();
                         self.start(address, sender, Begin::New(rows));
                     }
                 }
             }
         }
-        Ok(())
+        Ok(join)
     }
 
     /// Takes up what was cut off, as far as there is room.
@@ -305,6 +320,14 @@ impl Agent {
     }
 }
 
+/// How long to wait for what may follow the last row as its part; none if nothing will.
+fn until_joined(rows: &[Waiting]) -> Option<Duration> {
+    let last = rows.last().filter(|last| last.inbound.body.more)?;
+    // None if the clock was set back.
+    let age = (Utc::now() - last.received).to_std().ok()?;
+    JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero())
+}
+
 /// The task of one turn: works, and shows that it does, until it is done or stopped.
 async fn work(
     means: Arc<Means>,
@@ -315,7 +338,8 @@ async fn work(
 ) -> Result<Option<Session>, TurnError> {
     let (draft, drafted) = watch::channel(Draft::default());
     let quiet = Arc::new(Mutex::new(()));
-    let wires = Wires { steer, draft, quiet: Arc::clone(&quiet) };
+    let (signs, shown) = mpsc::channel(SIGNS_MAX);
+    let wires = Wires { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
         let ended = turn::run(&means, session, begin, wires).await;
         if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
@@ -328,7 +352,7 @@ async fn work(
         biased;
         () = stop.cancelled() => Ok(None),
         ended = Box::pin(turn) => ended,
-        () = progress::show(&means, &address, drafted, &quiet) => Ok(None),
+        () = progress::show(&means, &address, (drafted, shown), &quiet) => Ok(None),
     };
     means.bus.outbox.up();
     ended

@@ -347,6 +347,8 @@ pub enum Hint {
     Typing,
     /// The whole text so far.
     Draft(String),
+    /// Deletes a draft.
+    Erase(MessageId),
     /// A sign at somebody's message.
     React {
         message: MessageId,

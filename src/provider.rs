@@ -50,6 +50,8 @@ pub struct Request<'a> {
     /// The system prompt, what changes least first; a cache may be cut after each part.
     pub system: &'a [String],
     pub tools: &'a [ToolSchema],
+    /// Whether the model may call them now; they are told of in either case, for the cache.
+    pub may_call: bool,
     pub messages: Vec<Message<'a>>,
 }
 

@@ -127,11 +127,26 @@ pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anyt
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
 pub const GOES_ON: &str = " …";
+
+/// What a tool is doing, while it does: its name, and the first thing that it was told.
+pub fn doing(tool: &str, arguments: &str) -> String {
+    const SHOWN_CHARS_MAX: usize = 60;
+    let arguments: serde_json::Value = serde_json::from_str(arguments).unwrap_or_default();
+    let first = arguments.as_object().and_then(|arguments| arguments.values().next());
+    let first = first.and_then(serde_json::Value::as_str).unwrap_or_default();
+    let line = first.lines().next().unwrap_or_default().replace('`', "'");
+    let shown: String = line.chars().take(SHOWN_CHARS_MAX).collect();
+    let more = if shown.len() < first.len() { "…" } else { "" };
+    if shown.is_empty() { format!("⚙ {tool}") } else { format!("⚙ {tool} `{shown}{more}`") }
+}
+
 pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
 pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
 pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";
 pub const SOMETHING_BROKE: &str =
     "Something broke inside me while I worked on this. It is in my log; please try again.";
+
+pub const IN_CIRCLES: &str = "I was going in circles, calling the same things with the same results, so I have stopped. Please put it differently.";
 
 pub fn steps_exhausted(steps: usize) -> String {
     format!("I have stopped after {steps} steps without finishing. Say \"go on\" to continue.")

@@ -190,24 +190,23 @@ pub(super) struct End {
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the
-/// outbox, in one transaction.
+/// outbox, in one transaction. Gives the draft of an answer that turned out to be silence.
 pub(super) async fn answer(
     store: &Store,
     turn: TurnId,
     last: Option<(usize, String, Made)>,
     end: End,
-) -> Result<(), CommitError> {
+) -> Result<Option<MessageId>, CommitError> {
     guarded(store, "answer", Sync::Now, turn, move |store| {
         if let Some((seq, provider, made)) = &last {
             made.write(store, turn, *seq, provider)?;
         }
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
-        if let Some(words) = &end.words {
-            let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
-            outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
-        }
-        Ok(())
+        let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
+        let Some(words) = &end.words else { return Ok(draft) };
+        outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        Ok(None)
     })
     .await
 }

@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, watch};
+use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::turn::{Draft, NO_REPLY};
@@ -22,7 +22,7 @@ const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 pub(super) async fn show(
     means: &Means,
     to: &Address,
-    draft: watch::Receiver<Draft>,
+    (draft, signs): (watch::Receiver<Draft>, mpsc::Receiver<Hint>),
     quiet: &Mutex<()>,
 ) {
     let Some(channel) = means.channels.get(&to.channel) else { return pending().await };
@@ -37,7 +37,15 @@ pub(super) async fn show(
         }
         pending().await
     };
-    let ((), ()) = tokio::join!(show_typing(channel, to), drafts);
+    let ((), (), ()) =
+        tokio::join!(show_typing(channel, to), show_signs(channel, to, signs), drafts);
+}
+
+async fn show_signs(channel: &dyn Channel, to: &Address, mut signs: mpsc::Receiver<Hint>) {
+    while let Some(sign) = signs.recv().await {
+        hint(channel, to, sign).await;
+    }
+    pending().await
 }
 
 async fn show_typing(channel: &dyn Channel, to: &Address) {
@@ -60,6 +68,13 @@ async fn hint_drafts(
         let text = draft.borrow_and_update().text.clone();
         hint(channel, to, Hint::Draft(text)).await;
         sleep(every).await;
+    }
+}
+
+/// Takes a draft away that no answer takes the place of.
+pub(super) async fn erase(means: &Means, at: &Address, draft: MessageId) {
+    if let Some(channel) = means.channels.get(&at.channel) {
+        hint(channel.as_ref(), at, Hint::Erase(draft)).await;
     }
 }
 
@@ -86,7 +101,7 @@ impl Drafter<'_> {
         sleep(every).await;
         while draft.changed().await.is_ok() {
             let now = draft.borrow_and_update().clone();
-            let (Some(turn), Some(text)) = (now.turn, presentable(&now.text, self.channel)) else {
+            let (Some(turn), Some(text)) = (now.turn, presentable(&now, self.channel)) else {
                 continue;
             };
             let pause = match self.edit(turn, now, text).await {
@@ -134,14 +149,20 @@ impl Drafter<'_> {
 }
 
 /// What of an unfinished text may be shown: what fits into one message, and nothing of an answer
-/// that may turn out to be silence.
-fn presentable(so_far: &str, channel: &dyn Channel) -> Option<String> {
-    let so_far = so_far.trim();
-    if so_far.is_empty() || NO_REPLY.starts_with(so_far) || so_far.starts_with(NO_REPLY) {
+/// that may turn out to be silence. Below it, what a tool is doing.
+fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
+    let text = so_far.text.trim();
+    let doing = so_far.doing.as_deref();
+    let silence = NO_REPLY.starts_with(text) || text.starts_with(NO_REPLY);
+    if doing.is_none() && silence {
         return None;
     }
+    let below = doing.map_or_else(|| replies::GOES_ON.to_owned(), |doing| format!("\n\n{doing}"));
+    if text.is_empty() {
+        return Some(below.trim_start().to_owned());
+    }
     let limits = channel.limits();
-    let room = limits.text_max - replies::GOES_ON.len();
-    let first = text::split(so_far, room, limits.unit).into_iter().next()?;
-    Some(first + replies::GOES_ON)
+    let room = limits.text_max.saturating_sub(below.len()).max(1);
+    let first = text::split(text, room, limits.unit).into_iter().next()?;
+    Some(first + &below)
 }

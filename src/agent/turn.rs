@@ -12,16 +12,17 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
+use super::loops::{self, Verdict};
 use super::prompt::{self, Tail};
 use super::transcript::Unfinished;
-use super::{Means, calls};
-use crate::bus::journal::{Fate, RowId, Waiting};
+use super::{Means, calls, progress};
+use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
-use crate::message::{MessageId, Place, Sender};
+use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
 use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
 use crate::replies;
-use crate::session::{Call, Ending, Outcome, Session, Step, Turn, TurnId};
+use crate::session::{Ending, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
 
@@ -62,6 +63,8 @@ pub(super) struct Wires {
     /// Messages of the same person, in order; what is not read here stays in the journal.
     pub(super) steer: mpsc::Receiver<Vec<Waiting>>,
     pub(super) draft: watch::Sender<Draft>,
+    /// Signs to be shown at messages; what does not fit is not shown.
+    pub(super) signs: mpsc::Sender<Hint>,
     /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
     pub(super) quiet: Arc<Mutex<()>>,
@@ -74,6 +77,8 @@ pub(super) struct Draft {
     pub(super) turn: Option<TurnId>,
     /// The text of the step so far.
     pub(super) text: String,
+    /// What a tool is doing.
+    pub(super) doing: Option<String>,
     pub(super) reply_to: Option<MessageId>,
     /// The draft that an attempt before a crash has left.
     pub(super) made: Option<MessageId>,
@@ -130,9 +135,14 @@ impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         self.settle_calls().await?;
         while self.steps_made() < self.means.steps_max {
-            let step = self.open_step();
+            let note = match loops::verdict(&self.current().steps) {
+                Verdict::Fine => None,
+                Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                Verdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
+            };
+            let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
-            match self.complete().await {
+            match self.complete(true).await {
                 Ok(completion) if completion.calls.is_empty() => {
                     return self.answer(step, completion).await;
                 }
@@ -144,8 +154,27 @@ impl Active<'_> {
                 Err(error) => return self.fail(&error).await,
             }
         }
+        self.last_words().await
+    }
+
+    /// The limit is reached: the model says what it has and what is left. What was said meanwhile
+    /// stays for the next turn.
+    async fn last_words(mut self) -> Result<Option<Session>, TurnError> {
         let words = replies::steps_exhausted(self.means.steps_max);
-        self.give_up(words).await
+        self.pending.clear();
+        let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)));
+        self.emit(|| Happening::StepStart { step });
+        match self.complete(false).await {
+            Ok(mut completion) if !completion.text.trim().is_empty() => {
+                completion.calls.clear();
+                completion.note = Some(match completion.note.take() {
+                    Some(note) => format!("{words}\n\n{note}"),
+                    None => words,
+                });
+                self.answer(step, completion).await
+            }
+            _ => self.give_up(words).await,
+        }
     }
 
     fn current(&mut self) -> &mut Turn {
@@ -158,10 +187,10 @@ impl Active<'_> {
     }
 
     /// The step that the next completion fills: the first one stands there since the turn began,
-    /// another one begins with what was steered meanwhile.
-    fn open_step(&mut self) -> usize {
-        self.take_steering();
-        let heard = (!self.pending.is_empty()).then(|| {
+    /// another one begins with what the program notes, and what was steered meanwhile.
+    async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
+        self.take_steering().await?;
+        let steered = (!self.pending.is_empty()).then(|| {
             let place = self.session.place;
             let role = self.asker.role;
             prompt::tail(&Tail {
@@ -169,18 +198,20 @@ impl Active<'_> {
                 role,
                 place,
                 rows: &self.pending,
+                background: &[],
                 changes: vec![],
             })
         });
-        let skips = heard.is_some();
+        let heard: Vec<_> = note.into_iter().chain(steered).collect();
+        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n"))))
+    }
+
+    /// What is still planned in the step before will not be begun any more.
+    fn push_step(&mut self, heard: Option<String>) -> usize {
         let steps = &mut self.current().steps;
-        if let (true, Some(before)) = (skips, steps.last_mut()) {
-            let planned = |call: &&mut Call| call.outcome == Outcome::Planned;
-            before
-                .calls
-                .iter_mut()
-                .filter(planned)
-                .for_each(|call| call.outcome = Outcome::Skipped);
+        let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
+        for call in before.filter(|call| call.outcome == Outcome::Planned) {
+            call.outcome = Outcome::Skipped;
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
@@ -196,22 +227,34 @@ impl Active<'_> {
         before > 0
     }
 
-    fn take_steering(&mut self) {
+    async fn take_steering(&mut self) -> Result<(), TurnError> {
         // The first step shows what the turn began with; what came since is for the second.
         if self.steps_made() == 0 {
-            return;
+            return Ok(());
         }
         while let Ok(rows) = self.wires.steer.try_recv() {
+            // They may have been edited or taken back since.
+            let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+            let rows = self.means.bus.store.read(move |store| journal::again(store, &ids)).await?;
             self.emit(|| Happening::Steered { messages: rows.len() });
+            let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
+            for message in seen {
+                self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+            }
             self.pending.extend(rows);
         }
+        Ok(())
     }
 
-    async fn complete(&self) -> Result<Completion, ProviderError> {
-        self.wires.draft.send_modify(|draft| draft.text.clear());
+    async fn complete(&self, may_call: bool) -> Result<Completion, ProviderError> {
+        self.wires.draft.send_modify(|draft| {
+            draft.text.clear();
+            draft.doing = None;
+        });
         let request = Request {
             system: &self.system,
             tools: &self.tools,
+            may_call,
             messages: provider::messages(&self.session.turns),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
@@ -254,10 +297,12 @@ impl Active<'_> {
         for (at, call) in
             calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled())
         {
-            self.take_steering();
+            self.take_steering().await?;
             if !self.pending.is_empty() && call.outcome == Outcome::Planned {
                 continue;
             }
+            let doing = replies::doing(&call.tool, &call.arguments);
+            self.wires.draft.send_modify(|draft| draft.doing = Some(doing));
             self.emit(|| Happening::ToolStart {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
@@ -300,7 +345,11 @@ impl Active<'_> {
         let silent = end.words.is_none();
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
-        commits::answer(&self.means.bus.store, self.turn, Some((step, name, made)), end).await?;
+        let last = Some((step, name, made));
+        let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if let Some(draft) = left {
+            progress::erase(self.means, &self.session.address, draft).await;
+        }
         self.emit(|| Happening::TurnEnd { silent });
         let turn = self.current();
         turn.steps[step] = filled;

@@ -1,7 +1,7 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, MessageId, Sender, SenderId};
 use crate::session::TurnId;
@@ -233,6 +233,16 @@ pub fn next(
         .collect::<Result<Vec<_>, _>>()?;
     let speaks = sender.or_else(|| rows.first().map(|row| &row.sender().id)).cloned();
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
+}
+
+/// Those of the rows that still wait, as they are now.
+pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
+    let mut again = store.prepare_cached(
+        "SELECT id, received, message FROM inbound WHERE id = ? AND state = 'waiting'",
+    )?;
+    let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
+    let found = found.collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().flatten().flatten().collect())
 }
 
 /// Whether all of these rows still wait.

@@ -316,6 +316,7 @@ impl Channel for Discord {
         match hint {
             Hint::Typing => self.type_in(to).await,
             Hint::React { message, with } => self.react(to, &message, with).await,
+            Hint::Erase(draft) => self.erase(to, &draft).await,
             Hint::Draft(_) => Ok(()),
         }
     }

@@ -13,8 +13,8 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 use teloxide::payloads::{
-    EditMessageText, GetMe, GetUpdates, SendChatAction, SendChatActionSetters, SendMessage,
-    SendMessageSetters,
+    DeleteMessage, EditMessageText, GetMe, GetUpdates, SendChatAction, SendChatActionSetters,
+    SendMessage, SendMessageSetters,
 };
 use teloxide::types::{
     AllowedUpdate, ChatAction, ChatId, MessageId as TelegramMessageId, ReplyParameters, ThreadId,
@@ -252,6 +252,14 @@ impl Channel for Telegram {
                 }
                 let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
                 shown.map(drop).map_err(CallError::while_sending)
+            }
+            Hint::Erase(draft) => {
+                let (to, id) =
+                    (Place::of(to).map_err(ChannelError::Refused)?, parse_message_id(&draft));
+                let Some(id) = id else { return Ok(()) };
+                let payload = DeleteMessage::new(to.chat, id);
+                let erased = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
+                erased.map(drop).map_err(CallError::while_sending)
             }
             Hint::Draft(_) | Hint::React { .. } => Ok(()),
         }

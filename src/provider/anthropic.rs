@@ -62,6 +62,9 @@ impl Anthropic {
                 tools.last_mut().map(cut);
             }
             body["tools"] = tools.into();
+            if !request.may_call {
+                body["tool_choice"] = json!({"type": "none"});
+            }
         }
         if !system.is_empty() {
             body["system"] = system.into();

@@ -54,6 +54,9 @@ impl OpenAi {
         }
         if !request.tools.is_empty() {
             body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+            if !request.may_call {
+                body.insert("tool_choice".to_owned(), json!("none"));
+            }
         }
         body.insert(
             "messages".to_owned(),
@@ -162,7 +165,7 @@ mod tests {
             Message::Assistant { text: "", thinking: &[], calls: &calls },
             Message::Results(&calls),
         ];
-        let body = mistral.body(&Request { system: &[], tools: &[], messages });
+        let body = mistral.body(&Request { system: &[], tools: &[], may_call: true, messages });
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
         assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");

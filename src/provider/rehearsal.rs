@@ -102,7 +102,8 @@ fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
     &messages[begin..]
 }
 
-/// What the person said, without quotes and without what the program says in square brackets.
+/// What the person said, without quotes, what others said, and what the program says in square
+/// brackets.
 fn said(turn: &[Message<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
         Message::User(text) => Some(text.as_str()),
@@ -112,7 +113,7 @@ fn said(turn: &[Message<'_>]) -> String {
     let mut said = Vec::new();
     for line in texts.flat_map(str::lines) {
         programs_own |= line.starts_with('[');
-        if !programs_own && !line.starts_with('>') {
+        if !programs_own && !line.starts_with(['>', '|']) {
             said.push(line);
         }
         programs_own &= !line.ends_with(']');

@@ -83,7 +83,8 @@ async fn ask_after(
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
     let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
-    let request = Request { system: &system, tools: &tools, messages: messages(&turns) };
+    let request =
+        Request { system: &system, tools: &tools, may_call: true, messages: messages(&turns) };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
     (completion, deltas)

@@ -88,6 +88,7 @@ async fn what_was_said_after_the_last_step_that_is_allowed_is_answered_next() {
     rig.parts.agent.steps_max = 1;
     rig.stop_and_start_again().await;
     rig.model.on("tea", [calls(&[("hang", json!({}))])]);
+    rig.model.on("used up", [says("")]);
     rig.say("1", "tea");
     rig.hangs_at(&gate).await;
     rig.say("1", "sugar");

@@ -121,7 +121,9 @@ async fn stops_in_words_after_so_many_steps() {
     let mut parts = Parts::default();
     parts.agent.steps_max = 3;
     let mut rig = Rig::of(parts).await;
-    rig.model.on("do it", (0..3).map(|_| calls(&[("list_files", json!({}))])));
+    let call = || calls(&[("list_files", json!({}))]);
+    rig.model.on("do it", [call(), call(), call()]);
+    rig.model.on("used up", [says("")]);
     assert_eq!(rig.ask("1", "do it").await, replies::steps_exhausted(3));
     assert_eq!(rig.ask("1", "go on").await, "re: go on");
     rig.finish().await;

@@ -1,6 +1,11 @@
 //! How a turn begins: with messages that wait, or where a crash cut it off.
 
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
 use chrono::Local;
+use futures_util::FutureExt;
+use tokio::time::timeout;
 
 use super::super::commits::{self, Beginning, Begins, End};
 use super::super::prompt::{self, Tail};
@@ -10,7 +15,7 @@ use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
 use crate::memory::{self, audience};
-use crate::message::Place;
+use crate::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::replies;
 use crate::session::{Ending, Frozen, Session, Step, Turn, TurnId};
 use crate::workspace::Audience;
@@ -18,6 +23,12 @@ use crate::workspace::Audience;
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
 /// be what kills the process.
 const ATTEMPTS_MAX: u32 = 3;
+
+/// Earlier messages that a new thread begins with.
+const SEED_MAX: usize = 20;
+
+/// How long a platform may take to tell them.
+const SEED_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Days of notes that a new session begins with.
 const NOTE_DAYS: u64 = 3;
@@ -50,7 +61,10 @@ impl<'a> Active<'a> {
         let anew = forgotten > 0 && audience == Audience::Owner;
         let frozen = session.frozen.take().filter(|_| !anew);
         let (frozen, changes) = remembered(means, frozen, audience).await;
-        let heard = prompt::tail(&Tail { now: Local::now(), role, place, rows: &rows, changes });
+        let background = background(means, &session, first).await;
+        let background = background.as_slice();
+        let now = Local::now();
+        let heard = prompt::tail(&Tail { now, role, place, rows: &rows, background, changes });
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
         let beginning = Beginning {
@@ -74,7 +88,9 @@ impl<'a> Active<'a> {
         let step = Step { heard: Some(heard), ..Step::default() };
         session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
         let asker = Asker { sender, role, reply_to };
+        let last = rows.last().and_then(|row| row.inbound.id.clone());
         let active = Self::assemble(means, session, turn, asker, wires).await;
+        active.acknowledge(last);
         active.emit(|| Happening::TurnStart { attempt: 1 });
         Ok(Some(active))
     }
@@ -110,6 +126,14 @@ impl<'a> Active<'a> {
         Ok(Some(active))
     }
 
+    /// Shows that a message was taken up, where that is the custom.
+    fn acknowledge(&self, message: Option<MessageId>) {
+        let channel = self.means.channels.get(&self.session.address.channel);
+        if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
+            self.wires.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
+        }
+    }
+
     async fn assemble(
         means: &'a Means,
         session: Session,
@@ -128,6 +152,29 @@ impl<'a> Active<'a> {
         let system = prompt::system(&house, &frozen);
         let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
+    }
+}
+
+/// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
+/// what the platform tells of it, or else with what was heard around it.
+async fn background(means: &Means, session: &Session, first: &Inbound) -> Vec<Line> {
+    if session.place == Place::Private {
+        return Vec::new();
+    }
+    let (at, overheard) = (&session.address, &means.bus.overheard);
+    let heard = overheard.take(at);
+    if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
+        return heard;
+    }
+    let Some(channel) = means.channels.get(&at.channel) else { return heard };
+    let history = channel.history(at, first.id.as_ref(), SEED_MAX);
+    let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
+    match history {
+        Ok(Ok(Ok(history))) if !history.is_empty() => history,
+        _ => {
+            let around = overheard.look(&Address { thread: None, ..at.clone() });
+            around[around.len().saturating_sub(SEED_MAX)..].to_vec()
+        }
     }
 }
 

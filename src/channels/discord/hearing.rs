@@ -213,7 +213,7 @@ impl Ear<'_> {
     /// Reads back what was said while nobody listened, in all places where the bot was spoken to.
     pub(super) async fn catch_up(&self) -> Result<(), ChannelError> {
         let heard = self.publisher.last_heard().await.map_err(|error| not_kept(&error))?;
-        for (place, last) in places(heard) {
+        for (place, last) in places(&heard) {
             match self.catch_up_at(&place, &last).await {
                 Ok(()) => {}
                 Err(ChannelError::Refused(reason)) => {
@@ -289,14 +289,14 @@ impl Ear<'_> {
 
 /// The channels to look in, and after which message. What began a thread stands in the channel
 /// around it, so that is looked at too.
-fn places(heard: Vec<(Address, MessageId)>) -> Vec<(String, String)> {
+fn places(heard: &[(Address, MessageId)]) -> Vec<(String, String)> {
     let mut places: BTreeMap<String, u64> = BTreeMap::new();
     let mut note = |place: &str, last: &str| {
         let last = wire::order_of(last);
         let newest = places.entry(place.to_owned()).or_default();
         *newest = last.max(*newest);
     };
-    for (at, last) in &heard {
+    for (at, last) in heard {
         match &at.thread {
             None => note(at.chat.as_str(), last.as_str()),
             Some(thread) => {

@@ -16,6 +16,8 @@ const QUOTE_CHARS_MAX: usize = 500;
 /// Kinds of messages that people write (Message resource, types): plain ones and replies.
 const SPEECH: [u8; 2] = [0, 19];
 
+const THREAD_STARTER: u8 = 21;
+
 /// Marks a voice message (Message resource, flags).
 const IS_VOICE: u64 = 1 << 13;
 
@@ -146,8 +148,12 @@ pub fn read_interaction(
     })
 }
 
-/// A message as context; none if there is nothing in it.
+/// A message as context; none if there is nothing in it. What a thread was made from stands there as
+/// a message of its own kind.
 pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
+    if let (THREAD_STARTER, Some(starter)) = (message.kind, &message.referenced_message) {
+        return line(starter, bot);
+    }
     let text = words_of(message, bot);
     let author = sender(&message.author, message.member.as_ref()).name;
     let at = wire::time_of(&message.id)?;

@@ -145,6 +145,14 @@ impl Discord {
         typed.map_err(CallError::while_asking)
     }
 
+    pub(super) async fn erase(&self, to: &Address, draft: &MessageId) -> Result<(), ChannelError> {
+        let to = Target::of(to)?;
+        let message_id = message_id(draft.as_str()).map_err(ChannelError::Refused)?;
+        let route = Route::ChannelMessage { channel_id: to.channel_of(message_id), message_id };
+        let erased = self.api.order(LightMethod::Delete, route, None).await;
+        erased.map_err(CallError::while_asking)
+    }
+
     pub(super) async fn react(
         &self,
         to: &Address,

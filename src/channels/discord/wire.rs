@@ -69,7 +69,7 @@ pub struct Message {
     #[serde(default, deserialize_with = "or_default")]
     pub message_reference: Option<Reference>,
     #[serde(default, deserialize_with = "or_default")]
-    pub referenced_message: Option<Box<Message>>,
+    pub referenced_message: Option<Box<Self>>,
     #[serde(default, deserialize_with = "each")]
     pub message_snapshots: Vec<Snapshot>,
 }

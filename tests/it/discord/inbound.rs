@@ -2,7 +2,7 @@
 
 use peacrab::channels::discord::gateway::Point;
 use peacrab::channels::discord::inbound::{
-    Custom, Identity, Reading, Spot, Threads, is_speech, read,
+    self, Custom, Identity, Reading, Spot, Threads, is_speech, read,
 };
 use peacrab::channels::discord::wire::{Message, time_of};
 use peacrab::message::{Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender};
@@ -247,4 +247,14 @@ fn a_place_in_a_session_is_remembered_for_its_bot() {
     {
         assert_eq!(Point::from_mark("42", mark), None, "{mark}");
     }
+}
+
+#[test]
+fn a_thread_begins_with_what_it_was_made_from() {
+    let starter = message_json(7, CREW, &BOB, "What is this?");
+    let line = Line::server(THREAD, &BOB, "").replying_to(7);
+    let mut message = line.json(ID, Some(starter));
+    message["type"] = 21.into();
+    let told = inbound::line(&Message::deserialize(message).unwrap(), &bot()).unwrap();
+    assert_eq!((told.author.as_str(), told.text.as_str()), ("Bob", "What is this?"));
 }

@@ -165,6 +165,16 @@ async fn a_draft_that_is_gone_is_told_of_and_nothing_is_sent() {
 }
 
 #[tokio::test]
+async fn takes_a_draft_away() {
+    let (api, discord) = start().await;
+    let to_ada = to_ada("working…");
+    let draft = discord.send(&to_ada).await.unwrap().id.unwrap();
+    discord.hint(&to_ada.to, Hint::Erase(draft.clone())).await.unwrap();
+    assert_eq!(api.sent(), []);
+    discord.hint(&to_ada.to, Hint::Erase(draft)).await.unwrap_err();
+}
+
+#[tokio::test]
 async fn shows_that_it_types_and_that_it_has_seen() {
     let (api, discord) = start().await;
     let asked = api.say(&Line::server(THREAD, &ADA, "hi"));

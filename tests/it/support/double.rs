@@ -9,7 +9,9 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
-use peacrab::message::{Address, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender};
+use peacrab::message::{
+    Address, Cause, Hint, Inbound, Line, MessageId, Outbound, Place, Reaction, Said, Sender,
+};
 use tokio::sync::{Notify, watch};
 
 /// How long until the platform delivers again what was not accepted.
@@ -44,7 +46,7 @@ pub(crate) struct Got {
 #[derive(Default)]
 struct State {
     /// Said, and not accepted yet.
-    said: VecDeque<Inbound>,
+    said: VecDeque<(Deed, Inbound)>,
     rejected: usize,
     keys: u64,
     next: HashMap<String, VecDeque<Manner>>,
@@ -53,6 +55,19 @@ struct State {
     tried: Vec<(String, String)>,
     given: Vec<(i64, String)>,
     faults: Vec<String>,
+    history: Vec<Line>,
+    reactions: Vec<(String, Reaction)>,
+    erased: Vec<MessageId>,
+}
+
+/// What somebody does with a message.
+#[derive(Clone, Copy)]
+enum Deed {
+    Says,
+    Edits,
+    Deletes,
+    /// Says it to others.
+    Chats,
 }
 
 pub(crate) struct Double {
@@ -62,6 +77,7 @@ pub(crate) struct Double {
     /// Whether it can be asked what it has.
     knows: bool,
     text_max: usize,
+    drafts: Drafts,
 }
 
 impl Double {
@@ -71,13 +87,59 @@ impl Double {
 
     pub(crate) fn with(knows: bool, text_max: usize) -> Self {
         let (spoken, got) = (Notify::new(), watch::Sender::default());
-        Self { state: Mutex::default(), spoken, got, knows, text_max }
+        let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
+        Self { state: Mutex::default(), spoken, got, knows, text_max, drafts }
+    }
+
+    /// One that shows drafts as messages, at once.
+    pub(crate) fn with_edits() -> Self {
+        let drafts = Drafts::Edited { every: Duration::from_millis(1) };
+        Self { drafts, ..Self::new() }
+    }
+
+    /// The drafts that were deleted.
+    pub(crate) fn erased(&self) -> Vec<MessageId> {
+        self.state().erased.clone()
     }
 
     /// Somebody says something; the key is the message's.
     pub(crate) fn hears(&self, message: Inbound) {
-        self.state().said.push_back(message);
+        self.does(Deed::Says, message);
+    }
+
+    /// Somebody changes what they said.
+    pub(crate) fn edits(&self, message: Inbound) {
+        self.does(Deed::Edits, message);
+    }
+
+    /// Somebody deletes what they said.
+    pub(crate) fn deletes(&self, message: Inbound) {
+        self.does(Deed::Deletes, message);
+    }
+
+    /// Somebody says something in a group, not to the bot.
+    pub(crate) fn overhears(&self, message: Inbound) {
+        self.does(Deed::Chats, message);
+    }
+
+    fn does(&self, deed: Deed, message: Inbound) {
+        self.state().said.push_back((deed, message));
         self.spoken.notify_one();
+    }
+
+    /// What the platform tells of earlier messages, wherever it is asked.
+    pub(crate) fn remembers(&self, lines: &[&str]) {
+        let line = |text: &&str| Line {
+            at: Utc::now(),
+            author: "Bob".to_owned(),
+            text: (*text).to_owned(),
+        };
+        self.state().history = lines.iter().map(line).collect();
+    }
+
+    /// The signs at messages that were shown.
+    pub(crate) fn reactions(&self) -> Vec<(String, Reaction)> {
+        self.state().reactions.clone()
     }
 
     /// A message to the bot. Chats whose names begin with `-` are groups.
@@ -178,11 +240,11 @@ impl Channel for Double {
             unit: Unit::Chars,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
-            drafts: Drafts::Hinted { every: Duration::from_millis(500) },
+            drafts: self.drafts,
             markup: Markup::Plain,
             file_max: 0,
             messages_max: usize::MAX,
-            reacts: false,
+            reacts: true,
         }
     }
 
@@ -190,14 +252,28 @@ impl Channel for Double {
         publisher.link_up("a double".to_owned());
         loop {
             let first = self.state().said.front().cloned();
-            let Some(mut message) = first else {
+            let Some((deed, mut message)) = first else {
                 self.spoken.notified().await;
                 continue;
             };
             message.from.channel = publisher.channel().clone();
             message.key = format!("{}:{}", publisher.channel(), message.key).into();
-            match publisher.publish(message).await {
-                Ok(_) => drop(self.state().said.pop_front()),
+            let done = match deed {
+                Deed::Says => publisher.publish(message).await.map(drop),
+                Deed::Edits => publisher.edit(message).await.map(drop),
+                Deed::Deletes => {
+                    let id = message.id.clone().unwrap();
+                    publisher.withdraw(&message.from, &id, message.key).await
+                }
+                Deed::Chats => {
+                    let Cause::Person(Sender { name: author, .. }) = message.cause;
+                    let line = Line { at: message.at, author, text: message.body.text };
+                    publisher.overheard(&message.from, message.id.unwrap(), line);
+                    Ok(())
+                }
+            };
+            match done {
+                Ok(()) => drop(self.state().said.pop_front()),
                 Err(_) => {
                     self.state().rejected += 1;
                     tokio::time::sleep(AGAIN_AFTER).await;
@@ -230,8 +306,25 @@ impl Channel for Double {
         }
     }
 
-    async fn hint(&self, _: &Address, _: Hint) -> Result<(), ChannelError> {
+    async fn hint(&self, _: &Address, hint: Hint) -> Result<(), ChannelError> {
+        match hint {
+            Hint::React { message, with } => {
+                self.state().reactions.push((message.to_string(), with));
+            }
+            Hint::Erase(draft) => self.state().erased.push(draft),
+            Hint::Typing | Hint::Draft(_) => {}
+        }
         Ok(())
+    }
+
+    async fn history(
+        &self,
+        _: &Address,
+        _: Option<&MessageId>,
+        max: usize,
+    ) -> Result<Vec<Line>, ChannelError> {
+        let history = self.state().history.clone();
+        Ok(history[history.len().saturating_sub(max)..].to_vec())
     }
 
     async fn find(&self, message: &Outbound, _: DateTime<Utc>) -> Result<Found, ChannelError> {

@@ -86,6 +86,7 @@ impl Gate {
 pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
+    pub(crate) may_call: bool,
     /// As `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
     pub(crate) messages: Vec<String>,
 }
@@ -158,6 +159,7 @@ impl Script {
         written.asked.push(Asked {
             system: request.system.to_vec(),
             tools: request.tools.to_vec(),
+            may_call: request.may_call,
             messages: request.messages.iter().flat_map(lines).collect(),
         });
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);

@@ -301,6 +301,11 @@ impl State {
                 let message = self.messages.get(&(channel, id)).cloned().ok_or_else(unknown)?;
                 match (method, rest) {
                     ("GET", []) => Ok(Some(message)),
+                    ("DELETE", []) => {
+                        self.messages.remove(&(channel, id));
+                        self.sent.retain(|sent| (sent.channel, sent.id) != (channel, id));
+                        Ok(None)
+                    }
                     ("PATCH", []) => self.edit(channel, id, call.body).map(Some),
                     ("POST", ["threads"]) => self.open_thread(channel, id, call.body).map(Some),
                     ("PUT", ["reactions", emoji, "@me"]) => {
