@@ -6,6 +6,7 @@
 //! was missed is read back from the places that have spoken to the bot.
 
 mod call;
+mod commands;
 mod fetching;
 pub mod gateway;
 mod hearing;
@@ -104,6 +105,8 @@ pub struct Discord {
     deadlines: Deadlines,
     threads: Threads,
     me: OnceCell<Identity>,
+    /// Set once Discord has our commands.
+    told_commands: OnceCell<()>,
     spots: Spots,
     /// How far we have got, for the next link. A mutex, since a listener that was dropped leaves it to
     /// the next one; it guards a few words.
@@ -134,6 +137,7 @@ impl Discord {
             deadlines,
             threads: config.threads,
             me: OnceCell::new(),
+            told_commands: OnceCell::new(),
             spots: Spots::default(),
             point: Mutex::default(),
         })
@@ -211,16 +215,10 @@ impl Discord {
         &self,
         ear: &Ear<'_>,
         link: &mut Gateway,
-        (point, application): (Point, String),
+        point: Point,
     ) -> Result<VecDeque<Told>, ChannelError> {
         let mut held = VecDeque::new();
-        let reading_back = async {
-            if let Err(error) = ear.register(&application).await {
-                tracing::warn!(%error, "Could not tell Discord the commands");
-            }
-            ear.catch_up().await
-        };
-        let mut reading_back = pin!(reading_back);
+        let mut reading_back = pin!(ear.catch_up());
         loop {
             tokio::select! {
                 done = &mut reading_back => break done?,
@@ -257,6 +255,9 @@ impl Channel for Discord {
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
         *self.point() = from.clone();
+        if let Err(error) = self.told_commands.get_or_try_init(|| self.tell_commands()).await {
+            tracing::warn!(%error, "Could not tell Discord the commands");
+        }
         let about = format!("@{}", bot.name);
         let ear = Ear { discord: self, publisher, bot: &bot };
         let account = (self.api.token(), bot.id.as_str());
@@ -269,9 +270,9 @@ impl Channel for Discord {
             };
             publisher.heard_byte();
             match told {
-                Told::Ready { point, application } => {
+                Told::Ready(point) => {
                     publisher.link_up(about.clone());
-                    held.extend(self.begin(&ear, &mut link, (point, application)).await?);
+                    held.extend(self.begin(&ear, &mut link, point).await?);
                 }
                 Told::Resumed => publisher.link_up(about.clone()),
                 Told::Event { name, data, seq } => {

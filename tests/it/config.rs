@@ -582,7 +582,9 @@ fn the_home_is_what_was_asked_for_first() {
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
     let config = load(example, &secrets()).unwrap();
-    let whole = load(uncommented(example), &secrets()).unwrap();
+    let all =
+        [("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN), ("DISCORD_BOT_TOKEN", "d")];
+    let whole = load(uncommented(example), &Environment::from_iter(all)).unwrap();
     assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));

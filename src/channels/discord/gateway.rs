@@ -64,10 +64,7 @@ pub(super) fn is_gateway(url: &str) -> bool {
 #[derive(Debug)]
 pub(super) enum Told {
     /// A new session: what happened before it is not told.
-    Ready {
-        point: Point,
-        application: String,
-    },
+    Ready(Point),
     /// All that was missed has been told.
     Resumed,
     /// The session that was to be gone on with cannot be.
@@ -119,12 +116,6 @@ struct Frame<'a> {
 struct Ready {
     session_id: String,
     resume_gateway_url: String,
-    application: Application,
-}
-
-#[derive(Deserialize)]
-struct Application {
-    id: String,
 }
 
 impl Gateway {
@@ -212,8 +203,7 @@ impl Gateway {
             (0, Some("READY"), Some(seq), data) => {
                 let ready = Ready::deserialize(data).ok()?;
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
-                let point = Point { bot: self.bot.clone(), session, seq, url };
-                Some(Told::Ready { point, application: ready.application.id })
+                Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
             }
             (0, Some("RESUMED"), ..) => Some(Told::Resumed),
             (0, Some(name), Some(seq), data) => {

@@ -258,33 +258,6 @@ impl Ear<'_> {
         tracing::warn!(place, "More was said here than is read back");
         Ok(())
     }
-
-    /// Tells Discord our commands if it does not have them so.
-    pub(super) async fn register(&self, application: &str) -> Result<(), ChannelError> {
-        let Ok(application_id) = application.parse().map(id::ApplicationId::new) else {
-            return Ok(());
-        };
-        let route = || Route::Commands { application_id };
-        let api = &self.discord.api;
-        let known: Vec<wire::Command> =
-            api.get(route(), &[]).await.map_err(|error| error.while_asking())?;
-        let is_known = |(name, about): &(&str, &str)| {
-            known.iter().any(|command| {
-                (command.name.as_str(), command.description.as_str()) == (*name, *about)
-                    && command.options.is_empty()
-                    && matches!(command.kind, None | Some(1))
-            })
-        };
-        if known.len() == replies::COMMANDS.len() && replies::COMMANDS.iter().all(is_known) {
-            return Ok(());
-        }
-        let wanted: Vec<Value> = replies::COMMANDS
-            .iter()
-            .map(|(name, about)| json!({ "type": 1, "name": name, "description": about }))
-            .collect();
-        let put = api.send::<Value>(LightMethod::Put, route(), &wanted).await;
-        put.map(drop).map_err(|error| error.while_asking())
-    }
 }
 
 /// The channels to look in, and after which message. What began a thread stands in the channel

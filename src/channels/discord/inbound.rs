@@ -102,7 +102,9 @@ pub fn read(
         return line(message, bot).map_or(Reading::Ignored, Reading::Overheard);
     }
     let mut from = spot.address(channel);
-    if custom.threads == Threads::Open && spot.has_threads && from.thread.is_none() {
+    let opens = custom.threads == Threads::Open && spot.has_threads && from.thread.is_none();
+    // A command is about the place where it is given.
+    if opens && !text.starts_with('/') {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
@@ -300,10 +302,7 @@ fn quoted(message: &Message) -> Option<Quote> {
 
 /// What was sent that is neither text nor a file that could be fetched.
 fn other_things(message: &Message) -> impl Iterator<Item = String> {
-    let polls = message.poll.iter().map(|poll| match poll["question"]["text"].as_str() {
-        Some(question) => format!("a poll: {question}"),
-        None => "a poll".to_owned(),
-    });
+    let polls = message.poll.iter().map(|poll| format!("a poll: {}", poll.question.text));
     let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
     polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
 }

@@ -65,7 +65,7 @@ pub struct Message {
     #[serde(default, deserialize_with = "each")]
     pub sticker_items: Vec<Sticker>,
     #[serde(default, deserialize_with = "or_default")]
-    pub poll: Option<Value>,
+    pub poll: Option<Poll>,
     #[serde(default, deserialize_with = "or_default")]
     pub message_reference: Option<Reference>,
     #[serde(default, deserialize_with = "or_default")]
@@ -91,6 +91,16 @@ pub struct Sticker {
     pub name: String,
     #[serde(default, deserialize_with = "or_default")]
     pub format_type: u8,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Poll {
+    pub question: PollText,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct PollText {
+    pub text: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

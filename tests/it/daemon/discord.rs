@@ -12,7 +12,7 @@ use crate::support::binary::{Scene, until};
 use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, THREAD};
 use crate::support::discord_api::{DiscordApi, Fault, TOKEN};
 
-const KILLS: usize = 25;
+const KILLS: usize = 16;
 
 /// A channel that Ada owns, where Bob is let in.
 fn home(api: &DiscordApi, more: &str) -> String {

@@ -136,8 +136,9 @@ fn a_question_can_have_a_thread_of_its_own() {
     assert_eq!(heard.from.thread, Some(ID.to_string().into()));
     let heard = hear_in(&Line::server(THREAD, &ADA, &ask), None, custom).unwrap();
     assert_eq!(heard.from.thread, Some(THREAD.to_string().into()));
-    let heard = hear_in(&Line::private(&ADA, "hi"), None, custom).unwrap();
-    assert_eq!(heard.from.thread, None);
+    for line in [Line::private(&ADA, "hi"), in_crew(&format!("{} /status", BOT.mention()))] {
+        assert_eq!(hear_in(&line, None, custom).unwrap().from.thread, None, "{line:?}");
+    }
 }
 
 #[test]

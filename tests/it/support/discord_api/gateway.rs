@@ -240,7 +240,8 @@ impl Wire {
             return None;
         }
         let to_us = event["mentions"].as_array().into_iter().flatten();
-        let to_us = to_us.into_iter().any(|person| person["id"] == BOT.id.to_string());
+        let ours = BOT.id.to_string();
+        let to_us = to_us.into_iter().any(|person| person["id"].as_str() == Some(&ours));
         if in_server
             && self.intents & MESSAGE_CONTENT == 0
             && !to_us

@@ -63,8 +63,8 @@ async fn answer(
         ("x-ratelimit-bucket", "abcd1234".to_owned()),
     ];
     let perform = || {
-        let path: Vec<&str> = below.split('/').collect();
-        let call = Call { method: &method, path: &path, query: &query, body: &body, files };
+        let parts: Vec<&str> = below.split('/').collect();
+        let call = Call { method: &method, path: &parts, query: &query, body: &body, files };
         let result = inner.change(|state| state.perform(call));
         if !result.as_ref().is_err_and(Denial::is_of_form) {
             record("discord", &method, &path, &body);

@@ -162,7 +162,7 @@ pub(super) fn snowflake(value: &Value) -> Option<u64> {
     value.as_str()?.parse().ok()
 }
 
-fn object<'a>(body: &'a Value, known: Fields) -> Result<&'a Map<String, Value>, Denial> {
+fn object(body: &Value, known: Fields) -> Result<&Map<String, Value>, Denial> {
     let fields = body.as_object().ok_or_else(|| bad("body", "BASE_TYPE_OBJECT"))?;
     for (name, value) in fields {
         let Some((_, kind)) = known.iter().find(|(known, _)| known == name) else {

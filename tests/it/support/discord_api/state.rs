@@ -239,10 +239,12 @@ impl State {
                 },
             }))),
             ("GET", ["users", "@me"]) => Ok(Some(BOT.json())),
-            ("GET", ["applications", "@me"]) => Ok(Some(json!({
-                "id": bot, "name": "Peacrab", "description": "", "flags": 0,
-                "bot_public": true, "bot_require_code_grant": false, "verify_key": "",
-            }))),
+            ("GET", ["applications", "@me"] | ["oauth2", "applications", "@me"]) => {
+                Ok(Some(json!({
+                    "id": bot, "name": "Peacrab", "description": "", "flags": 0,
+                    "bot_public": true, "bot_require_code_grant": false, "verify_key": "",
+                })))
+            }
             ("GET", ["channels", channel]) => {
                 let id = number(channel)?;
                 Ok(Some(self.channel(id)?.json(id)))
