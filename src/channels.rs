@@ -3,6 +3,7 @@
 
 pub mod deliver;
 pub mod discord;
+pub mod markup;
 pub mod parcel;
 pub mod supervise;
 pub mod telegram;
@@ -22,6 +23,8 @@ use crate::bus::Publisher;
 use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
 use crate::people::Access;
 use crate::replies;
+
+pub use markup::Markup;
 
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
@@ -68,15 +71,6 @@ pub enum Drafts {
     Hinted { every: Duration },
     /// As a message, which is edited and at last becomes the answer.
     Edited { every: Duration },
-}
-
-/// How a platform writes what CommonMark says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Markup {
-    Plain,
-    TelegramHtml,
-    Discord,
-    Slack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

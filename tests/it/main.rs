@@ -14,6 +14,7 @@ mod discord;
 mod groups;
 mod logging;
 mod loops;
+mod markup;
 mod prompt;
 mod providers;
 mod steering;
