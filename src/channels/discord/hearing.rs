@@ -94,6 +94,7 @@ impl Ear<'_> {
         heard: Heard,
     ) -> Result<bool, ChannelError> {
         let custom = self.custom(spot).await?;
+        let spot = &Spot { role: self.our_role(message, spot).await?, ..spot.clone() };
         match inbound::read(message, spot, self.bot, self.publisher.channel(), custom) {
             Reading::Speaks(inbound) => {
                 let taken = match heard {
@@ -109,6 +110,21 @@ impl Ear<'_> {
                 Ok(false)
             }
             Reading::Ignored => Ok(false),
+        }
+    }
+
+    /// Asked for only where somebody mentions roles.
+    async fn our_role(
+        &self,
+        message: &Message,
+        spot: &Spot,
+    ) -> Result<Option<String>, ChannelError> {
+        match &spot.guild {
+            Some(guild) if !message.mention_roles.is_empty() => {
+                let Discord { spots, api, .. } = self.discord;
+                spots.role_in(api, guild, &self.bot.id).await
+            }
+            _ => Ok(None),
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Spot {
     pub thread: Option<Snowflake>,
     /// Whether threads can be opened from its messages.
     pub has_threads: bool,
+    /// The bot's own role in the server, where a message mentions roles.
+    pub role: Option<Snowflake>,
 }
 
 /// What became of a message.
@@ -93,7 +95,7 @@ pub fn read(
 ) -> Reading {
     let place = spot.place();
     let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
-    let text = said(message, bot, place);
+    let text = said(message, bot, spot);
     let media = media(message);
     if text.is_empty() && media.is_empty() {
         return Reading::Ignored;
@@ -165,7 +167,7 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
 /// All that a message says, files in words.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
     let files = files_in_words(message).map(|file| format!("[sent {file}]"));
-    let text = said(message, bot, Place::Group);
+    let text = said(message, bot, &Spot::default());
     let parts: Vec<String> = files.chain([text]).filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
@@ -203,7 +205,7 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
     let Message { content, mentions, referenced_message, .. } = message;
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
-        || mention_forms(&bot.id).iter().any(|form| content.contains(form));
+        || mention_forms(bot, spot).any(|form| content.contains(&form));
     match (spot.place(), custom.groups) {
         (Place::Private, _) | (Place::Group, Groups::Always) => true,
         (Place::Group, Groups::Off) => false,
@@ -219,8 +221,8 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
 }
 
 /// What is said, without the words that only address the bot.
-fn said(message: &Message, bot: &Identity, place: Place) -> String {
-    let text = without_address(&message.content, bot, place);
+fn said(message: &Message, bot: &Identity, spot: &Spot) -> String {
+    let text = without_address(&message.content, bot, spot);
     let forwarded = message.message_snapshots.iter().map(|forwarded| {
         let text = readable(&forwarded.message.content, &[], bot);
         format!("[forwarded]\n{text}").trim_end().to_owned()
@@ -231,18 +233,19 @@ fn said(message: &Message, bot: &Identity, place: Place) -> String {
     parts.join("\n")
 }
 
-fn mention_forms(id: &str) -> [String; 2] {
-    [format!("<@{id}>"), format!("<@!{id}>")]
+fn mention_forms(bot: &Identity, spot: &Spot) -> impl Iterator<Item = String> {
+    let role = spot.role.iter().map(|role| format!("<@&{role}>"));
+    [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role)
 }
 
 /// In servers, a mention of us at either end goes. A text that is nothing but a mention stays.
-fn without_address(content: &str, bot: &Identity, place: Place) -> String {
+fn without_address(content: &str, bot: &Identity, spot: &Spot) -> String {
     let whole = content.trim();
-    if place == Place::Private {
+    if spot.place() == Place::Private {
         return whole.to_owned();
     }
     let mut rest = whole;
-    for form in mention_forms(&bot.id) {
+    for form in mention_forms(bot, spot) {
         while let Some(after) = rest.strip_prefix(form.as_str()) {
             rest = after.trim_start_matches([',', ':', ' ', '\n']);
         }

@@ -1,15 +1,16 @@
 //! Where things are said: Discord tells of a message only which channel it stands in, and a thread
-//! is a channel too. Asked for once per channel.
+//! is a channel too. Each is asked for once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use serenity::http::Route;
+use serenity::model::id;
 
 use super::call::{Api, CallError};
 use super::inbound::Spot;
-use super::wire::{self, Snowflake};
-use super::{channel_id, wire::Channel};
+use super::wire::{Channel, Role, Snowflake};
+use super::{channel_id, number};
 use crate::channels::ChannelError;
 
 /// Channels that are remembered; beyond, they are asked for again.
@@ -22,11 +23,14 @@ const THREADS: [u8; 3] = [10, 11, 12];
 /// Texts and announcements.
 const HOLD_THREADS: [u8; 2] = [0, 5];
 
+/// What is known, by channel and by server. Mutexes since sends and the listener are different tasks;
+/// held for a look.
 #[derive(Default)]
-pub(super) struct Spots(
-    // A mutex since sends and the listener are different tasks; held for a look.
-    Mutex<HashMap<Snowflake, Spot>>,
-);
+pub(super) struct Spots {
+    spots: Mutex<HashMap<Snowflake, Spot>>,
+    /// The bot's own roles; a server may have none.
+    roles: Mutex<HashMap<Snowflake, Option<Snowflake>>>,
+}
 
 impl Spots {
     /// Where the messages of `channel` are said. The gateway tells the server; REST does not.
@@ -39,21 +43,50 @@ impl Spots {
         if let Some(spot) = self.known(channel) {
             return Ok(spot);
         }
-        let id = channel_id(channel).map_err(ChannelError::Refused)?;
-        let spot = match api.get::<Channel>(Route::Channel { channel_id: id }, &[]).await {
+        // Whoever speaks where the bot may not look still speaks to it.
+        let unseen = || Spot { guild: told.cloned(), chat: channel.to_owned(), ..Spot::default() };
+        let Ok(channel_id) = channel_id(channel) else { return Ok(unseen()) };
+        let found = api.get::<Channel>(Route::Channel { channel_id }, &[]).await;
+        let spot = match found.map_err(CallError::while_asking) {
             Ok(found) => read(channel, found, told),
-            // Whoever speaks where the bot may not look still speaks to it.
-            Err(CallError::Denied(denial)) if matches!(denial.status, 403 | 404) => {
-                Spot { guild: told.cloned(), chat: channel.to_owned(), ..Spot::default() }
-            }
-            Err(error) => return Err(error.while_asking()),
+            Err(ChannelError::Refused(_)) => unseen(),
+            Err(error) => return Err(error),
         };
         self.remember(channel, spot.clone());
         Ok(spot)
     }
 
     pub(super) fn known(&self, channel: &str) -> Option<Spot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
+        self.spots.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
+    }
+
+    /// The role that a server made for the bot when it joined. It has the bot's name, and people who
+    /// mention the bot often pick it by mistake.
+    pub(super) async fn role_in(
+        &self,
+        api: &Api,
+        guild: &str,
+        bot: &str,
+    ) -> Result<Option<Snowflake>, ChannelError> {
+        let known = self.roles.lock().unwrap_or_else(PoisonError::into_inner).get(guild).cloned();
+        if let Some(role) = known {
+            return Ok(role);
+        }
+        let Ok(guild_id) = number(guild).map(id::GuildId::new) else { return Ok(None) };
+        let found = api.get::<Vec<Role>>(Route::GuildRoles { guild_id }, &[]).await;
+        let roles = match found.map_err(CallError::while_asking) {
+            Ok(roles) => roles,
+            Err(ChannelError::Refused(_)) => Vec::new(),
+            Err(error) => return Err(error),
+        };
+        let ours = |role: &Role| role.tags.as_ref().is_some_and(|tags| tags.bot_id == bot);
+        let role = roles.into_iter().find(ours).map(|role| role.id);
+        let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
+        if roles.len() >= SPOTS_MAX {
+            roles.clear();
+        }
+        roles.insert(guild.to_owned(), role.clone());
+        Ok(role)
     }
 
     /// What the gateway tells is in private, without asking.
@@ -62,7 +95,7 @@ impl Spots {
     }
 
     pub(super) fn remember(&self, channel: &str, spot: Spot) {
-        let mut spots = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut spots = self.spots.lock().unwrap_or_else(PoisonError::into_inner);
         if spots.len() >= SPOTS_MAX {
             spots.clear();
         }
@@ -70,18 +103,18 @@ impl Spots {
     }
 }
 
-fn read(channel: &str, found: wire::Channel, told: Option<&Snowflake>) -> Spot {
+fn read(channel: &str, found: Channel, told: Option<&Snowflake>) -> Spot {
     let guild = found.guild_id.or_else(|| told.cloned());
     match (found.kind, found.parent_id) {
         (DM | GROUP_DM, _) => Spots::private(channel),
         (kind, Some(parent)) if THREADS.contains(&kind) => {
-            Spot { guild, chat: parent, thread: Some(channel.to_owned()), has_threads: false }
+            Spot { guild, chat: parent, thread: Some(channel.to_owned()), ..Spot::default() }
         }
         (kind, _) => Spot {
             guild,
             chat: channel.to_owned(),
-            thread: None,
             has_threads: HOLD_THREADS.contains(&kind),
+            ..Spot::default()
         },
     }
 }

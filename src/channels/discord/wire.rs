@@ -61,6 +61,8 @@ pub struct Message {
     #[serde(default, deserialize_with = "each")]
     pub mentions: Vec<User>,
     #[serde(default, deserialize_with = "each")]
+    pub mention_roles: Vec<Snowflake>,
+    #[serde(default, deserialize_with = "each")]
     pub attachments: Vec<Attachment>,
     #[serde(default, deserialize_with = "each")]
     pub sticker_items: Vec<Sticker>,
@@ -131,6 +133,19 @@ pub struct Channel {
     pub guild_id: Option<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]
     pub parent_id: Option<Snowflake>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Role {
+    pub id: Snowflake,
+    #[serde(default, deserialize_with = "or_default")]
+    pub tags: Option<Tags>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+pub struct Tags {
+    #[serde(default, deserialize_with = "or_default")]
+    pub bot_id: Snowflake,
 }
 
 /// A message was deleted, or several.

@@ -30,7 +30,7 @@ fn spot(line: &Line) -> Spot {
         chat => (chat, None),
     };
     let has_threads = guild.is_some() && thread.is_none();
-    Spot { guild, chat: chat.to_string(), thread, has_threads }
+    Spot { guild, chat: chat.to_string(), thread, has_threads, role: None }
 }
 
 fn reading(line: &Line, replied: Option<Value>, custom: Custom) -> Reading {

@@ -8,7 +8,9 @@ use peacrab::people::Groups;
 use peacrab::store::Options;
 
 use super::{DEADLINES, Desk, address, discord, discord_with};
-use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, THREAD};
+use crate::support::discord_api::line::{
+    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD,
+};
 use crate::support::discord_api::{DiscordApi, Fault};
 
 fn from_ada(text: &str) -> Line {
@@ -269,6 +271,37 @@ async fn takes_part_in_a_thread_that_spoke_to_it() {
         assert_eq!(desk.wait_for(2).await, ["look", "and this?"]);
     })
     .await;
+}
+
+#[tokio::test]
+async fn a_mention_of_its_role_is_one_of_it() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let say = |role: u64| {
+        let line = Line::server(CREW, &BOB, &format!("<@&{role}> hi {role}"));
+        api.say(&line.with("mention_roles", serde_json::json!([role.to_string()])));
+    };
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        [31, ROLE, ROLE].into_iter().for_each(say);
+        let hi = format!("hi {ROLE}");
+        assert_eq!(desk.wait_for(2).await, [hi.clone(), hi]);
+    })
+    .await;
+    let asked = |call: &&crate::support::discord_api::Received| call.call.ends_with("/roles");
+    assert_eq!(api.received().iter().filter(asked).count(), 1);
+}
+
+#[tokio::test]
+async fn a_place_that_it_may_not_look_at_is_heard_all_the_same() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    api.fail("GET /channels/*", 1, &Fault::MISSING_ACCESS);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(CREW, "hi"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    assert_eq!(desk.heard().await[0].from, address(CREW, None));
 }
 
 #[tokio::test]

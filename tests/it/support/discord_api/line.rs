@@ -14,6 +14,9 @@ pub(crate) const LAB: u64 = 900_000_000_000_000_012;
 /// A thread in [`CREW`].
 pub(crate) const THREAD: u64 = 900_000_000_000_000_021;
 
+/// The role that the server made for the bot.
+pub(crate) const ROLE: u64 = 900_000_000_000_000_031;
+
 /// An account.
 #[derive(Clone, Debug)]
 pub(crate) struct Person {

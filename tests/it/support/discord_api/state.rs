@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use serde_json::{Value, json};
 
-use super::line::{ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, THREAD, id_at, message_json};
+use super::line::{
+    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
+};
 use super::sessions::Sessions;
 use super::{Fault, rules};
 
@@ -249,6 +251,11 @@ impl State {
                 let id = number(channel)?;
                 Ok(Some(self.channel(id)?.json(id)))
             }
+            ("GET", ["guilds", guild, "roles"]) if number(guild)? == GUILD => Ok(Some(json!([
+                { "id": guild, "name": "@everyone" },
+                { "id": "31", "name": "Crew", "tags": {} },
+                { "id": ROLE.to_string(), "name": "Peacrab", "tags": { "bot_id": bot } },
+            ]))),
             (method, ["channels", channel, rest @ ..]) => {
                 let channel = number(channel)?;
                 self.channel(channel)?;
