@@ -95,7 +95,11 @@ pub fn read(
 ) -> Reading {
     let place = spot.place();
     let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
-    let text = said(message, bot, spot);
+    let address = match place {
+        Place::Private => Vec::new(),
+        Place::Group => mention_forms(bot, spot.role.as_ref()),
+    };
+    let text = said(message, bot, &address);
     let media = media(message);
     if text.is_empty() && media.is_empty() {
         return Reading::Ignored;
@@ -167,7 +171,7 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
 /// All that a message says, files in words.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
     let files = files_in_words(message).map(|file| format!("[sent {file}]"));
-    let text = said(message, bot, &Spot::default());
+    let text = said(message, bot, &mention_forms(bot, None));
     let parts: Vec<String> = files.chain([text]).filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
@@ -205,7 +209,7 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
     let Message { content, mentions, referenced_message, .. } = message;
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
-        || mention_forms(bot, spot).any(|form| content.contains(&form));
+        || mention_forms(bot, spot.role.as_ref()).iter().any(|form| content.contains(form));
     match (spot.place(), custom.groups) {
         (Place::Private, _) | (Place::Group, Groups::Always) => true,
         (Place::Group, Groups::Off) => false,
@@ -221,8 +225,8 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
 }
 
 /// What is said, without the words that only address the bot.
-fn said(message: &Message, bot: &Identity, spot: &Spot) -> String {
-    let text = without_address(&message.content, bot, spot);
+fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
+    let text = without_address(&message.content, address);
     let forwarded = message.message_snapshots.iter().map(|forwarded| {
         let text = readable(&forwarded.message.content, &[], bot);
         format!("[forwarded]\n{text}").trim_end().to_owned()
@@ -233,19 +237,17 @@ fn said(message: &Message, bot: &Identity, spot: &Spot) -> String {
     parts.join("\n")
 }
 
-fn mention_forms(bot: &Identity, spot: &Spot) -> impl Iterator<Item = String> {
-    let role = spot.role.iter().map(|role| format!("<@&{role}>"));
-    [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role)
+/// How a mention of us is written.
+fn mention_forms(bot: &Identity, role: Option<&Snowflake>) -> Vec<String> {
+    let role = role.map(|role| format!("<@&{role}>"));
+    [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role).collect()
 }
 
-/// In servers, a mention of us at either end goes. A text that is nothing but a mention stays.
-fn without_address(content: &str, bot: &Identity, spot: &Spot) -> String {
+/// What only addresses us goes at either end. A text that is nothing else stays.
+fn without_address(content: &str, address: &[String]) -> String {
     let whole = content.trim();
-    if spot.place() == Place::Private {
-        return whole.to_owned();
-    }
     let mut rest = whole;
-    for form in mention_forms(bot, spot) {
+    for form in address {
         while let Some(after) = rest.strip_prefix(form.as_str()) {
             rest = after.trim_start_matches([',', ':', ' ', '\n']);
         }
