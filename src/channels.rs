@@ -3,6 +3,7 @@
 
 pub mod deliver;
 pub mod discord;
+pub mod intake;
 pub mod markup;
 pub mod parcel;
 pub mod supervise;

@@ -26,6 +26,7 @@ use serde::Deserialize;
 use serenity::http::Route;
 use serenity::model::id;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
@@ -62,6 +63,9 @@ const MESSAGES_MAX: usize = 5;
 
 /// Events that are held while what was missed is read back; then nothing more is taken from the link.
 const HELD_MAX: usize = 1000;
+
+/// Commands can be written too, so nobody waits for long until they are listed.
+const COMMANDS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// What is Discord's own in a `[channels.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -222,7 +226,13 @@ impl Discord {
         loop {
             tokio::select! {
                 done = &mut reading_back => break done?,
-                told = link.next(), if held.len() < HELD_MAX => held.push_back(told?),
+                told = link.next(), if held.len() < HELD_MAX => match told? {
+                    // Whoever presses a button is answered within three seconds or not at all.
+                    Told::Event { name, data, .. } if name == hearing::INTERACTION => {
+                        ear.hear(&name, &data).await?;
+                    }
+                    told => held.push_back(told),
+                },
             }
         }
         // Not before: whoever goes on in this session is not told what came before it.
@@ -255,8 +265,11 @@ impl Channel for Discord {
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
         *self.point() = from.clone();
-        if let Err(error) = self.told_commands.get_or_try_init(|| self.tell_commands()).await {
-            tracing::warn!(%error, "Could not tell Discord the commands");
+        let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
+        match timeout(COMMANDS_TIME_MAX, telling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "Could not tell Discord the commands"),
+            Err(_) => tracing::warn!("Could not tell Discord the commands in time"),
         }
         let about = format!("@{}", bot.name);
         let ear = Ear { discord: self, publisher, bot: &bot };

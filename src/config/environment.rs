@@ -56,6 +56,8 @@ struct Known {
     kind: provider::Kind,
     model: &'static str,
     base_url: &'static str,
+    /// Whether its model sees pictures.
+    images: bool,
 }
 
 /// The first answers; the others are fallbacks, in this order.
@@ -66,6 +68,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::Anthropic,
         model: "claude-sonnet-4-5",
         base_url: super::sections::ANTHROPIC_URL,
+        images: true,
     },
     Known {
         variable: "OPENAI_API_KEY",
@@ -73,6 +76,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "gpt-5-mini",
         base_url: OPENAI_URL,
+        images: true,
     },
     Known {
         variable: "OPENROUTER_API_KEY",
@@ -80,6 +84,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "openrouter/auto",
         base_url: "https://openrouter.ai/api/v1",
+        images: false,
     },
 ];
 
@@ -112,6 +117,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    images: known.images,
                 });
             (known.name.to_owned(), config)
         })

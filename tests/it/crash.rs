@@ -17,7 +17,7 @@ use child::{At, Kill, Spec, When};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What people say: plain words, several tools in a row, files, memory, messages to elsewhere,
-/// commands, and an answer that is cut into several.
+/// commands, a picture, and an answer that is cut into several.
 const SAID: &[(&str, &str)] = &[
     ("1", "hello"),
     ("1", "append one to log.md then append two to log.md then append three to log.md"),
@@ -27,6 +27,7 @@ const SAID: &[(&str, &str)] = &[
     ),
     ("2", "/status"),
     ("3", "write first to a.md then replace first with second in a.md then read a.md"),
+    ("2", "a photo"),
     ("1", "append four to log.md"),
     (
         "3",

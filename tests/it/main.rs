@@ -15,6 +15,7 @@ mod groups;
 mod logging;
 mod loops;
 mod markup;
+mod media;
 mod prompt;
 mod providers;
 mod steering;

@@ -21,6 +21,9 @@ use crate::message::{Address, MessageId};
 use crate::people::Groups;
 use crate::replies;
 
+/// The event of a pressed button or an invoked command.
+pub(super) const INTERACTION: &str = "INTERACTION_CREATE";
+
 /// Messages of one look (Message resource, get channel messages).
 const PAGE: usize = 100;
 
@@ -62,7 +65,7 @@ impl Ear<'_> {
                 self.hear_message(data, Heard::Changed).await
             }
             "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => self.hear_deleted(data).await,
-            "INTERACTION_CREATE" => self.hear_interaction(data).await,
+            INTERACTION => self.hear_interaction(data).await,
             _ => Ok(false),
         }
     }

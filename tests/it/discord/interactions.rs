@@ -9,8 +9,8 @@ use peacrab::store::{Options, Sync};
 use serde_json::json;
 
 use super::{Desk, address, discord};
-use crate::support::discord_api::line::{ADA, BOB, CREW};
-use crate::support::discord_api::{DiscordApi, Sent};
+use crate::support::discord_api::line::{ADA, BOB, CREW, Line};
+use crate::support::discord_api::{DiscordApi, Fault, Sent};
 
 /// A question of two choices that stands in the crew's channel, for Ada alone.
 async fn ask(api: &DiscordApi, desk: &Desk) -> Sent {
@@ -73,6 +73,25 @@ async fn a_command_is_heard_as_if_it_were_written() {
     assert_eq!(desk.texts().await, ["/status", "/pair approve ABC"]);
     let heard = desk.heard().await;
     assert_eq!([&heard[0].from, &heard[1].from], [&address(CREW, None), &address(BOB.dm(), None)]);
+}
+
+#[tokio::test]
+async fn is_answered_while_what_was_missed_is_read_back() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::private(&ADA, "before"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.fail("GET /channels/*/messages", 1, &Fault::Hang);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(2, 0).await;
+        let answered = api.wait_for_answer(api.invoke(&ADA, ADA.dm(), "status", None)).await;
+        assert_eq!(answered.answer, Some((4, replies::COMMAND_TAKEN.to_owned())));
+    })
+    .await;
 }
 
 #[tokio::test]
