@@ -191,6 +191,14 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("help", "What I can do"),
 ];
 
+/// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
+/// command follows as a message.
+pub const COMMAND_TAKEN: &str = "Got it.";
+pub const COMMAND_NOT_TAKEN: &str = "I can't take this from you here.";
+
+/// The name of a thread whose question has no words.
+pub const THREAD_NAME: &str = "Question";
+
 pub const HELP: &str = "Just write to me. Besides that:\n\
 /stop – stop what I am doing here\n\
 /new – begin a fresh conversation (the old one is kept)\n\

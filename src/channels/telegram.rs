@@ -20,10 +20,10 @@ use teloxide::types::{
     AllowedUpdate, ChatAction, ChatId, MessageId as TelegramMessageId, ReplyParameters, ThreadId,
 };
 
+pub use super::config::TelegramConfig as Config;
 use super::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
 use crate::bus::{PublishError, Publisher};
 use crate::message::{Address, Hint, MessageId, Outbound};
-use crate::secret::Secret;
 
 use call::{Api, CallError};
 use inbound::{Identity, Reading};
@@ -38,14 +38,6 @@ const TYPING_EVERY: Duration = Duration::from_secs(4);
 /// A poll that ends sooner, with nothing, was not a long poll: something between us and Telegram
 /// does not wait, and without a pause we would ask it thousands of times per second.
 const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
-
-/// What is Telegram's own in a `[channels.NAME]` section.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    pub token: Secret,
-    /// Without a slash at the end: `https://api.telegram.org` or a local server.
-    pub api_url: String,
-}
 
 /// How long to wait for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 
 mod cli;
 mod crash;
+mod discord;
 mod drafts;
 mod groups;
 mod life;
