@@ -147,6 +147,24 @@ async fn a_stranger_is_let_in_by_a_button() {
 }
 
 #[tokio::test]
+async fn keeps_files_that_people_send() {
+    let api = DiscordApi::start().await;
+    let scene = Scene::new(&home(&api, ""));
+    let _daemon = scene.daemon().await;
+    api.wait_for_sessions(1, 0).await;
+    let plan = api.attachment(ADA.dm(), "plan.txt", b"first");
+    let line = Line::private(&ADA, "here is the plan");
+    api.say(&line.with("attachments", serde_json::json!([plan])));
+    api.wait_for_words(ADA.dm(), "plan").await;
+    let inbox = scene.home().join("workspace/inbox");
+    let months = std::fs::read_dir(inbox).unwrap().flatten();
+    let files: Vec<_> =
+        months.flat_map(|month| std::fs::read_dir(month.path()).unwrap().flatten()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    assert_eq!(std::fs::read(files[0].path()).unwrap(), b"first");
+}
+
+#[tokio::test]
 async fn says_what_is_wrong_with_its_token_and_its_rights() {
     let api = DiscordApi::start().await;
     let scene = Scene::new(&home(&api, ""));
