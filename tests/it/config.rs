@@ -148,7 +148,7 @@ Config {
                 pairing: true,
             },
             kind: Telegram(
-                Config {
+                TelegramConfig {
                     token: Secret(…),
                     api_url: "https://api.telegram.org",
                 },
@@ -510,7 +510,7 @@ fn reads_a_slack_channel_with_all_its_keys() {
     let mut secrets: Vec<_> = config.secrets().map(Secret::reveal).collect();
     secrets.sort();
     assert_eq!(secrets, ["xapp-1", "xoxb-1"]);
-    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on");
+    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on, answers in the channel");
 }
 
 #[test]
