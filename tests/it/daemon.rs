@@ -9,4 +9,6 @@ mod life;
 mod models;
 mod pairing;
 mod sync;
+mod telegram;
+mod telegram_files;
 mod trouble;
