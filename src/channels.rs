@@ -56,6 +56,8 @@ pub struct Limits {
     /// The longest text of one message, in `unit`s.
     pub text_max: usize,
     pub unit: Unit,
+    /// The longest text under a file, in `unit`s.
+    pub caption_max: usize,
     /// How often a typing sign must be repeated to stay; none where there is no such sign.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
@@ -77,7 +79,7 @@ pub enum Drafts {
     /// By [`Hint::Draft`]: it leaves nothing behind.
     Hinted { every: Duration },
     /// As a message, which is edited and at last becomes the answer.
-    Edited { every: Duration },
+    Edited { every: Duration, every_in_groups: Duration },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -95,6 +95,8 @@ pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
 }
 
 pub const FILE_TOO_LARGE: &str = "it is larger than I take";
+pub const FILE_OVER_TELEGRAM: &str = "it is larger than the 20 MB that Telegram gives to bots";
+pub const FILE_GONE: &str = "the platform does not have it any more";
 pub const FILE_TOO_SLOW: &str = "it took too long to come";
 pub const FILE_BROKE: &str = "something broke while it was fetched; it is in my log";
 

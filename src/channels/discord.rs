@@ -75,7 +75,8 @@ pub struct Deadlines {
     pub call: Duration,
     /// From a connection to the gateway to its word that the session goes.
     pub ready: Duration,
-    /// How long a link may say nothing at all: longer than from one heartbeat to the next.
+    /// How long a link may say nothing at all: longer than from one heartbeat to the next, and less
+    /// than a minute.
     pub silence: Duration,
     /// The longest wait before a new session, when one has become invalid.
     pub identify: Duration,
@@ -88,7 +89,7 @@ impl Default for Deadlines {
             call: Duration::from_secs(20),
             ready: Duration::from_secs(30),
             // Discord's heartbeats are 41 s apart, each with an answer.
-            silence: Duration::from_secs(60),
+            silence: Duration::from_secs(55),
             identify: Duration::from_secs(5),
         }
     }
@@ -238,10 +239,11 @@ impl Channel for Discord {
     fn limits(&self) -> Limits {
         Limits {
             text_max: TEXT_MAX,
+            caption_max: TEXT_MAX,
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
-            drafts: Drafts::Edited { every: DRAFT_EVERY },
+            drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Discord,
             file_max: FILE_MAX,
             messages_max: MESSAGES_MAX,

@@ -146,9 +146,10 @@ impl Channel for Slack {
         Limits {
             text_max: TEXT_MAX,
             unit: Unit::Chars,
+            caption_max: TEXT_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
-            drafts: Drafts::Edited { every: DRAFT_EVERY },
+            drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Slack,
             file_max: files::FILE_MAX,
             messages_max: MESSAGES_MAX,

@@ -10,4 +10,6 @@ mod life;
 mod models;
 mod pairing;
 mod sync;
+mod telegram;
+mod telegram_files;
 mod trouble;

@@ -110,9 +110,13 @@ impl Channel for Platform {
         Limits {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
+            caption_max: self.manners.text_max,
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
-            drafts: Drafts::Edited { every: Duration::from_millis(5) },
+            drafts: Drafts::Edited {
+                every: Duration::from_millis(5),
+                every_in_groups: Duration::from_millis(5),
+            },
             markup: Markup::Plain,
             file_max: 0,
             messages_max: usize::MAX,
