@@ -32,7 +32,7 @@ pub const TERMINAL: &str = "terminal";
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "providers", "channels"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
-    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
+    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools"]),
     (
         "channels.NAME",
         &[
@@ -263,7 +263,11 @@ fn describe_provider(provider: &provider::Config) -> String {
         provider::Kind::Rehearsal => return "rehearsal, no model".to_owned(),
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
-    format!("{} ({kind}, {}{key})", provider.model, provider.base_url)
+    let tools = match provider.tools {
+        provider::Tools::Native => "",
+        provider::Tools::Text => ", tools in text",
+    };
+    format!("{} ({kind}, {}{key}{tools})", provider.model, provider.base_url)
 }
 
 fn rehearsal() -> provider::Config {
@@ -273,6 +277,7 @@ fn rehearsal() -> provider::Config {
         api_key: None,
         base_url: String::new(),
         tokens_max: None,
+        tools: provider::Tools::Native,
     }
 }
 

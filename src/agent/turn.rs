@@ -255,6 +255,7 @@ impl Active<'_> {
             system: &self.system,
             tools: &self.tools,
             may_call,
+            effort: provider::Effort::Default,
             messages: provider::messages(&self.session.turns),
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {

@@ -99,6 +99,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    tools: provider::Tools::Native,
                 });
             (known.name.to_owned(), config)
         })

@@ -10,6 +10,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
+use super::names::Names;
 use super::wire::{self, CallIds};
 use super::{Config, DeltaStream, Limits, Message, Provider, ProviderError, Request, ToolSchema};
 use crate::session::{Call, Thinking};
@@ -42,7 +43,7 @@ impl OpenAi {
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &Request<'_>, names: &Names) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max {
@@ -52,15 +53,17 @@ impl OpenAi {
         if self.dialect.has_stream_options() {
             body.insert("stream_options".to_owned(), json!({"include_usage": true}));
         }
+        body.extend(self.dialect.effort(request.effort, &self.model));
         if !request.tools.is_empty() {
-            body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+            let tools = request.tools.iter().map(|it| tool(it, names)).collect();
+            body.insert("tools".to_owned(), tools);
             if !request.may_call {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
         body.insert(
             "messages".to_owned(),
-            transcript(request, &self.model, self.dialect.call_ids()).into(),
+            transcript(request, &self.model, self.dialect.call_ids(), names).into(),
         );
         body.into()
     }
@@ -76,18 +79,20 @@ impl Provider for OpenAi {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let events = self.endpoint.post(&self.body(request)).await?;
-        Ok(wire::deltas(events, Answer::new(&self.model)))
+        let names = Names::of(request.tools);
+        let events = self.endpoint.post(&self.body(request, &names)).await?;
+        Ok(wire::deltas(events, Answer::new(&self.model, names)))
     }
 }
 
-fn tool(tool: &ToolSchema) -> Value {
+fn tool(tool: &ToolSchema, names: &Names) -> Value {
     let ToolSchema { name, description, parameters } = tool;
-    let function = json!({"name": name, "description": description, "parameters": parameters});
+    let function =
+        json!({"name": names.sent(name), "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value> {
+fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds, names: &Names) -> Vec<Value> {
     let mut sent = Vec::new();
     if !request.system.is_empty() {
         sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
@@ -99,7 +104,9 @@ fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value
             Message::Assistant { text, thinking, calls } => {
                 asked = ids.name(calls);
                 let own: Vec<_> = thinking.iter().filter(|it| it.model == model).collect();
-                sent.push(assistant(text, &own, calls, &asked));
+                let calls = calls.iter().zip(&asked);
+                let calls = calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
+                sent.push(assistant(text, &own, calls));
             }
             Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
                 json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
@@ -109,12 +116,11 @@ fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value
     sent
 }
 
-fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String]) -> Value {
+fn assistant(text: &str, thinking: &[&Thinking], calls: Vec<Value>) -> Value {
     let content = if super::is_blank(text) { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
-        message["tool_calls"] =
-            calls.iter().zip(ids).map(|(call, id)| function_call(call, id, thinking)).collect();
+        message["tool_calls"] = calls.into();
         for (field, value) in
             thinking.iter().filter_map(|it| it.block["beside"].as_object()).flatten()
         {
@@ -124,12 +130,12 @@ fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String])
     message
 }
 
-fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
+fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &Names) -> Value {
     let arguments = match wire::arguments(&call.arguments) {
         Some(_) => &call.arguments,
         None => "{}",
     };
-    let function = json!({"name": wire::tool_name(&call.tool), "arguments": arguments});
+    let function = json!({"name": names.sent(&call.tool), "arguments": arguments});
     let mut sent = json!({"id": id, "type": "function", "function": function});
     if let Some(signed) = thinking.iter().find(|it| it.block["call"] == *call.wire_id) {
         sent["extra_content"] = signed.block["extra_content"].clone();
@@ -140,7 +146,7 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Kind;
+    use crate::provider::{Effort, Kind, Tools};
     use crate::session::{CallId, Outcome};
 
     #[test]
@@ -151,6 +157,7 @@ mod tests {
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
+            tools: Tools::Native,
         };
         let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
         let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
@@ -165,7 +172,10 @@ mod tests {
             Message::Assistant { text: "", thinking: &[], calls: &calls },
             Message::Results(&calls),
         ];
-        let body = mistral.body(&Request { system: &[], tools: &[], may_call: true, messages });
+        let effort = Effort::High;
+        let request = Request { system: &[], tools: &[], may_call: true, effort, messages };
+        let body = mistral.body(&request, &Names::of(&[]));
+        assert_eq!(body.get("reasoning_effort"), None);
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
         assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");

@@ -72,6 +72,7 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+tools = "text"
 
 [channels.home]
 type = "telegram"
@@ -107,6 +108,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            tools: Native,
         },
         "spare": Config {
             kind: OpenAi,
@@ -116,6 +118,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            tools: Text,
         },
     },
     channels: {

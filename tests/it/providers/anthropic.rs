@@ -153,8 +153,13 @@ async fn cuts_the_cache_after_what_changes_least() {
         api.reply(Reply::events(&answer(Platform::Anthropic, "Hi")));
         let system: Vec<_> = system.into_iter().map(str::to_owned).collect();
         let heard = [hearing("Hello?")];
-        let request =
-            Request { system: &system, tools: &tools, may_call: true, messages: messages(&heard) };
+        let request = Request {
+            system: &system,
+            tools: &tools,
+            may_call: true,
+            effort: Effort::Default,
+            messages: messages(&heard),
+        };
         complete(&*provider, &request, |_| {}).await.unwrap();
         assert_eq!(places(api.requests().last().unwrap()), expected);
     }
