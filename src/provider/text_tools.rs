@@ -5,10 +5,11 @@
 //! What counts as a call: a `<tool>` behind which JSON or a tool's name begins, wherever it stands, also
 //! in a code fence; every other mention of the tag is text. Such a block is never shown, and one that
 //! cannot be read becomes a call of [`MALFORMED_CALL`], whose result tells the model what is wrong.
-//! Names and arguments that are wrong are left for the tools themselves to refuse. Of other forms, and
-//! of models with native tools, only blocks that name tools that there are are calls; a native call in
-//! the same answer makes them text.
+//! Names and arguments that are wrong are left for the tools themselves to refuse. Of a model with native
+//! tools only those blocks are calls that name tools that there are and stand in no backticks, and only
+//! if the answer has no native calls.
 
+mod finder;
 mod forms;
 mod pythonic;
 mod scan;

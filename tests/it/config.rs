@@ -170,7 +170,7 @@ channels
   terminal: terminal
 providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), fallback
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key, tools in text), fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
 ");

@@ -2,6 +2,7 @@
 //! the beginning of a block is held back until it is one or cannot be one. What comes out does not
 //! depend on where the text was split. What stands in a block is the matter of `forms`.
 
+use super::finder::Finder;
 use super::forms::{self, Begins, Ends, Form, Written};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
@@ -11,6 +12,8 @@ pub(super) const BLOCK_BYTES_MAX: usize = 256 * 1024;
 const CALLS_MAX: usize = 64;
 /// How far behind an opener is looked for what tells a block from talk.
 const LOOK_BYTES_MAX: usize = 256;
+/// How much of a text is read at a time.
+const PART_BYTES_MAX: usize = 4 * 1024;
 /// The blanks between a code fence and what it encloses.
 const FENCE_BLANKS_MAX: usize = 64;
 /// The longest word behind a fence: `json`, `tool_call`.
@@ -41,6 +44,8 @@ pub(super) struct Scanner<'a> {
     held: String,
     place: Place,
     calls: usize,
+    /// Whether the last sign that was let through is a backtick.
+    is_ticked: bool,
     pieces: Vec<Piece>,
 }
 
@@ -71,22 +76,29 @@ struct Open {
 impl<'a> Scanner<'a> {
     pub(super) fn new(tools: &'a [ToolSchema], reader: Reader) -> Self {
         let (held, place) = (String::new(), Place::Beginning);
-        Self { tools, reader, held, place, calls: 0, pieces: Vec::new() }
+        Self { tools, reader, held, place, calls: 0, is_ticked: false, pieces: Vec::new() }
     }
 
     pub(super) fn take(&mut self, text: &str) -> Vec<Piece> {
-        self.held.push_str(text);
-        self.work(Rest::Coming)
+        let mut rest = text;
+        while !rest.is_empty() {
+            // Small parts, as what is let through is taken from the front of what is held.
+            let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES_MAX));
+            self.held.push_str(part);
+            self.work(Rest::Coming);
+            rest = behind;
+        }
+        std::mem::take(&mut self.pieces)
     }
 
     /// There is no more text; `cut` if the model's limit ended it.
     pub(super) fn finish(&mut self, cut: bool) -> Vec<Piece> {
-        self.work(if cut { Rest::Cut } else { Rest::None })
+        self.work(if cut { Rest::Cut } else { Rest::None });
+        std::mem::take(&mut self.pieces)
     }
 
-    fn work(&mut self, rest: Rest) -> Vec<Piece> {
+    fn work(&mut self, rest: Rest) {
         while self.step(rest) {}
-        std::mem::take(&mut self.pieces)
     }
 
     /// Whether what is held may mean something else now.
@@ -157,7 +169,10 @@ impl<'a> Scanner<'a> {
             // What a model makes up after its calls.
             Form::Result if self.reader == Reader::Strict && self.calls > 0 => Begins::Yes,
             Form::Result => Begins::No,
-            form => form.begins(look(behind), self.tools),
+            form => match form.begins(look(behind), self.tools) {
+                Begins::Yes if self.is_shown(at) => Begins::No,
+                begins => begins,
+            },
         };
         let is_far = behind.len() >= LOOK_BYTES_MAX;
         match if rest.is_over() || is_far { begins.decided() } else { begins } {
@@ -184,6 +199,13 @@ impl<'a> Scanner<'a> {
                 true
             }
         }
+    }
+
+    /// Whether a model with native tools shows a block as an example: within backticks.
+    fn is_shown(&self, at: usize) -> bool {
+        let before = &self.held[..at];
+        let is_ticked = if at == 0 { self.is_ticked } else { before.ends_with('`') };
+        self.reader == Reader::Lenient && (is_ticked || fence_before(before) < at)
     }
 
     fn within(&mut self, rest: Rest) -> bool {
@@ -294,6 +316,9 @@ impl<'a> Scanner<'a> {
     }
 
     fn push_text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.is_ticked = text.ends_with('`');
+        }
         match self.pieces.last_mut() {
             _ if text.is_empty() => {}
             Some(Piece::Text(before)) => before.push_str(&text),
@@ -386,100 +411,4 @@ fn partial(text: &[u8], mark: &str) -> usize {
 
 fn find(text: &str, mark: &str) -> Option<usize> {
     text.as_bytes().windows(mark.len()).position(|it| it.eq_ignore_ascii_case(mark.as_bytes()))
-}
-
-/// Looks for the end of a block, and never at the same byte twice.
-struct Finder {
-    rule: Ends,
-    next: usize,
-    /// The first byte that is not blank.
-    first: Option<u8>,
-    is_json: bool,
-    in_string: bool,
-    escaped: bool,
-    depth: usize,
-    /// The first closer that stands in a string.
-    quoted_closer: Option<usize>,
-}
-
-impl Finder {
-    fn new(form: Form, body: usize) -> Self {
-        Self {
-            rule: form.ends(),
-            next: body,
-            first: None,
-            is_json: false,
-            in_string: false,
-            escaped: false,
-            depth: 0,
-            quoted_closer: None,
-        }
-    }
-
-    fn closer(&self) -> Option<&'static str> {
-        match self.rule {
-            Ends::Closer(closer) => Some(closer),
-            Ends::Value | Ends::Never => None,
-        }
-    }
-
-    fn closer_length(&self) -> usize {
-        self.closer().map_or(0, str::len)
-    }
-
-    /// Where the body ends, and where the block.
-    fn find(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
-        while let Some(&byte) = bytes.get(self.next) {
-            if let Ends::Closer(closer) = self.rule {
-                let rest = &bytes[self.next..];
-                let length = rest.len().min(closer.len());
-                if rest[..length].eq_ignore_ascii_case(&closer.as_bytes()[..length]) {
-                    if length < closer.len() {
-                        return None;
-                    }
-                    if !self.in_string {
-                        return Some((self.next, self.next + length));
-                    }
-                    self.quoted_closer.get_or_insert(self.next);
-                }
-            }
-            self.next += 1;
-            if self.pass(byte) && self.rule == Ends::Value {
-                return Some((self.next, self.next));
-            }
-        }
-        None
-    }
-
-    /// Keeps track of JSON; whether a value ends with this byte.
-    fn pass(&mut self, byte: u8) -> bool {
-        if self.first.is_none() && !byte.is_ascii_whitespace() {
-            self.first = Some(byte);
-        }
-        let opens = match self.rule {
-            // Before the value there may be a name with `[ARGS]` behind it.
-            Ends::Value => {
-                byte == b'{' || byte == b'[' && (self.is_json || self.first == Some(b'['))
-            }
-            Ends::Closer(_) | Ends::Never => {
-                matches!(byte, b'{' | b'[') && matches!(self.first, Some(b'{' | b'[' | b'`'))
-            }
-        };
-        match byte {
-            _ if self.escaped => self.escaped = false,
-            b'\\' if self.in_string => self.escaped = true,
-            b'"' if self.is_json => self.in_string = !self.in_string,
-            _ if self.in_string => {}
-            _ if opens => {
-                self.is_json = true;
-                self.depth += 1;
-            }
-            b'}' | b']' if self.is_json => {
-                self.depth = self.depth.saturating_sub(1);
-                return self.depth == 0;
-            }
-            _ => {}
-        }
-        false
-    }
 }

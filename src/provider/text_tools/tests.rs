@@ -159,6 +159,8 @@ fn lets_talk_of_calls_through() {
         LOOK.replace("look", "peek"),
         LOOK.replace("}}", "},}"),
         "```json\n<tool_call>{\"name\": \"peek\", \"arguments\": {}}</tool_call>\n```".to_owned(),
+        format!("Like so: `{LOOK}`"),
+        format!("Like so:\n```json\n{LOOK}\n```"),
         "<|python_tag|>print(1)".to_owned(),
         "<tool_call>{\"name\": \"look\"".to_owned(),
     ] {
@@ -360,8 +362,8 @@ proptest! {
 
     #[test]
     fn loses_nothing_beside_the_blocks(before in "[a-z \n`\\[{<]{0,20}", behind in "[a-z \n]{0,20}") {
-        let text = format!("{before}x{LOOK}x{behind}");
-        let expected = (format!("{before}xx{behind}"), vec![LOOK_A.to_owned()]);
+        let text = format!("{before}!{LOOK}!{behind}");
+        let expected = (format!("{before}!!{behind}"), vec![LOOK_A.to_owned()]);
         prop_assert_eq!(read(Reader::Strict, &text), expected);
     }
 
