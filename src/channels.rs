@@ -2,6 +2,8 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 pub mod deliver;
+pub mod intake;
+pub mod markup;
 pub mod parcel;
 pub mod supervise;
 pub mod telegram;
@@ -21,6 +23,8 @@ use crate::bus::Publisher;
 use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
 use crate::people::Access;
 use crate::replies;
+
+pub use markup::Markup;
 
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
@@ -66,15 +70,6 @@ pub enum Drafts {
     Hinted { every: Duration },
     /// As a message, which is edited and at last becomes the answer.
     Edited { every: Duration },
-}
-
-/// How a platform writes what CommonMark says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Markup {
-    Plain,
-    TelegramHtml,
-    Discord,
-    Slack,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::turn::{Draft, NO_REPLY};
 use super::{Means, commits};
-use crate::channels::{Channel, ChannelError, Drafts, Sent, text};
+use crate::channels::{Channel, ChannelError, Drafts, Sent, markup, text};
 use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::replies;
 use crate::session::TurnId;
@@ -158,11 +158,9 @@ fn presentable(so_far: &Draft, channel: &dyn Channel) -> Option<String> {
         return None;
     }
     let below = doing.map_or_else(|| replies::GOES_ON.to_owned(), |doing| format!("\n\n{doing}"));
-    if text.is_empty() {
-        return Some(below.trim_start().to_owned());
-    }
     let limits = channel.limits();
     let room = limits.text_max.saturating_sub(below.len()).max(1);
-    let first = text::split(text, room, limits.unit).into_iter().next()?;
-    Some(first + &below)
+    let first = text::split(text, room, limits.unit).into_iter().next().unwrap_or_default();
+    let whole = format!("{first}{below}");
+    markup::render(&whole, limits.markup, limits.text_max, limits.unit).into_iter().next()
 }

@@ -3,7 +3,7 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 
-use super::{FileContent, Limits, text};
+use super::{FileContent, Limits, markup};
 use crate::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::replies;
 use crate::workspace::{Workspace, WorkspacePath};
@@ -62,7 +62,7 @@ fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
 fn render(whole: &str, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
-    text::split(whole, limits.text_max - mark, limits.unit)
+    markup::render(whole, limits.markup, limits.text_max - mark, limits.unit)
 }
 
 /// The content of a file that is to be sent; an error says in words why there is none.

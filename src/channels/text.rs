@@ -122,7 +122,7 @@ impl Ruler {
 
     /// The best place to end a piece of at most `room`; more than 0 and at most `rest.len()`.
     fn best_break(&self, rest: &str, room: usize, code: bool) -> usize {
-        let limit = self.fitting(rest, room);
+        let limit = fitting(rest, room, self.unit);
         if limit == rest.len() {
             return limit;
         }
@@ -149,17 +149,17 @@ impl Ruler {
             .or((word > 0).then_some(word))
             .unwrap_or_else(|| between_clusters(rest, limit))
     }
+}
 
-    /// How many bytes of `text` fit into `room`; whole characters, and at least one.
-    fn fitting(&self, text: &str, room: usize) -> usize {
-        let mut used = 0;
-        text.char_indices()
-            .find(|(at, char)| {
-                used += width(*char, self.unit);
-                used > room && *at > 0
-            })
-            .map_or(text.len(), |(at, _)| at)
-    }
+/// How many bytes of `text` fit into `room` `unit`s; whole characters, and at least one.
+pub(super) fn fitting(text: &str, room: usize, unit: Unit) -> usize {
+    let mut used = 0;
+    text.char_indices()
+        .find(|(at, char)| {
+            used += width(*char, unit);
+            used > room && *at > 0
+        })
+        .map_or(text.len(), |(at, _)| at)
 }
 
 fn width(char: char, unit: Unit) -> usize {
@@ -171,7 +171,7 @@ fn width(char: char, unit: Unit) -> usize {
 
 /// How good a place before `after` is to break: a word's end 0, a sentence's 1, a line's 2, a
 /// paragraph's 3.
-fn break_kind(after: &str, before: Option<char>, code: bool) -> Option<usize> {
+pub(super) fn break_kind(after: &str, before: Option<char>, code: bool) -> Option<usize> {
     let next = after.chars().next()?;
     let wide_stop = before.is_some_and(|char| "。！？".contains(char));
     let stop = wide_stop || before.is_some_and(|char| ".!?…".contains(char));
@@ -185,7 +185,7 @@ fn break_kind(after: &str, before: Option<char>, code: bool) -> Option<usize> {
 }
 
 /// The last place up to `limit` that does not part a sign from what modifies it, if one is near.
-fn between_clusters(text: &str, limit: usize) -> usize {
+pub(super) fn between_clusters(text: &str, limit: usize) -> usize {
     /// Longer clusters than this are cut: a family of emoji has 7 to 11 characters.
     const CLUSTER_MAX: usize = 12;
     let clean = |at: usize| {

@@ -55,6 +55,8 @@ struct Known {
     kind: provider::Kind,
     model: &'static str,
     base_url: &'static str,
+    /// Whether its model sees pictures.
+    images: bool,
 }
 
 /// The first answers; the others are fallbacks, in this order.
@@ -65,6 +67,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::Anthropic,
         model: "claude-sonnet-4-5",
         base_url: super::sections::ANTHROPIC_URL,
+        images: true,
     },
     Known {
         variable: "OPENAI_API_KEY",
@@ -72,6 +75,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "gpt-5-mini",
         base_url: OPENAI_URL,
+        images: true,
     },
     Known {
         variable: "OPENROUTER_API_KEY",
@@ -79,6 +83,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "openrouter/auto",
         base_url: "https://openrouter.ai/api/v1",
+        images: false,
     },
 ];
 
@@ -100,6 +105,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
                     tools: provider::Tools::Native,
+                    images: known.images,
                 });
             (known.name.to_owned(), config)
         })

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::channels::{self, telegram};
+use crate::channels::{self, intake, telegram};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
-use crate::provider;
+use crate::provider::{self, transcription};
 use crate::secret::Secret;
 
 use super::reading::{Located, Section, nearest};
-use super::{AgentConfig, TERMINAL, secrets};
+use super::{AgentConfig, MB, TERMINAL, secrets};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
@@ -20,6 +20,10 @@ pub(super) const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
+
+/// More than any platform sends, and than a small board's disk has.
+const FILE_MB_MOST: u32 = 2_000;
+const INBOX_MB_MOST: u32 = 1_000_000;
 
 /// More people than that are a matter for `*`.
 const PEOPLE_MAX: usize = 1000;
@@ -116,6 +120,8 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         Some(value) => value.choice(&TOOLS),
         None => Some(Tools::default()),
     };
+    let images = section.ask("images").and_then(|value| value.flag());
+    let images = images.unwrap_or(kind == Anthropic || base_url.as_deref() == Some(OPENAI_URL));
     section.finish(&format!("a provider of type {word}"));
     // A key that could not be read is a fault, one that is absent here is none.
     let api_key = match api_key {
@@ -129,7 +135,57 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         base_url: base_url?,
         tokens_max: tokens_max?,
         tools: tools?,
+        images,
     })
+}
+
+/// `[media]`
+pub(super) fn media(top: &mut Section<'_>) -> intake::Limits {
+    let default = intake::Limits::default();
+    let Some(mut section) = top.section("media") else { return default };
+    let mut megabytes = |key, most: u32, default| {
+        let number = section.ask(key).and_then(|value| value.number(1..=most));
+        number.map_or(default, |number| u64::from(number) * MB)
+    };
+    let file_max = megabytes("file_max_mb", FILE_MB_MOST, default.file_max);
+    let inbox_max = megabytes("inbox_max_mb", INBOX_MB_MOST, default.inbox_max);
+    if inbox_max < file_max {
+        section.fault("`inbox_max_mb` in [media] must not be less than `file_max_mb`");
+    }
+    section.finish("files");
+    intake::Limits { file_max, inbox_max, ..default }
+}
+
+/// `[transcription]`
+pub(super) fn transcription(top: &mut Section<'_>) -> Option<transcription::Config> {
+    let mut section = top.section("transcription")?;
+    let base_url = match section.ask("base_url") {
+        Some(value) => url(&value),
+        None => Some(OPENAI_URL.to_owned()),
+    };
+    let model = section.require("model", "the model's name, such as whisper-1");
+    let model = model.and_then(|value| value.text()).map(str::to_owned);
+    let api_key = match base_url.as_deref() {
+        Some(OPENAI_URL) => section.require("api_key", &format!("{OPENAI_URL} wants one")),
+        _ => section.ask("api_key"),
+    };
+    let api_key = api_key.map(|value| secrets::read(&value));
+    let language = section.ask("language").and_then(|value| language(&value));
+    section.finish("transcription");
+    let api_key = match api_key {
+        Some(read) => Some(read?),
+        None => None,
+    };
+    Some(transcription::Config { base_url: base_url?, model: model?, api_key, language })
+}
+
+fn language(value: &Located<'_>) -> Option<String> {
+    let text = value.text()?;
+    let is_code = (2..=3).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_lowercase());
+    if !is_code {
+        value.fault("must be a language's code of two or three letters, such as \"de\"");
+    }
+    is_code.then(|| text.to_owned())
 }
 
 /// All `[channels.NAME]` without faults, and how many sections there are.

@@ -12,8 +12,8 @@ use super::http::Endpoint;
 use super::names::Names;
 use super::wire::{self, CallIds, Flow, Fold};
 use super::{
-    Config, Delta, DeltaStream, Limits, Message, Provider, ProviderError, Request, StopReason,
-    ToolCall, ToolSchema, Usage,
+    Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request,
+    StopReason, ToolCall, ToolSchema, Usage,
 };
 use crate::session::{Call, Thinking};
 
@@ -33,6 +33,7 @@ pub struct Anthropic {
     name: String,
     model: String,
     tokens_max: u32,
+    images: bool,
     endpoint: Endpoint,
 }
 
@@ -50,6 +51,7 @@ impl Anthropic {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
+            images: config.images,
             endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
@@ -74,8 +76,7 @@ impl Anthropic {
         }
         let is_unthinking =
             effort::ask(&mut body, request.effort, &self.model, self.tokens_max, &request.messages);
-        let model = Some(self.model.as_str()).filter(|_| !is_unthinking);
-        let mut messages = transcript(&request.messages, model, names);
+        let mut messages = self.transcript(request, !is_unthinking, names);
         let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in heard.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -83,12 +84,48 @@ impl Anthropic {
         body["messages"] = messages.into();
         body
     }
+
+    /// `thinks`: whether thinking may be passed back.
+    fn transcript(&self, request: &Request<'_>, thinks: bool, names: &Names) -> Vec<Value> {
+        let mut sent: Vec<Value> = Vec::new();
+        let mut ids = CallIds::of_plain_letters();
+        let mut asked = Vec::new();
+        for message in &request.messages {
+            match message {
+                Message::User { text, images } => {
+                    // Pictures first: models see them better so (Anthropic, Vision).
+                    let pictures = request.pictures.of(images).filter(|_| self.images);
+                    let blocks = pictures.map(image_block).chain([text_block(text)]);
+                    push_user(&mut sent, blocks.collect());
+                }
+                Message::Assistant { text, thinking, calls } => {
+                    asked = ids.name(calls);
+                    let mut blocks =
+                        if thinks { own_thinking(thinking, &self.model) } else { Vec::new() };
+                    blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
+                    blocks.extend(
+                        calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id, names)),
+                    );
+                    sent.push(json!({"role": "assistant", "content": blocks}));
+                }
+                Message::Results(calls) => {
+                    let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
+                    push_user(&mut sent, results.collect());
+                }
+            }
+        }
+        sent
+    }
 }
 
 #[async_trait]
 impl Provider for Anthropic {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn sees(&self) -> bool {
+        self.images
     }
 
     async fn stream<'a>(
@@ -108,6 +145,11 @@ fn cut(block: &mut Value) {
 
 fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
+}
+
+fn image_block(Picture { mime, base64 }: &Picture) -> Value {
+    let source = json!({"type": "base64", "media_type": mime, "data": base64});
+    json!({"type": "image", "source": source})
 }
 
 /// Cut after the first part, which changes least, and after the last.
@@ -130,30 +172,6 @@ fn tool(tool: &ToolSchema, names: &Names) -> Value {
         schema["type"] = json!("object");
     }
     json!({"name": names.sent(&tool.name), "description": tool.description, "input_schema": schema})
-}
-
-/// The thinking of `model` is passed back; if there is none, nobody's.
-fn transcript(messages: &[Message<'_>], model: Option<&str>, names: &Names) -> Vec<Value> {
-    let mut sent: Vec<Value> = Vec::new();
-    let mut ids = CallIds::of_plain_letters();
-    let mut asked = Vec::new();
-    for message in messages {
-        match message {
-            Message::User(text) => push_user(&mut sent, vec![text_block(text)]),
-            Message::Assistant { text, thinking, calls } => {
-                asked = ids.name(calls);
-                let mut blocks = model.map_or_else(Vec::new, |model| own_thinking(thinking, model));
-                blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
-                blocks.extend(calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id, names)));
-                sent.push(json!({"role": "assistant", "content": blocks}));
-            }
-            Message::Results(calls) => {
-                let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
-                push_user(&mut sent, results.collect());
-            }
-        }
-    }
-    sent
 }
 
 /// Roles alternate: what the person says after results is part of the same message.

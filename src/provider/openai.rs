@@ -11,8 +11,10 @@ use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
 use super::names::Names;
-use super::wire::{self, CallIds};
-use super::{Config, DeltaStream, Limits, Message, Provider, ProviderError, Request, ToolSchema};
+use super::wire;
+use super::{
+    Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, ToolSchema,
+};
 use crate::session::{Call, Thinking};
 use answer::Answer;
 use dialect::Dialect;
@@ -22,6 +24,7 @@ pub struct OpenAi {
     name: String,
     model: String,
     tokens_max: Option<u32>,
+    images: bool,
     dialect: Dialect,
     endpoint: Endpoint,
 }
@@ -37,6 +40,7 @@ impl OpenAi {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max,
+            images: config.images,
             dialect: Dialect::of(&endpoint.url),
             endpoint,
         })
@@ -61,11 +65,38 @@ impl OpenAi {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
-        body.insert(
-            "messages".to_owned(),
-            transcript(request, &self.model, self.dialect.call_ids(), names).into(),
-        );
+        body.insert("messages".to_owned(), self.transcript(request, names).into());
         body.into()
+    }
+
+    fn transcript(&self, request: &Request<'_>, names: &Names) -> Vec<Value> {
+        let mut ids = self.dialect.call_ids();
+        let mut sent = Vec::new();
+        if !request.system.is_empty() {
+            sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
+        }
+        let mut asked = Vec::new();
+        for message in &request.messages {
+            match message {
+                Message::User { text, images } => {
+                    let pictures = request.pictures.of(images).filter(|_| self.images);
+                    let content = user_content(text, pictures.collect());
+                    sent.push(json!({"role": "user", "content": content}));
+                }
+                Message::Assistant { text, thinking, calls } => {
+                    asked = ids.name(calls);
+                    let own: Vec<_> = thinking.iter().filter(|it| it.model == self.model).collect();
+                    let calls = calls.iter().zip(&asked);
+                    let calls =
+                        calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
+                    sent.push(assistant(text, &own, calls));
+                }
+                Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
+                    json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
+                })),
+            }
+        }
+        sent
     }
 }
 
@@ -73,6 +104,10 @@ impl OpenAi {
 impl Provider for OpenAi {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn sees(&self) -> bool {
+        self.images
     }
 
     async fn stream<'a>(
@@ -92,28 +127,16 @@ fn tool(tool: &ToolSchema, names: &Names) -> Value {
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds, names: &Names) -> Vec<Value> {
-    let mut sent = Vec::new();
-    if !request.system.is_empty() {
-        sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
+/// A text, which every imitator knows, or parts where there are pictures.
+fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
+    if pictures.is_empty() {
+        return json!(text);
     }
-    let mut asked = Vec::new();
-    for message in &request.messages {
-        match message {
-            Message::User(text) => sent.push(json!({"role": "user", "content": text})),
-            Message::Assistant { text, thinking, calls } => {
-                asked = ids.name(calls);
-                let own: Vec<_> = thinking.iter().filter(|it| it.model == model).collect();
-                let calls = calls.iter().zip(&asked);
-                let calls = calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
-                sent.push(assistant(text, &own, calls));
-            }
-            Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
-                json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
-            })),
-        }
-    }
-    sent
+    let parts = pictures.into_iter().map(|Picture { mime, base64 }| {
+        let url = format!("data:{mime};base64,{base64}");
+        json!({"type": "image_url", "image_url": {"url": url}})
+    });
+    parts.chain([json!({"type": "text", "text": text})]).collect()
 }
 
 fn assistant(text: &str, thinking: &[&Thinking], calls: Vec<Value>) -> Value {
@@ -146,7 +169,7 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &Names) -
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{Effort, Kind, Tools};
+    use crate::provider::{Effort, Kind, Pictures, Tools};
     use crate::session::{CallId, Outcome};
 
     #[test]
@@ -158,6 +181,7 @@ mod tests {
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
             tools: Tools::Native,
+            images: false,
         };
         let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
         let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
@@ -168,12 +192,14 @@ mod tests {
             outcome: Outcome::Done("seen".to_owned()),
         });
         let messages = vec![
-            Message::User("See?".to_owned()),
+            Message::User { text: "See?".to_owned(), images: Vec::new() },
             Message::Assistant { text: "", thinking: &[], calls: &calls },
             Message::Results(&calls),
         ];
+        let pictures = &Pictures::default();
         let effort = Effort::High;
-        let request = Request { system: &[], tools: &[], may_call: true, effort, messages };
+        let request =
+            Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
         let body = mistral.body(&request, &Names::of(&[]));
         assert_eq!(body.get("reasoning_effort"), None);
         assert_eq!(body.get("stream_options"), None);

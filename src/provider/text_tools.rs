@@ -54,6 +54,10 @@ impl Provider for TextTools {
         self.inner.name()
     }
 
+    fn sees(&self) -> bool {
+        self.inner.sees()
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

@@ -1,6 +1,8 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod files;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -73,6 +75,15 @@ model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
 tools = "text"
+images = true
+
+[media]
+file_max_mb = 5
+
+[transcription]
+base_url = "http://127.0.0.1:8000/v1"
+model = "whisper-1"
+language = "de"
 
 [channels.home]
 type = "telegram"
@@ -109,6 +120,7 @@ Config {
                 16384,
             ),
             tools: Native,
+            images: true,
         },
         "spare": Config {
             kind: OpenAi,
@@ -119,6 +131,7 @@ Config {
                 1000,
             ),
             tools: Text,
+            images: true,
         },
     },
     channels: {
@@ -160,19 +173,43 @@ Config {
             kind: Terminal,
         },
     },
+    media: Limits {
+        file_max: 5000000,
+        inbox_max: 500000000,
+        time_max: 60s,
+        transcript_time_max: 180s,
+        pause: 1s,
+    },
+    transcription: Some(
+        Config {
+            base_url: "http://127.0.0.1:8000/v1",
+            model: "whisper-1",
+            api_key: None,
+            language: Some(
+                "de",
+            ),
+        },
+    ),
     notes: [],
 }
 "#);
     assert_eq!(telegram(&config, "home").token.reveal(), TOKEN);
+}
+
+#[test]
+fn describes_a_complete_config() {
+    let config = load(COMPLETE, &secrets()).unwrap();
     insta::assert_snapshot!(config.describe(), @"
 channels
   home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key, tools in text), fallback
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+files
+  5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
     assert_eq!(config.warnings(), Vec::<String>::new());
 }
@@ -354,7 +391,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
@@ -429,11 +466,13 @@ channels
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  openai: gpt-5-mini (openai, https://api.openai.com/v1), fallback
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+files
+  20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
     insta::assert_snapshot!(config.warnings().join("\n"), @"
 DISCORD_BOT_TOKEN is not used: this version has no Discord yet
@@ -581,9 +620,13 @@ fn the_home_is_what_was_asked_for_first() {
 #[test]
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
-    let config = load(example, &secrets()).unwrap();
-    let whole = load(uncommented(example), &secrets()).unwrap();
+    let mut variables = vec![("OPENAI_API_KEY", "sk-ears")];
+    variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
+    let env = Environment::from_iter(variables);
+    let config = load(example, &env).unwrap();
+    let whole = load(uncommented(example), &env).unwrap();
     assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
+    assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
 
@@ -591,7 +634,9 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" => vec![(section.clone(), value.as_table().unwrap())],
+            "agent" | "media" | "transcription" => {
+                vec![(section.clone(), value.as_table().unwrap())]
+            }
             _ => {
                 let tables = value.as_table().unwrap().values();
                 tables.map(|table| (format!("{section}.NAME"), table.as_table().unwrap())).collect()

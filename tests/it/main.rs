@@ -13,6 +13,8 @@ mod delivery;
 mod groups;
 mod logging;
 mod loops;
+mod markup;
+mod media;
 mod prompt;
 mod providers;
 mod steering;

@@ -15,8 +15,8 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Completion, Config, Delta, Effort, Kind, Limits, Provider, ProviderError, Request, ToolSchema,
-    Tools, complete, messages,
+    Completion, Config, Delta, Effort, Kind, Limits, Pictures, Provider, ProviderError, Request,
+    ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
 use peacrab::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
@@ -49,6 +49,7 @@ fn config(api: &ModelApi) -> Config {
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
         tools: Tools::Native,
+        images: true,
     }
 }
 
@@ -87,12 +88,14 @@ async fn ask_after(
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
     let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
+    let (messages, pictures) = (messages(&turns), &Pictures::default());
     let request = Request {
         system: &system,
         tools: &tools,
         may_call: true,
         effort: Effort::Default,
-        messages: messages(&turns),
+        messages,
+        pictures,
     };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;

@@ -340,6 +340,8 @@ fn split(text: &str, sizes: &[usize]) -> Vec<String> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     #[test]
     fn does_not_care_where_a_text_is_split(parts in parts(), sizes in prop::collection::vec(1usize..9, 1..9)) {
         let (text, tools) = (parts.concat(), tools());

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use super::forms::{self, MALFORMED_CALL};
-use crate::provider::{Effort, Message, Request, ToolSchema, wire};
-use crate::session::{Call, Thinking};
+use crate::provider::{Effort, Message, Pictures, Request, ToolSchema, wire};
+use crate::session::{Call, Image, Thinking};
 
 const RULES: &str = r#"# Tools
 
@@ -28,10 +28,11 @@ pub(super) struct Told<'a> {
     system: Vec<String>,
     parts: Vec<Part<'a>>,
     effort: Effort,
+    pictures: &'a Pictures,
 }
 
 enum Part<'a> {
-    User(String),
+    User { text: String, images: Vec<&'a Image> },
     Assistant { text: String, thinking: &'a [Thinking] },
 }
 
@@ -45,7 +46,9 @@ impl<'a> Told<'a> {
         let mut parts = Vec::new();
         for message in &request.messages {
             match message {
-                Message::User(text) => push_user(&mut parts, &defused(text, &MARKS[..2])),
+                Message::User { text, images } => {
+                    push_user(&mut parts, &defused(text, &MARKS[..2]), images);
+                }
                 Message::Assistant { text, thinking, calls } => {
                     let said = Some(text.trim()).filter(|text| !text.is_empty());
                     let said = said.map(str::to_owned).into_iter();
@@ -54,19 +57,21 @@ impl<'a> Told<'a> {
                 }
                 Message::Results(calls) => {
                     let results: Vec<_> = calls.iter().map(result).collect();
-                    push_user(&mut parts, &results.join("\n"));
+                    push_user(&mut parts, &results.join("\n"), &[]);
                 }
             }
         }
         if !request.tools.is_empty() {
-            push_user(&mut parts, if request.may_call { REMINDER } else { NO_CALLS });
+            push_user(&mut parts, if request.may_call { REMINDER } else { NO_CALLS }, &[]);
         }
-        Self { system, parts, effort: request.effort }
+        Self { system, parts, effort: request.effort, pictures: request.pictures }
     }
 
     pub(super) fn request(&self) -> Request<'_> {
         let messages = self.parts.iter().map(|part| match part {
-            Part::User(text) => Message::User(text.clone()),
+            Part::User { text, images } => {
+                Message::User { text: text.clone(), images: images.clone() }
+            }
             Part::Assistant { text, thinking } => Message::Assistant { text, thinking, calls: &[] },
         });
         Request {
@@ -75,17 +80,19 @@ impl<'a> Told<'a> {
             may_call: true,
             effort: self.effort,
             messages: messages.collect(),
+            pictures: self.pictures,
         }
     }
 }
 
-fn push_user(parts: &mut Vec<Part<'_>>, words: &str) {
+fn push_user<'a>(parts: &mut Vec<Part<'a>>, words: &str, seen: &[&'a Image]) {
     match parts.last_mut() {
-        Some(Part::User(before)) => {
-            before.push_str("\n\n");
-            before.push_str(words);
+        Some(Part::User { text, images }) => {
+            text.push_str("\n\n");
+            text.push_str(words);
+            images.extend(seen);
         }
-        _ => parts.push(Part::User(words.to_owned())),
+        _ => parts.push(Part::User { text: words.to_owned(), images: seen.to_vec() }),
     }
 }
 
@@ -155,7 +162,7 @@ fn defused(text: &str, marks: &[&str]) -> String {
             let here = text.as_bytes().get(at..at + mark.len());
             here.is_some_and(|here| here.eq_ignore_ascii_case(mark.as_bytes()))
         };
-        if sign == '<' && marks.iter().any(|mark| is_mark(mark)) {
+        if sign == '<' && marks.iter().any(is_mark) {
             out.push_str("&lt;");
         } else {
             out.push(sign);

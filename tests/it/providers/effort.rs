@@ -15,6 +15,7 @@ async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort
         may_call: true,
         effort,
         messages: messages(turns),
+        pictures: &Pictures::default(),
     };
     complete(&*connected(&config, "main", LIMITS), &request, |_| {}).await.unwrap();
     api.finish();
@@ -32,6 +33,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         base_url: String::new(),
         tokens_max: Some(tokens_max),
         tools: Tools::Native,
+        images: false,
     }
 }
 

@@ -214,12 +214,14 @@ async fn ends_the_stream_after_its_end() {
     let config = config(&api);
     let chain = provider::chain(vec![provider::connect("main", &config).unwrap()]);
     let heard = [hearing("Hello?")];
+    let (messages, pictures) = (messages(&heard), &Pictures::default());
     let request = Request {
         system: &[],
         tools: &[],
         may_call: true,
         effort: Effort::Default,
-        messages: messages(&heard),
+        messages,
+        pictures,
     };
     let deltas: Vec<_> = chain.stream(&request).await.unwrap().collect().await;
     assert!(matches!(deltas.last(), Some(Ok(Delta::End(StopReason::Done)))));

@@ -175,6 +175,7 @@ async fn respells_names_that_an_api_does_not_take() {
             may_call: true,
             effort: Effort::Default,
             messages: messages(&turns),
+            pictures: &Pictures::default(),
         };
         let completion = complete(&*provider(&api), &request, |_| {}).await.unwrap();
         assert_eq!(completion.calls[0].name, name);

@@ -117,6 +117,7 @@ async fn tells_a_model_when_it_can_call_nothing() {
         may_call: false,
         effort: Effort::Default,
         messages: messages(&turns),
+        pictures: &Pictures::default(),
     };
     complete(&reading(&api, Tools::Text), &request, |_| {}).await.unwrap();
     let last = transcript(Platform::OpenAi, &api.requests()[0]).pop().unwrap();
@@ -196,7 +197,7 @@ async fn reads_calls_that_a_server_left_in_the_text() {
     assert_eq!(completion.text, format!("{block} So."));
     assert_eq!((completion.calls.len(), &*completion.calls[0].name), (1, "write"));
     let unknown = block.replace("look", "peek");
-    api.reply(texts(Platform::OpenAi, &[unknown.clone()]));
+    api.reply(texts(Platform::OpenAi, std::slice::from_ref(&unknown)));
     let completion = ask(&reading(&api, Tools::Native)).await.0.unwrap();
     assert_eq!((completion.text, completion.calls), (unknown, vec![]));
     api.finish();

@@ -9,3 +9,4 @@ pub(crate) mod record;
 pub(crate) mod rig;
 pub(crate) mod script;
 pub(crate) mod tools;
+pub(crate) mod transcriber;

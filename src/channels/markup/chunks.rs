@@ -1,0 +1,160 @@
+//! Cuts a document into chunks. A place to cut is tried by writing out what is before it, so that
+//! what is counted is what is sent.
+
+use std::ops::Range;
+
+use super::document::{Document, Kind};
+use super::{Dialect, Load, Size, write};
+use crate::channels::text;
+
+pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec<String> {
+    let cutter = Cutter { document, dialect, size };
+    let mut chunks = Vec::new();
+    let mut from = 0;
+    while from < document.text.len() {
+        let (chunk, end) = cutter.chunk(from);
+        if !chunk.trim().is_empty() {
+            chunks.push(chunk);
+        }
+        from = cutter.resume(end);
+    }
+    chunks
+}
+
+/// How much of the markup is written.
+#[derive(Clone, Copy)]
+enum Form {
+    Whole,
+    /// Only the text: for where even one sign does not fit with what must be around it.
+    Bare,
+}
+
+struct Cutter<'a> {
+    document: &'a Document,
+    dialect: &'a dyn Dialect,
+    size: Size,
+}
+
+impl Cutter<'_> {
+    /// The chunk that begins at `from`, and where it ends: after `from`.
+    fn chunk(&self, from: usize) -> (String, usize) {
+        for form in [Form::Whole, Form::Bare] {
+            let Some(limit) = self.limit(from, form) else { continue };
+            let best = self.best_break(from, limit);
+            // A better place may need more markup, though it is nearer.
+            let fitting = [best, limit].into_iter().find_map(|end| {
+                let chunk = self.written(from..end, form);
+                self.dialect.load(&chunk, self.size).fits().then_some((chunk, end))
+            });
+            if let Some(found) = fitting {
+                return found;
+            }
+        }
+        // Not reached: one escaped character is shorter than the least `max`.
+        let end = self.document.text.ceil_char_boundary(from + 1);
+        (self.written(from..end, Form::Bare), end)
+    }
+
+    fn written(&self, range: Range<usize>, form: Form) -> String {
+        match form {
+            Form::Whole => write::write(self.document, &range, self.dialect),
+            Form::Bare => self.dialect.escaped(self.document.text[range].trim()),
+        }
+    }
+
+    fn load(&self, range: Range<usize>, form: Form) -> Load {
+        self.dialect.load(&self.written(range, form), self.size)
+    }
+
+    /// The last place up to which what begins at `from` fits, or nearly; none if nothing does.
+    fn limit(&self, from: usize, form: Form) -> Option<usize> {
+        let text = &self.document.text;
+        // Markup only adds.
+        let mut over = from + text::fitting(&text[from..], self.size.max, self.size.unit);
+        let mut load = self.load(from..over, form);
+        if load.fits() {
+            return Some(over);
+        }
+        // As far as it goes if the rest is like what was tried, else halfway.
+        let mut next = from + (over - from) * load.max / load.used;
+        let mut fitting = from;
+        loop {
+            let mut at = text.floor_char_boundary(next.min(over - 1));
+            if at <= fitting {
+                at = text.ceil_char_boundary(fitting + 1);
+            }
+            if at >= over {
+                return (fitting > from).then_some(fitting);
+            }
+            load = self.load(from..at, form);
+            if !load.fits() {
+                over = at;
+            } else if load.is_nearly_full() {
+                return Some(at);
+            } else {
+                fitting = at;
+            }
+            next = fitting.midpoint(over);
+        }
+    }
+
+    /// The best place to end what begins at `from`, up to `limit`.
+    fn best_break(&self, from: usize, limit: usize) -> usize {
+        let text = &self.document.text;
+        if limit == text.len() {
+            return limit;
+        }
+        // A break of a better kind is not worth a chunk that is nearly empty.
+        let floor = from + (limit - from) / 3;
+        let mut best = [None; 4];
+        let mut mark = |kind: usize, at: usize| best[..=kind].fill(Some(at));
+        let leaves = self.document.leaves_in(&(from..limit));
+        for (number, leaf) in leaves.iter().enumerate() {
+            let start = leaf.range.start.max(from);
+            let end = leaf.range.end.min(limit + 1);
+            let code = matches!(leaf.kind, Kind::Code { .. });
+            let mut before = None;
+            for (at, char) in text[start..leaf.range.end].char_indices() {
+                if start + at >= end {
+                    break;
+                }
+                if before.is_some()
+                    && let Some(kind) =
+                        text::break_kind(&text[start + at..leaf.range.end], before, code)
+                    && self.document.link_around(start + at).is_none()
+                {
+                    mark(kind, start + at);
+                }
+                if before.is_some() || !char.is_whitespace() {
+                    before = Some(char);
+                }
+            }
+            // A heading stays with what it is above of.
+            if leaf.range.end <= limit && !matches!(leaf.kind, Kind::Heading(_)) {
+                let loose = leaves.get(number + 1).is_none_or(|next| next.loose);
+                mark(if loose { 3 } else { 2 }, leaf.range.end);
+            }
+        }
+        let [word, better @ ..] = best;
+        let better = better.into_iter().rev().flatten().find(|at| *at > floor);
+        better.or(word).unwrap_or_else(|| {
+            let at = from + text::between_clusters(&text[from..], limit - from);
+            self.document.link_around(at).filter(|start| *start > from).unwrap_or(at)
+        })
+    }
+
+    /// Where the next chunk begins, if one ended at `end`: after the white space that was there.
+    fn resume(&self, end: usize) -> usize {
+        let text = &self.document.text;
+        let next = self.document.leaves.partition_point(|leaf| leaf.range.end <= end);
+        let Some(leaf) = self.document.leaves.get(next) else { return text.len() };
+        if end <= leaf.range.start {
+            return leaf.range.start;
+        }
+        let rest = &text[end..];
+        match leaf.kind {
+            Kind::Code { .. } => text.len() - rest.strip_prefix('\n').unwrap_or(rest).len(),
+            Kind::Text | Kind::Heading(_) => text.len() - rest.trim_start().len(),
+        }
+    }
+}

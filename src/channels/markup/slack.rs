@@ -1,0 +1,76 @@
+//! Slack's mrkdwn. It has no way to escape its own signs, so what could be misread goes without
+//! formatting; `&`, `<` and `>` are escaped, so that no text can ping anybody.
+
+use super::document::{Marker, Piece};
+use super::emphasis::{self, Attribute, Group, Mark};
+use super::telegram::{escaped, unescaped};
+use super::{Dialect, Quote, has_scheme, with_fences, without_fences};
+
+pub(super) struct Mrkdwn;
+
+impl Dialect for Mrkdwn {
+    fn links(&self, _: &str, url: &str) -> bool {
+        has_scheme(url, &["http", "https", "mailto"])
+    }
+
+    fn quote(&self) -> Quote {
+        Quote::Lines { prefix: "> ", holds_code: false }
+    }
+
+    fn marker(&self, marker: Marker) -> String {
+        marker.shown()
+    }
+
+    fn heading(&self, _: u8) -> Option<&'static str> {
+        None
+    }
+
+    fn line(&self, out: &mut String, pieces: &[Piece<'_>]) {
+        let spans = emphasis::settle(pieces, &mark);
+        let mut line = String::new();
+        emphasis::write(&mut line, &spans, &mut |out, span| match span.url {
+            Some(url) => out.push_str(&format!("<{}|{}>", escaped(url), escaped(span.text))),
+            None if span.style.code && !span.text.contains('`') => {
+                out.push_str(&format!("`{}`", escaped(span.text)));
+            }
+            None => out.push_str(&escaped(span.text)),
+        });
+        out.push_str(&without_fences(&line));
+    }
+
+    fn code(&self, _: &str, code: &str) -> String {
+        format!("```\n{}\n```", without_fences(&escaped(code)))
+    }
+
+    fn escaped(&self, text: &str) -> String {
+        without_fences(&escaped(text))
+    }
+
+    /// With its signs, which read well as text too: they cannot be told from a text's own.
+    fn plain(&self, chunk: &str) -> String {
+        let mut out = String::with_capacity(chunk.len());
+        for (at, part) in chunk.split('<').enumerate() {
+            let link = part.split_once('>').filter(|_| at > 0);
+            let link = link.and_then(|(link, rest)| Some((link.split_once('|')?, rest)));
+            match link {
+                Some(((url, label), rest)) => {
+                    out.push_str(&unescaped(&format!("{label} ({url}){rest}")));
+                }
+                None => out.push_str(&unescaped(part)),
+            }
+        }
+        with_fences(&out)
+    }
+}
+
+/// The signs of a group: only between words, and if nothing inside looks like them.
+fn mark(group: &Group<'_>) -> Option<Mark> {
+    let (sign, mark) = match group.attribute {
+        Attribute::Bold => ('*', ("*", "*")),
+        Attribute::Italic => ('_', ("_", "_")),
+        Attribute::Strike => ('~', ("~", "~")),
+    };
+    let is_free =
+        |beside: Option<char>| beside.is_none_or(|char| !char.is_alphanumeric() && char != sign);
+    (is_free(group.before) && is_free(group.after) && !group.contains(sign)).then_some(mark)
+}
