@@ -1,16 +1,17 @@
 //! Calls in the text: what a model without tools is told, and what becomes of what it writes.
 
 use peacrab::provider::text_tools::TextTools;
-use peacrab::provider::{MALFORMED_CALL, StopReason};
+use peacrab::provider::{self, MALFORMED_CALL, StopReason};
 use peacrab::session::Thinking;
 
 use super::*;
+use crate::support::rig::{Parts, Rig};
 
 const LOOK: &str =
     r#"<tool>{"server_name":"peacrab","tool_name":"look","arguments":{"path": "a"}}</tool>"#;
 
 fn reading(api: &ModelApi, tools: Tools) -> TextTools {
-    TextTools::new(provider(api), tools)
+    TextTools::new(super::provider(api), tools)
 }
 
 /// An answer of these texts, one after another.
@@ -214,4 +215,34 @@ async fn keeps_the_thinking_of_a_model_that_calls_in_text() {
     ask_after(&reading(&api, Tools::Text), &[turn(steps, None)], None).await.0.unwrap();
     assert_eq!(api.requests()[0]["messages"][1]["content"][0], block);
     api.finish();
+}
+
+/// A whole turn in the daemon: the first call is wrong and told so, the second one works, and the person
+/// hears neither.
+#[tokio::test]
+async fn leads_a_turn_from_a_wrong_call_to_an_answer() {
+    for platform in [Platform::OpenAi, Platform::Anthropic] {
+        let api = ModelApi::start(platform).await;
+        let config = Config { tools: Tools::Text, ..config(&api) };
+        let provider = Some(provider::connect("main", &config).unwrap());
+        let mut rig = Rig::of(Parts { provider, ..Parts::default() }).await;
+        let write = r#"<tool>{"server_name":"peacrab","tool_name":"write_file","arguments":{"path":"a.md","content":"crab"}}</tool>"#;
+        let wrong = write.replace("}}", "}");
+        for text in [format!("I write.\n{wrong}"), write.to_owned(), "It is written.".to_owned()] {
+            let letters: Vec<_> = text.chars().map(String::from).collect();
+            api.reply(texts(platform, &letters));
+        }
+        assert_eq!(rig.ask("1", "write it").await, "It is written.");
+        assert_eq!(std::fs::read_to_string(rig.workspace().join("a.md")).unwrap(), "crab");
+        let requests = api.requests();
+        let last = transcript(platform, requests.last().unwrap());
+        let [.., asked, first, told, second, done] = &last[..] else { panic!("{last:?}") };
+        assert!(asked.contains("write it"), "{asked}");
+        assert_eq!(*first, format!("assistant: I write.\n{wrong}"));
+        assert!(told.contains("Your call was not run: it is not valid JSON (EOF"), "{told}");
+        assert_eq!(*second, format!("assistant: {write}"));
+        assert!(done.contains(r#"tool_name="write_file">"#), "{done}");
+        rig.finish().await;
+        api.finish();
+    }
 }
