@@ -417,6 +417,25 @@ config.toml:4:7: unclosed table, expected `]`
 }
 
 #[test]
+fn knows_two_ways_of_calling_tools() {
+    let with = |tools: &str| {
+        let url = "http://127.0.0.1:1/v1";
+        let provider = format!("type = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n{tools}");
+        load(format!("[providers.main]\n{provider}"), &secrets())
+    };
+    for (tools, expected) in [
+        ("", provider::Tools::Native),
+        ("tools = \"native\"", provider::Tools::Native),
+        ("tools = \"text\"", provider::Tools::Text),
+    ] {
+        assert_eq!(with(tools).unwrap().providers["main"].tools, expected);
+    }
+    let fault = with("tools = \"texts\"").unwrap_err().to_string();
+    let expected = "`tools` in [providers.main] must be one of native, text; did you mean `text`?";
+    assert!(fault.contains(expected), "{fault}");
+}
+
+#[test]
 fn tells_no_more_faults_than_a_person_reads() {
     let lines: String = (0..20_000).map(|n| format!("k{n} = 1\n")).collect();
     assert_eq!(load(lines, &secrets()).unwrap_err().lines().count(), 100);

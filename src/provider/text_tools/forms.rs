@@ -37,7 +37,8 @@ pub(super) enum Form {
     KimiCall,
     /// `<|python_tag|>{…}`
     Llama,
-    /// The answer is nothing else: `[name(key="value")]` (Llama 4), `{"name": …}` (Llama 3).
+    /// The answer is nothing else: `[name(key="value")]` (Llama 4), `{"name": …}` (Llama 3), or ours
+    /// without its tags.
     Whole,
 }
 
@@ -166,7 +167,7 @@ impl Form {
 pub(super) fn whole(text: &str, tools: &[ToolSchema]) -> Begins {
     let bare = text.trim_start();
     if let Some(object) = bare.strip_prefix('{') {
-        return any_of(object.trim_start(), ["\"name\""]);
+        return any_of(object.trim_start(), ["\"name\"", "\"server_name\"", "\"tool_name\""]);
     }
     let python = bare.strip_prefix(pythonic::START).unwrap_or(bare).trim_start();
     match python.strip_prefix('[') {
@@ -240,7 +241,10 @@ pub(super) fn foreign(form: Form, body: &str, tools: &[ToolSchema]) -> Option<Ve
         Form::Kimi => each(body, &KIMI, tools)?,
         Form::KimiCall => vec![named(body.split_once(KIMI.middle)?, tools)?],
         Form::Llama => objects(body, tools)?,
-        Form::Whole if body.trim_start().starts_with('{') => objects(body, tools)?,
+        Form::Whole if body.trim_start().starts_with('{') => match own(body, tools) {
+            Ok(written) => vec![written],
+            Err(_) => objects(body, tools)?,
+        },
         Form::Whole => pythonic::calls(body)?,
         Form::Own | Form::Result => return None,
     };

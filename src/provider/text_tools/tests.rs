@@ -171,7 +171,7 @@ fn lets_talk_of_calls_through() {
 const LOOK_A: &str = r#"look {"path":"a"}"#;
 
 /// Blocks in the forms of others, and their calls. The sources of each are named in `forms`.
-const FOREIGN: [(&str, &[&str]); 21] = [
+const FOREIGN: [(&str, &[&str]); 22] = [
     (
         "<tool_call>\n{\"name\": \"look\", \"arguments\": {\"path\": \"a\"}}\n</tool_call>",
         &[LOOK_A],
@@ -234,6 +234,7 @@ const FOREIGN: [(&str, &[&str]); 21] = [
         "[look(path=\"a\"), write(text='it\\'s \\u00fc', n=-1.5, ok=True, no=None, of=[1, {'k': []}])]",
         &[LOOK_A, r#"write {"text":"it's ü","n":-1.5,"ok":true,"no":null,"of":[1,{"k":[]}]}"#],
     ),
+    (r#"{"server_name": "peacrab", "tool_name": "look", "arguments": {"path": "a"}}"#, &[LOOK_A]),
     ("<|python_start|>[look(path=\"a\")]<|python_end|>", &[LOOK_A]),
 ];
 
