@@ -5,6 +5,7 @@ pub mod deliver;
 pub mod intake;
 pub mod markup;
 pub mod parcel;
+pub mod slack;
 pub mod supervise;
 pub mod telegram;
 pub mod terminal;
@@ -38,6 +39,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    Slack(slack::Config),
     Telegram(telegram::Config),
     Terminal,
 }

@@ -36,8 +36,18 @@ pub const KEYS: &[(&str, &[&str])] = &[
     (
         "channels.NAME",
         &[
-            "type", "token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots",
+            "type",
+            "token",
+            "app_token",
+            "api_url",
+            "owners",
+            "admins",
+            "allow",
+            "groups",
+            "chats",
+            "bots",
             "pairing",
+            "threads",
         ],
     ),
     ("media", &["file_max_mb", "inbox_max_mb"]),
@@ -168,9 +178,10 @@ impl Config {
     /// All that must stay out of logs.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
-        let tokens = self.channels.values().filter_map(|channel| match &channel.kind {
-            Kind::Telegram(telegram) => Some(&telegram.token),
-            Kind::Terminal => None,
+        let tokens = self.channels.values().flat_map(|channel| match &channel.kind {
+            Kind::Slack(slack) => vec![&slack.token, &slack.app_token],
+            Kind::Telegram(telegram) => vec![&telegram.token],
+            Kind::Terminal => Vec::new(),
         });
         let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
         keys.chain(tokens).chain(ears)
@@ -250,9 +261,10 @@ impl Config {
 }
 
 fn describe_channel(channel: &channels::Config) -> String {
-    let telegram = match &channel.kind {
+    let platform = match &channel.kind {
         Kind::Terminal => return "terminal".to_owned(),
-        Kind::Telegram(telegram) => telegram,
+        Kind::Slack(slack) => format!("slack ({})", slack.api_url),
+        Kind::Telegram(telegram) => format!("telegram ({})", telegram.api_url),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = match groups {
@@ -266,8 +278,7 @@ fn describe_channel(channel: &channels::Config) -> String {
     let chats = if chats.is_empty() { String::new() } else { format!(", chats {}", chats.len()) };
     let bots = if bots.is_empty() { String::new() } else { format!(", bots {}", bots.len()) };
     format!(
-        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
-        telegram.api_url,
+        "{platform}, owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
         owners.len(),
         admins.len()
     )

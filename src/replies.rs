@@ -135,6 +135,9 @@ pub fn perhaps_repeated(text: &str) -> String {
 
 // Turns.
 
+/// What Slack shows behind the bot's name.
+pub const WORKING: &str = "is working on it…";
+
 pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
 pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anything. My owner can raise max_tokens in config.toml.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::channels::{self, intake, telegram};
+use crate::channels::{self, intake, slack, telegram};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider::{self, transcription};
@@ -13,6 +13,7 @@ use super::{AgentConfig, MB, TERMINAL, secrets};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
+pub(super) const SLACK_URL: &str = "https://slack.com/api";
 pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
 /// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
@@ -204,6 +205,7 @@ pub(super) fn channels(top: &mut Section<'_>) -> (BTreeMap<ChannelName, channels
 
 #[derive(Clone, Copy)]
 enum Platform {
+    Slack,
     Telegram,
     Terminal,
     NotBuilt(&'static str),
@@ -219,10 +221,10 @@ fn channel(
         ("telegram", Platform::Telegram),
         ("terminal", Platform::Terminal),
         ("discord", Platform::NotBuilt("discord")),
-        ("slack", Platform::NotBuilt("slack")),
+        ("slack", Platform::Slack),
         ("web", Platform::NotBuilt("web")),
     ];
-    let value = section.require("type", "one of telegram, terminal");
+    let value = section.require("type", "one of telegram, slack, terminal");
     let Some(platform) = value.as_ref().and_then(|value| value.choice(&TYPES)) else {
         section.finish_of_any_kind();
         return None;
@@ -236,34 +238,98 @@ fn channel(
             section.finish("a channel of type terminal");
             Some(terminal())
         }
-        Platform::Telegram if name == TERMINAL => {
+        Platform::Slack | Platform::Telegram if name == TERMINAL => {
             section
                 .fault(format!("`{TERMINAL}` is the daemon's own terminal; choose another name"));
             None
         }
-        Platform::Telegram => {
-            let token = section.require("token", "the bot's token, from @BotFather");
-            let token = token.and_then(|value| secrets::read(&value));
-            let api_url = match section.ask("api_url") {
-                Some(value) => url(&value),
-                None => Some(TELEGRAM_URL.to_owned()),
-            };
-            let access = access(&mut section, &NUMBERS);
-            let title = section.title();
-            if let Some(token) = &token {
-                if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
-                    section.fault(format!(
-                        "{title} has the token of {before}; Telegram lets only one of them listen"
-                    ));
-                }
-                tokens.push((token.clone(), title));
-            }
-            section.finish("a channel of type telegram");
-            let config = telegram::Config { token: token?, api_url: api_url? };
-            Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
-        }
+        Platform::Slack => slack_channel(section, tokens),
+        Platform::Telegram => telegram_channel(section, tokens),
     }
 }
+
+fn telegram_channel(
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    let token = section.require("token", "the bot's token, from @BotFather");
+    let token = token.and_then(|value| secrets::read(&value));
+    let api_url = api_url(&mut section, TELEGRAM_URL);
+    let access = access(&mut section, &NUMBERS);
+    take_token(&section, token.as_ref(), tokens, "Telegram lets only one of them listen");
+    section.finish("a channel of type telegram");
+    let config = telegram::Config { token: token?, api_url: api_url? };
+    Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
+}
+
+fn slack_channel(
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    const THREADS: [(&str, slack::Threads); 2] =
+        [("thread", slack::Threads::Thread), ("channel", slack::Threads::Channel)];
+    let mut token = |key, wanted, prefix, other| {
+        let value = section.require(key, wanted)?;
+        let token = secrets::read(&value)?;
+        if token.reveal().starts_with(other) {
+            value.fault(format!("must be a token that begins with {prefix}, not with {other}"));
+        }
+        Some(token)
+    };
+    let bot = token("token", "the bot's token, xoxb-…", "xoxb-", "xapp-");
+    let app = token("app_token", "the app's token for Socket Mode, xapp-…", "xapp-", "xoxb-");
+    let api_url = api_url(&mut section, SLACK_URL);
+    let access = access(&mut section, &SLACK_IDS);
+    let threads = section.ask("threads").map(|value| value.choice(&THREADS));
+    for token in [&bot, &app] {
+        let why = "Slack brings each event to only one of them";
+        take_token(&section, token.as_ref(), tokens, why);
+    }
+    section.finish("a channel of type slack");
+    let config = slack::Config {
+        token: bot?,
+        app_token: app?,
+        api_url: api_url?,
+        threads: threads.unwrap_or_else(|| Some(slack::Threads::default()))?,
+    };
+    Some(channels::Config { access, kind: channels::Kind::Slack(config) })
+}
+
+fn api_url(section: &mut Section<'_>, default: &str) -> Option<String> {
+    match section.ask("api_url") {
+        Some(value) => url(&value),
+        None => Some(default.to_owned()),
+    }
+}
+
+/// Notes a channel's token; two channels cannot share one, and `why` says so.
+fn take_token(
+    section: &Section<'_>,
+    token: Option<&Secret>,
+    tokens: &mut Vec<(Secret, String)>,
+    why: &str,
+) {
+    let Some(token) = token else { return };
+    let title = section.title();
+    match tokens.iter().find(|(other, _)| other == token) {
+        Some((_, before)) if *before == title => {
+            section.fault(format!("{title} has the same token twice; there are two kinds"));
+        }
+        Some((_, before)) => section.fault(format!("{title} has the token of {before}; {why}")),
+        None => {}
+    }
+    tokens.push((token.clone(), title));
+}
+
+const SLACK_IDS: Ids = Ids {
+    is_id: |id| {
+        id.len() > 1
+            && id.starts_with(['B', 'U', 'W'])
+            && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    },
+    wanted: "must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member \
+             ID); a name can change hands",
+};
 
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {

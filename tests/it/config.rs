@@ -6,6 +6,7 @@ mod files;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use peacrab::channels::slack::Threads;
 use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
 use peacrab::people::{Access, Groups, People, Role};
 use peacrab::secret::Secret;
@@ -52,7 +53,7 @@ fn shown(errors: &ConfigErrors, folder: &Path) -> String {
 fn telegram<'a>(config: &'a Config, name: &str) -> &'a channels::telegram::Config {
     match &config.channels[&name.into()].kind {
         channels::Kind::Telegram(telegram) => telegram,
-        channels::Kind::Terminal => panic!("{name} is a terminal"),
+        other => panic!("{name} is {other:?}"),
     }
 }
 
@@ -399,7 +400,7 @@ config.toml:9:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
 config.toml:17:11: this version has no discord channels yet
-config.toml:20:11: missing key `type` in [channels.d]: one of telegram, terminal
+config.toml:20:11: missing key `type` in [channels.d]: one of telegram, slack, terminal
 config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
 config.toml:25:2: this version has no [gateway] yet
 ");
@@ -497,6 +498,96 @@ files
 DISCORD_BOT_TOKEN is not used: this version has no Discord yet
 [channels.telegram] has no owners and no allow: nobody is let in until paired
 ");
+}
+
+#[test]
+fn reads_a_slack_channel_with_all_its_keys() {
+    let config = load(
+        r#"
+        [channels.crew]
+        type = "slack"
+        token = "xoxb-1"
+        app_token = { env = "APP" }
+        owners = ["U0ADA"]
+        allow = ["W0BOB", "*"]
+        bots = ["B0BEEP"]
+        chats = { C0CREW = "always", T0CREW = "off" }
+        threads = "channel"
+        "#,
+        &Environment::from_iter([("APP", "xapp-1")]),
+    )
+    .unwrap();
+    let crew = &config.channels[&"crew".into()];
+    let channels::Kind::Slack(slack) = &crew.kind else { panic!("{crew:?}") };
+    assert_eq!((slack.token.reveal(), slack.app_token.reveal()), ("xoxb-1", "xapp-1"));
+    assert_eq!(
+        (slack.threads, slack.api_url.as_str()),
+        (Threads::Channel, "https://slack.com/api")
+    );
+    assert_eq!(
+        (&crew.access.owners[..], &crew.access.bots[..]),
+        (&["U0ADA".into()][..], &["B0BEEP".into()][..])
+    );
+    let mut secrets: Vec<_> = config.secrets().map(Secret::reveal).collect();
+    secrets.sort();
+    assert_eq!(secrets, ["xapp-1", "xoxb-1"]);
+    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on");
+}
+
+#[test]
+fn tells_what_is_wrong_with_a_slack_channel() {
+    let errors = load(
+        r#"
+[channels.a]
+type = "slack"
+token = "xapp-swapped"
+app_token = "xoxb-swapped"
+owners = ["ada", 7]
+threads = "threads"
+[channels.b]
+type = "slack"
+token = "xoxb-1"
+[channels.c]
+type = "slack"
+token = "xoxb-1"
+app_token = "xapp-1"
+[channels.d]
+type = "slack"
+token = "same"
+app_token = "same"
+[channels.e]
+type = "telegram"
+token = "1:x"
+threads = "thread"
+"#,
+        &Environment::default(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @"
+config.toml:4:9: `token` in [channels.a] must be a token that begins with xoxb-, not with xapp-
+config.toml:5:13: `app_token` in [channels.a] must be a token that begins with xapp-, not with xoxb-
+config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:7:11: `threads` in [channels.a] must be one of thread, channel; did you mean `thread`?
+config.toml:8:11: missing key `app_token` in [channels.b]: the app's token for Socket Mode, xapp-…
+config.toml:11:11: [channels.c] has the token of [channels.b]; Slack brings each event to only one of them
+config.toml:15:11: [channels.d] has the same token twice; there are two kinds
+config.toml:22:1: `threads` in [channels.e] means nothing for a channel of type telegram
+");
+}
+
+#[test]
+fn slack_in_the_environment_needs_both_tokens() {
+    let home = tempfile::tempdir().unwrap();
+    let tokens = [("SLACK_BOT_TOKEN", "xoxb-1"), ("SLACK_APP_TOKEN", "xapp-1")];
+    let config = load_in(&home, &Environment::from_iter(tokens)).unwrap();
+    let slack = &config.channels[&"slack".into()];
+    assert!(
+        matches!(&slack.kind, channels::Kind::Slack(slack) if slack.threads == Threads::Thread)
+    );
+    let alone = |token| load_in(&home, &Environment::from_iter([token])).unwrap_err();
+    insta::assert_snapshot!(alone(tokens[0]), @"environment: SLACK_BOT_TOKEN is set and SLACK_APP_TOKEN is not; Slack needs both (xoxb-… and xapp-…)");
+    insta::assert_snapshot!(alone(tokens[1]), @"environment: SLACK_APP_TOKEN is set and SLACK_BOT_TOKEN is not; Slack needs both (xoxb-… and xapp-…)");
 }
 
 #[test]
@@ -648,6 +739,8 @@ fn the_example_loads_and_shows_every_key() {
     assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
+    let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
+    assert_eq!((crew.threads, crew.api_url.as_str()), (Threads::Thread, "https://slack.com/api"));
 
     let tree: toml::Table = uncommented(example).parse().unwrap();
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();

@@ -17,6 +17,7 @@ mod markup;
 mod media;
 mod prompt;
 mod providers;
+mod slack;
 mod steering;
 mod store;
 mod telegram;
