@@ -34,7 +34,7 @@ pub const TERMINAL: &str = "terminal";
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "providers", "channels", "media", "transcription"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
-    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "images"]),
+    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
     (
         "channels.NAME",
         &[
@@ -308,7 +308,11 @@ fn describe_provider(provider: &provider::Config) -> String {
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
     let sees = if provider.images { ", sees pictures" } else { "" };
-    format!("{} ({kind}, {}{key}){sees}", provider.model, provider.base_url)
+    let tools = match provider.tools {
+        provider::Tools::Native => "",
+        provider::Tools::Text => ", tools in text",
+    };
+    format!("{} ({kind}, {}{key}){tools}{sees}", provider.model, provider.base_url)
 }
 
 fn describe_ears(ears: &transcription::Config) -> String {
@@ -324,6 +328,7 @@ fn rehearsal() -> provider::Config {
         api_key: None,
         base_url: String::new(),
         tokens_max: None,
+        tools: provider::Tools::Native,
         images: false,
     }
 }

@@ -107,6 +107,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    tools: provider::Tools::Native,
                     images: known.images,
                 });
             (known.name.to_owned(), config)

@@ -72,6 +72,8 @@ pub(super) fn providers(top: &mut Section<'_>) -> Named<provider::Config> {
 
 fn provider(mut section: Section<'_>) -> Option<provider::Config> {
     use provider::Kind::{Anthropic, OpenAi, Rehearsal};
+    use provider::Tools;
+    const TOOLS: [(&str, Tools); 2] = [("native", Tools::Native), ("text", Tools::Text)];
     const TYPES: [(&str, provider::Kind); 3] =
         [("anthropic", Anthropic), ("openai", OpenAi), ("rehearsal", Rehearsal)];
     let kind = section.require("type", "one of anthropic, openai, rehearsal");
@@ -105,6 +107,10 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         // Other servers know best how much room their model has.
         None => Some((base_url.as_deref() == Some(vendor_url)).then_some(TOKENS_MAX)),
     };
+    let tools = match section.ask("tools") {
+        Some(value) => value.choice(&TOOLS),
+        None => Some(Tools::default()),
+    };
     let images = section.ask("images").and_then(|value| value.flag());
     let images = images.unwrap_or(kind == Anthropic || base_url.as_deref() == Some(OPENAI_URL));
     section.finish(&format!("a provider of type {word}"));
@@ -119,6 +125,7 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         api_key,
         base_url: base_url?,
         tokens_max: tokens_max?,
+        tools: tools?,
         images,
     })
 }

@@ -75,6 +75,7 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+tools = "text"
 images = true
 
 [media]
@@ -119,6 +120,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            tools: Native,
             images: true,
         },
         "spare": Config {
@@ -129,6 +131,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            tools: Text,
             images: true,
         },
     },
@@ -203,7 +206,7 @@ channels
   terminal: terminal
 providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), sees pictures, fallback
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
 files
@@ -412,6 +415,25 @@ config.toml:4:7: unclosed table, expected `]`
 ");
     let errors = load("[agent]\nsteps_max = 1\nsteps_max = 2\n", &secrets()).unwrap_err();
     insta::assert_snapshot!(errors, @"config.toml:3:1: duplicate key");
+}
+
+#[test]
+fn knows_two_ways_of_calling_tools() {
+    let with = |tools: &str| {
+        let url = "http://127.0.0.1:1/v1";
+        let provider = format!("type = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n{tools}");
+        load(format!("[providers.main]\n{provider}"), &secrets())
+    };
+    for (tools, expected) in [
+        ("", provider::Tools::Native),
+        ("tools = \"native\"", provider::Tools::Native),
+        ("tools = \"text\"", provider::Tools::Text),
+    ] {
+        assert_eq!(with(tools).unwrap().providers["main"].tools, expected);
+    }
+    let fault = with("tools = \"texts\"").unwrap_err().to_string();
+    let expected = "`tools` in [providers.main] must be one of native, text; did you mean `text`?";
+    assert!(fault.contains(expected), "{fault}");
 }
 
 #[test]
