@@ -3,6 +3,7 @@
 
 pub mod environment;
 pub mod fault;
+mod mcp;
 mod reading;
 mod secrets;
 mod sections;
@@ -19,6 +20,7 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider;
 use crate::secret::Secret;
+use crate::tools::{self, mcp::Via};
 
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
@@ -30,8 +32,8 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "providers", "channels"]),
-    ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
+    ("", &["agent", "providers", "channels", "mcp"]),
+    ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "mcp_file"]),
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
     (
         "channels.NAME",
@@ -39,6 +41,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "type", "token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots",
             "pairing",
         ],
+    ),
+    (
+        "mcp.NAME",
+        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
     ),
 ];
 
@@ -52,6 +58,8 @@ pub struct Config {
     pub providers: BTreeMap<String, provider::Config>,
     /// [`TERMINAL`] is always among them.
     pub channels: BTreeMap<ChannelName, channels::Config>,
+    /// Who lends tools.
+    pub mcp: BTreeMap<String, tools::mcp::Config>,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -140,16 +148,17 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
         providers = environment::providers(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
-    let agent = sections::agent(&mut top, &names);
+    let (agent, mcp_file) = sections::agent(&mut top, &names);
     let (mut channels, count) = sections::channels(&mut top);
     if count == 0 {
         channels.extend(environment::channels(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(sections::terminal);
+    let mcp = mcp::servers(&mut top, mcp_file.as_ref());
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
-    Some(Config { agent, providers: providers?, channels, notes: Vec::new() })
+    Some(Config { agent, providers: providers?, channels, mcp, notes: Vec::new() })
 }
 
 impl Config {
@@ -160,7 +169,7 @@ impl Config {
             Kind::Telegram(telegram) => Some(&telegram.token),
             Kind::Terminal => None,
         });
-        keys.chain(tokens)
+        keys.chain(tokens).chain(self.mcp.values().flat_map(tools::mcp::Config::secrets))
     }
 
     /// What a person checks before a start; no secrets.
@@ -174,10 +183,23 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
+        let mcp = self.mcp.iter().map(|(name, server)| {
+            let tools::mcp::Config { via, allow, timeout, role } = server;
+            let via = match via {
+                Via::Program(program) => format!("program {}", program.command),
+                Via::Http { url, .. } => url.clone(),
+            };
+            let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
+            format!("  {name}: {via}, tools {tools}, role {role}, {} s a call\n", timeout.as_secs())
+        });
+        let mut mcp: String = mcp.collect();
+        if !mcp.is_empty() {
+            mcp.insert_str(0, "MCP servers\n");
+        }
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, .. } = self.agent;
         format!(
-            "channels\n{channels}providers\n{providers}limits\n  {steps_max} steps a turn, \
+            "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n"
         )
     }
@@ -206,6 +228,10 @@ impl Config {
                     ));
                 }
             }
+        }
+        if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
+            warnings
+                .push("this program was built without MCP: its servers are left out".to_owned());
         }
         for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
             warnings

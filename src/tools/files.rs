@@ -46,6 +46,7 @@ impl Tool for ReadFile {
         description: "Read a text file of the workspace, a long one page by page.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -73,6 +74,7 @@ impl Tool for WriteFile {
                       edit_file.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -110,6 +112,7 @@ impl Tool for EditFile {
         description: "Replace a piece of text in a file of the workspace.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -147,6 +150,7 @@ impl Tool for AppendFile {
                       missing.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -185,6 +189,7 @@ impl Tool for ListFiles {
         description: "List files and folders of the workspace with their sizes.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -35,6 +35,7 @@ impl Tool for SendMessage {
                       Your answer itself needs no tool.",
         role: Role::User,
         kind: Kind::Queues,
+        retries: false,
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

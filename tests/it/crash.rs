@@ -4,6 +4,7 @@
 mod child;
 mod verdict;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -230,6 +231,43 @@ fn a_file_change_of_which_nobody_knows_is_left_to_the_model() {
     assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
     let got = scene.platform().got();
     assert!(got[0].text.contains("may or may not have happened"), "{got:?}");
+}
+
+/// What acts outside cannot be asked whether it did: it is never done a second time, and the model
+/// is told when nobody knows.
+#[test]
+fn a_call_that_acts_is_never_made_twice() {
+    let doubt = "may or may not have happened";
+    for when in [When::Before, When::After] {
+        for commit in 1.. {
+            let scene = Scene::with_said(KNOWING, &[("1", child::ACT)]);
+            let killed = scene.run(Kill { at: At::Commit(commit), when });
+            scene.bring_to_end();
+            let acts = fs::read_to_string(scene.home().join(child::ACTS)).unwrap_or_default();
+            let got = scene.platform().got();
+            assert_eq!(got.len(), 1, "{got:?}");
+            match acts.as_str() {
+                "acted\n" => {}
+                "" => assert!(got[0].text.contains(doubt), "{got:?}"),
+                more => panic!("it has acted more than once: {more}"),
+            }
+            if !killed {
+                assert!(commit > 5 && got[0].text.contains("it has acted"), "{commit} {got:?}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_may_be_made_twice_is_made_again_after_a_crash() {
+    for (label, when) in [("call starts", When::After), ("call ends", When::Before)] {
+        let scene = Scene::with_said(KNOWING, &[("1", child::LOOK)]);
+        assert!(scene.run(Kill { at: At::Label(label.to_owned()), when }));
+        scene.bring_to_end();
+        let got = scene.platform().got();
+        assert!(got[0].text.contains("it has acted"), "{got:?}");
+    }
 }
 
 #[test]

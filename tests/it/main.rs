@@ -14,6 +14,8 @@ mod groups;
 mod logging;
 mod loops;
 mod markup;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod prompt;
 mod providers;
 mod steering;

@@ -12,7 +12,7 @@ use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::Provider;
 use peacrab::store;
-use peacrab::tools::ToolSet;
+use peacrab::tools::{ToolSet, mcp};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -49,6 +49,7 @@ pub(crate) struct Parts {
     pub(crate) agent: AgentConfig,
     pub(crate) access: Access,
     pub(crate) tools: ToolSet,
+    pub(crate) mcp: BTreeMap<String, mcp::Config>,
     pub(crate) store: store::Options,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
@@ -66,6 +67,7 @@ impl Default for Parts {
                 ..Access::default()
             },
             tools: ToolSet::standard(),
+            mcp: BTreeMap::new(),
             store: store::Options::default(),
             channels: Vec::new(),
             provider: None,
@@ -120,6 +122,7 @@ impl Rig {
             provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
+            mcp: self.parts.mcp.clone(),
             store: self.parts.store.clone(),
         }
     }
