@@ -47,7 +47,10 @@ async fn offered(rig: &mut Rig) -> Vec<String> {
 
 fn lender(rig: &Rig, name: &str) -> Lender {
     let lent = rig.parts.tools.lent();
-    lent.lenders.iter().find(|lender| lender.name == name).unwrap().clone()
+    let found = lent.lenders.iter().find(|lender| lender.name == name);
+    // The daemon may not have come that far.
+    let none = Lender { name: name.to_owned(), up: false, tools: 0, trouble: None };
+    found.cloned().unwrap_or(none)
 }
 
 fn trouble(rig: &Rig, name: &str) -> String {

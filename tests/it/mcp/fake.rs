@@ -102,6 +102,8 @@ fn serve() {
     if manner == "stubborn" {
         ignore_sigterm();
     }
+    // The harness has begun a line.
+    writeln!(std::io::stdout()).unwrap();
     let mut tools = tools(&manner);
     for line in std::io::stdin().lock().lines() {
         let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
