@@ -256,3 +256,17 @@ fn filled(source: &Source<'_>, text: &str) -> Result<String, String> {
     }
     Ok(filled)
 }
+
+/// What a person checks before a start; no secrets.
+pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
+    let lines = servers.iter().map(|(name, Config { via, allow, timeout, role })| {
+        let via = match via {
+            Via::Program(program) => format!("program {}", program.command),
+            Via::Http { url, .. } => url.clone(),
+        };
+        let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
+        format!("  {name}: {via}, tools {tools}, role {role}, {} s a call\n", timeout.as_secs())
+    });
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("MCP servers\n{lines}") }
+}

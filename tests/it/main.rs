@@ -16,8 +16,10 @@ mod loops;
 mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
+mod media;
 mod prompt;
 mod providers;
+mod slack;
 mod steering;
 mod store;
 mod telegram;

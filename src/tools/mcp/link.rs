@@ -137,7 +137,16 @@ impl Servers {
                 break;
             }
             let why: String = why.chars().take(TROUBLE_CHARS_MAX).collect();
-            tracing::warn!(server = server.name, why, "Lost an MCP server, will start it again");
+            // A server that stays away is not news each time.
+            if server.state.borrow().trouble.as_ref() == Some(&why) {
+                tracing::debug!(server = server.name, why, "An MCP server is still lost");
+            } else {
+                tracing::warn!(
+                    server = server.name,
+                    why,
+                    "Lost an MCP server, will start it again"
+                );
+            }
             server.state.send_modify(|state| {
                 (state.peer, state.tried, state.trouble) = (None, true, Some(why));
             });

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
+use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
@@ -95,6 +96,7 @@ fn plan(spec: Spec) -> Plan {
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
         store: Options { observer, pages_max: None },
+        intake: Intake::default(),
     }
 }
 
@@ -132,15 +134,13 @@ impl Provider for Watchful {
             // The parent sees a daemon that ended by itself.
             std::process::exit(3);
         }
-        if request
-            .messages
-            .last()
-            .is_some_and(|message| matches!(message, Message::User(text) if text.contains(DEADLY)))
-        {
+        if request.messages.last().is_some_and(
+            |message| matches!(message, Message::User { text, .. } if text.contains(DEADLY)),
+        ) {
             std::process::abort();
         }
         for (words, tool) in [(ACT, "act"), (LOOK, "look")] {
-            if let Some(Message::User(text)) = request.messages.last()
+            if let Some(Message::User { text, .. }) = request.messages.last()
                 && text.contains(words)
             {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Inbound, ThreadId};
@@ -51,6 +52,7 @@ pub(crate) struct Parts {
     pub(crate) tools: ToolSet,
     pub(crate) mcp: BTreeMap<String, mcp::Config>,
     pub(crate) store: store::Options,
+    pub(crate) intake: Intake,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     /// In place of the script.
@@ -69,6 +71,7 @@ impl Default for Parts {
             tools: ToolSet::standard(),
             mcp: BTreeMap::new(),
             store: store::Options::default(),
+            intake: Intake::default(),
             channels: Vec::new(),
             provider: None,
         }
@@ -124,6 +127,7 @@ impl Rig {
             tools: self.parts.tools.clone(),
             mcp: self.parts.mcp.clone(),
             store: self.parts.store.clone(),
+            intake: self.parts.intake.clone(),
         }
     }
 
