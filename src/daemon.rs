@@ -176,14 +176,8 @@ impl Daemon {
         listening.spawn(tidy(self.means.bus.clone(), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
 
-        let mut lending = JoinSet::new();
-        let until = CancellationToken::new();
-        #[cfg(feature = "mcp")]
-        if !self.plan.mcp.is_empty() {
-            let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
-            lending.spawn(servers.run(until.clone()));
-        }
-        let lends = until;
+        let lends = CancellationToken::new();
+        let lending = self.lend(&lends);
 
         let mut thinking = JoinSet::new();
         let (means, turns_max, until) =
@@ -207,6 +201,22 @@ impl Daemon {
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
+    }
+
+    /// Begins to keep the servers that lend tools.
+    #[cfg(feature = "mcp")]
+    fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
+        let mut lending = JoinSet::new();
+        if !self.plan.mcp.is_empty() {
+            let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
+            lending.spawn(servers.run(until.clone()));
+        }
+        lending
+    }
+
+    #[cfg(not(feature = "mcp"))]
+    fn lend(&self, _: &CancellationToken) -> JoinSet<()> {
+        JoinSet::new()
     }
 
     fn link(&self, name: &ChannelName) -> Arc<Link> {

@@ -48,6 +48,9 @@ const STEADY: Duration = Duration::from_secs(60);
 /// How long saying goodbye may take.
 const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
 
+/// How long what an ended program has said is still read.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
+
 /// What is shown of why a server is down.
 const TROUBLE_CHARS_MAX: usize = 300;
 
@@ -166,9 +169,12 @@ impl Servers {
                     Err(error) => return format!("cannot start {}: {error}", program.command),
                 };
                 let stdio = Stdio::new(&server.name, pipes);
+                let talk = self.talk(server, stdio, stop);
+                tokio::pin!(talk);
                 let said = tokio::select! {
-                    said = self.talk(server, stdio, stop) => Some(said),
-                    _ = process.watch() => None,
+                    said = &mut talk => Some(said),
+                    // What it said last may still be in the pipe.
+                    _ = process.watch() => timeout(LAST_WORDS_WAIT, talk).await.ok(),
                 };
                 let ended = process.end().await;
                 match said {

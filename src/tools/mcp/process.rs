@@ -115,9 +115,8 @@ impl Drop for Group {
 }
 
 async fn drain(errors: &mut Option<Errors>) {
-    match errors {
-        Some(errors) => errors.drain().await,
-        None => {}
+    if let Some(errors) = errors {
+        errors.drain().await;
     }
 }
 

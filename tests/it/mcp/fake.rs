@@ -156,7 +156,8 @@ fn serve() {
 }
 
 fn eprintln_last(words: &str) {
-    writeln!(std::io::stderr(), "some noise\n{words}").unwrap();
+    let mut out = std::io::stderr();
+    out.write_all(format!("some noise\n{words}\n").as_bytes()).unwrap();
 }
 
 /// As servers do that mean to tidy up first.
