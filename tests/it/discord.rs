@@ -35,6 +35,7 @@ const DEADLINES: Deadlines = Deadlines {
     ready: Duration::from_secs(8),
     silence: Duration::from_secs(8),
     identify: Duration::from_millis(10),
+    again: Duration::from_millis(200),
 };
 
 fn discord(api: &DiscordApi) -> Discord {

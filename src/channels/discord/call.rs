@@ -70,6 +70,8 @@ pub(super) struct Denial {
     pub(super) code: u64,
     pub(super) message: String,
     pub(super) after: Option<Duration>,
+    /// Whether these are Discord's words, and not those of something on the way to it.
+    is_discords: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -206,6 +208,7 @@ impl Api {
         if status == StatusCode::TOO_MANY_REQUESTS {
             self.note_rest(if refusal.global { "" } else { route }, after);
         }
+        let is_discords = !refusal.message.is_empty();
         let message = match refusal.message {
             message if message.is_empty() => {
                 status.canonical_reason().unwrap_or("an unknown status").to_owned()
@@ -213,7 +216,7 @@ impl Api {
             message => message,
         };
         let (status, code) = (status.as_u16(), refusal.code);
-        Err(CallError::Denied(Denial { status, code, message, after }))
+        Err(CallError::Denied(Denial { status, code, message, after, is_discords }))
     }
 
     /// Waits while the route rests; what would take long is not sent, and says until when.
@@ -301,11 +304,11 @@ impl CallError {
     /// For calls that change nothing that people see: reading, asking who we are, typing.
     pub(super) fn while_asking(self) -> ChannelError {
         match self {
-            Self::Denied(denial) if denial.status == 401 => token_not_accepted(&denial.message),
-            Self::Denied(denial) if matches!(denial.status, 400 | 403 | 404) => {
-                ChannelError::Refused(denial.refusal())
-            }
-            Self::Denied(denial) => denial.unavailable(),
+            Self::Denied(denial) => match denial.status {
+                401 if denial.is_discords => token_not_accepted(&denial.message),
+                400 | 403 | 404 if denial.is_final() => ChannelError::Refused(denial.refusal()),
+                _ => denial.unavailable(),
+            },
             Self::NotSent(reason) | Self::Lost(reason) => {
                 ChannelError::unavailable(format!("discord: {reason}"))
             }
@@ -326,25 +329,64 @@ impl CallError {
         }
     }
 
+    /// For an edit. It may be made again without harm, so "perhaps" is "not yet"; but where
+    /// something else may be said there meanwhile, `perhaps` it is.
+    pub(super) fn while_editing(self, perhaps: bool) -> ChannelError {
+        match self {
+            // What can only not be edited can be said anew.
+            Self::Denied(denial)
+                if matches!(denial.status, 400 | 403 | 404)
+                    && denial.is_final()
+                    && !NOT_OF_EDITS.contains(&denial.code) =>
+            {
+                tracing::debug!(denial.code, denial.message, "Discord does not take an edit");
+                ChannelError::DraftGone
+            }
+            error => match error.while_sending() {
+                ChannelError::Ambiguous(reason) if !perhaps => ChannelError::unavailable(reason),
+                error => error,
+            },
+        }
+    }
+
     /// Whether Discord refused with this code of its own.
     pub(super) fn is(&self, code: u64) -> bool {
-        matches!(self, Self::Denied(denial) if denial.code == code)
+        self.is_one_of(&[code])
+    }
+
+    pub(super) fn is_one_of(&self, codes: &[u64]) -> bool {
+        matches!(self, Self::Denied(denial) if codes.contains(&denial.code))
     }
 }
 
 /// Codes of Discord's (Opcodes and status codes, JSON error codes).
 pub(super) const UNKNOWN_CHANNEL: u64 = 10003;
-pub(super) const UNKNOWN_MESSAGE: u64 = 10008;
 pub(super) const THREAD_IS_THERE: u64 = 160_004;
 
+/// Why a thread cannot be opened where messages may well be made: permissions, too many threads.
+pub(super) const NO_THREADS: [u64; 5] = [50001, 50013, 50024, 160_006, 160_007];
+
+/// Refusals of an edit that a new message would meet, too: no access, no permission, a wrong form.
+const NOT_OF_EDITS: [u64; 5] = [40067, 50001, 50007, 50013, 50035];
+
+/// Discord's code for what Cloudflare turns away before it reaches Discord.
+const TURNED_AWAY: u64 = 40333;
+
 impl Denial {
+    /// Whether Discord itself refused, and will the next time.
+    fn is_final(&self) -> bool {
+        !matches!(self.code, 0 | TURNED_AWAY)
+    }
+
     fn while_sending(self) -> ChannelError {
         match self.status {
-            401 => token_not_accepted(&self.message),
+            401 if self.is_discords => token_not_accepted(&self.message),
             // A server that broke while it worked may have done what it was asked; Discord can be
             // asked for it.
             500 | 502 | 504 => ChannelError::Ambiguous(self.in_words()),
-            400 | 403 | 404 | 405 | 413 => ChannelError::Refused(self.refusal()),
+            400 | 403 | 404 | 405 if self.is_final() => ChannelError::Refused(self.refusal()),
+            // However little is said of it: it will not become smaller.
+            413 => ChannelError::Refused(self.refusal()),
             _ => self.unavailable(),
         }
     }

@@ -11,7 +11,7 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, timeout_at};
 use twilight_gateway::queue::Queue;
 use twilight_gateway::{ConfigBuilder, Intents, Message, Session, Shard, ShardId};
 
@@ -67,8 +67,10 @@ pub(super) enum Told {
     Ready(Point),
     /// All that was missed has been told.
     Resumed,
-    /// The session that was to be gone on with cannot be.
+    /// The session that was to be gone on with cannot be. Nothing more comes after it.
     Forgotten,
+    /// Discord wants us to begin a new session. Nothing more comes after it.
+    Invalid,
     Event {
         name: String,
         data: Value,
@@ -86,6 +88,14 @@ pub(super) struct Gateway {
     /// When the link counts as dead if nothing comes.
     until: Instant,
     unreadable: u32,
+    /// There has been no READY or RESUMED since the last connection.
+    is_awaited: bool,
+    /// This connection was greeted, and so has said who we are.
+    is_greeted: bool,
+    /// An address where nobody answered has been given up already.
+    has_fallen_back: bool,
+    /// The session is gone: the library would begin another by itself, whatever the limits are.
+    is_over: bool,
 }
 
 /// An IDENTIFY need not wait its turn: there is one shard, and the supervisor's back-off.
@@ -142,18 +152,30 @@ impl Gateway {
             bot: bot.to_owned(),
             until: Instant::now() + deadlines.ready,
             unreadable: 0,
+            is_awaited: true,
+            is_greeted: false,
+            has_fallen_back: false,
+            is_over: false,
         }
+    }
+
+    /// Whether it still has to be told that the session goes.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 
     /// What comes next. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Told, ChannelError> {
+        if self.is_over {
+            return std::future::pending().await;
+        }
         loop {
             let Ok(came) = timeout_at(self.until, self.shard.next()).await else {
                 return Err(ChannelError::unavailable("discord's gateway has fallen silent"));
             };
             match came {
                 Some(Ok(Message::Text(text))) => {
-                    let told = self.read(&text).await;
+                    let told = self.read(&text)?;
                     // Not before it is ready does a sign of life count.
                     if self.shard.state().is_identified() {
                         self.until = Instant::now() + self.deadlines.silence;
@@ -164,14 +186,16 @@ impl Gateway {
                     }
                 }
                 Some(Ok(Message::Close(frame))) => {
-                    self.until = Instant::now() + self.deadlines.ready;
                     let code = frame.map(|frame| frame.code);
                     if let Some(error) = code.and_then(fatal) {
                         return Err(error);
                     }
                     if code.is_some_and(|code| FORGOTTEN.contains(&code)) {
+                        self.is_over = true;
                         return Ok(Told::Forgotten);
                     }
+                    self.connect_anew()?;
+                    self.until = Instant::now() + self.deadlines.ready;
                 }
                 Some(Err(error)) => self.stumble(&error)?,
                 None => return Err(ChannelError::unavailable("discord's gateway has closed")),
@@ -187,6 +211,11 @@ impl Gateway {
         self.unreadable += 1;
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         if matches!(error.kind(), Reconnect) {
+            // The address to go on at may be gone; the library takes the usual one next.
+            if !std::mem::replace(&mut self.has_fallen_back, true) {
+                tracing::info!(%cause, "Cannot reach Discord's gateway, will try its other address");
+                return Ok(());
+            }
             return Err(ChannelError::unavailable(format!("discord's gateway: {error}: {cause}")));
         }
         tracing::warn!(%cause, "Discord's gateway told something that cannot be read");
@@ -196,28 +225,53 @@ impl Gateway {
         Ok(())
     }
 
+    /// A connection that ended before the session went would end so again: the library tries at
+    /// once, and every try counts against the day's.
+    fn connect_anew(&mut self) -> Result<(), ChannelError> {
+        if std::mem::replace(&mut self.is_awaited, true) {
+            return Err(ChannelError::unavailable("discord's gateway ends what it has not begun"));
+        }
+        self.is_greeted = false;
+        Ok(())
+    }
+
     /// None for what the library has done all about.
-    async fn read(&mut self, text: &str) -> Option<Told> {
-        let frame: Frame<'_> = serde_json::from_str(text).ok()?;
-        match (frame.op, frame.t, frame.s, frame.d) {
+    fn read(&mut self, text: &str) -> Result<Option<Told>, ChannelError> {
+        let Ok(frame) = serde_json::from_str::<Frame<'_>>(text) else { return Ok(None) };
+        Ok(match (frame.op, frame.t, frame.s, frame.d) {
             (0, Some("READY"), Some(seq), data) => {
-                let ready = Ready::deserialize(data).ok()?;
+                let Ok(ready) = Ready::deserialize(data) else { return Ok(None) };
+                self.goes();
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
                 Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
             }
-            (0, Some("RESUMED"), ..) => Some(Told::Resumed),
+            (0, Some("RESUMED"), ..) => {
+                self.goes();
+                Some(Told::Resumed)
+            }
             (0, Some(name), Some(seq), data) => {
                 Some(Told::Event { name: name.to_owned(), data, seq })
             }
             (9, _, _, Value::Bool(false)) => {
-                // As asked for (Gateway, resuming): those that lost their sessions together are not
-                // to come back together.
-                sleep(self.deadlines.identify.mul_f64(fastrand::f64())).await;
+                self.is_over = true;
+                Some(Told::Invalid)
+            }
+            (10, ..) => {
+                // A connection may also end without a close.
+                if std::mem::replace(&mut self.is_greeted, true) {
+                    self.connect_anew()?;
+                    self.is_greeted = true;
+                }
                 None
             }
-            (11, ..) => Some(Told::Beat),
+            // Before that, there may be more to come of what was missed.
+            (11, ..) if !self.is_awaited => Some(Told::Beat),
             _ => None,
-        }
+        })
+    }
+
+    fn goes(&mut self) {
+        (self.is_awaited, self.has_fallen_back) = (false, false);
     }
 }
 

@@ -1,9 +1,9 @@
-//! What comes in: events in the order in which Discord tells them, and what was missed, read back
-//! place by place. An event counts as heard once it is kept.
+//! What comes in: events in the order in which Discord tells them. An event counts as heard once it
+//! is kept.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use serenity::http::{LightMethod, Route};
@@ -14,24 +14,23 @@ use tokio::time::timeout;
 use super::inbound::{self, Custom, Identity, Reading, Spot};
 use super::spots::Spots;
 use super::wire::{self, Deleted, Interaction, Message};
-use super::{Discord, channel_id, not_kept};
+use super::{Discord, not_kept};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
-use crate::message::{Address, MessageId};
 use crate::people::Groups;
 use crate::replies;
 
 /// The event of a pressed button or an invoked command.
 pub(super) const INTERACTION: &str = "INTERACTION_CREATE";
 
-/// Messages of one look (Message resource, get channel messages).
-const PAGE: usize = 100;
-
-/// What is read back of one place; who says more while nobody listens says the rest again.
-const MISSED_MAX: usize = 500;
+/// Who changes what they said longer ago is not thereby speaking to the bot.
+const CHANGE_AGE_MAX: chrono::Duration = chrono::Duration::hours(1);
 
 /// Discord forgets an interaction that is not answered by then.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// For looking up where it happened, out of that.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Kinds of interactions, and of answers to them (Interactions, receiving and responding).
 const COMMAND: u8 = 2;
@@ -43,9 +42,13 @@ const EPHEMERAL: u64 = 64;
 
 /// How a message reached us.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Heard {
+pub(super) enum Heard {
     New,
     Changed,
+    /// Read back; what was said before `until` was heard already, whatever it was.
+    Missed {
+        until: Option<DateTime<Utc>>,
+    },
 }
 
 /// The listener of one link.
@@ -77,6 +80,9 @@ impl Ear<'_> {
             Err(_) if heard == Heard::Changed => return Ok(false),
             Err(_) => return self.keep_raw(data).await,
         };
+        if message.id == message.channel_id {
+            self.discord.spots.note_post(&message.channel_id);
+        }
         if !inbound::is_speech(&message, self.bot, |id| self.publisher.lets_bot(id)) {
             return Ok(false);
         }
@@ -90,29 +96,40 @@ impl Ear<'_> {
         self.take(&message, &spot, heard).await
     }
 
-    async fn take(
+    pub(super) async fn take(
         &self,
         message: &Message,
         spot: &Spot,
         heard: Heard,
     ) -> Result<bool, ChannelError> {
+        let said = wire::time_of(&message.id);
+        let is_known = match heard {
+            Heard::New => false,
+            Heard::Changed if said.is_none_or(|said| Utc::now() - said > CHANGE_AGE_MAX) => {
+                return Ok(false);
+            }
+            Heard::Changed => true,
+            Heard::Missed { until } => said < until,
+        };
         let custom = self.custom(spot).await?;
+        // Only what speaks to the bot itself counts of what was there already.
+        let strict = if is_known { custom.strictly() } else { custom };
         let spot = &Spot { role: self.our_role(message, spot).await?, ..spot.clone() };
-        match inbound::read(message, spot, self.bot, self.publisher.channel(), custom) {
+        match inbound::read(message, spot, self.bot, self.publisher.channel(), strict) {
             Reading::Speaks(inbound) => {
                 let taken = match heard {
-                    Heard::New => self.publisher.publish(*inbound).await,
+                    Heard::New | Heard::Missed { .. } => self.publisher.publish(*inbound).await,
                     Heard::Changed => self.publisher.edit(*inbound).await,
                 };
                 taken.map_err(|error| not_kept(&error))?;
                 Ok(true)
             }
-            Reading::Overheard(line) => {
+            Reading::Overheard(line) if strict == custom => {
                 let at = spot.address(self.publisher.channel());
                 self.publisher.overheard(&at, message.id.as_str().into(), line);
                 Ok(false)
             }
-            Reading::Ignored => Ok(false),
+            Reading::Overheard(_) | Reading::Ignored => Ok(false),
         }
     }
 
@@ -161,7 +178,7 @@ impl Ear<'_> {
         Ok(true)
     }
 
-    async fn keep_raw(&self, data: &Value) -> Result<bool, ChannelError> {
+    pub(super) async fn keep_raw(&self, data: &Value) -> Result<bool, ChannelError> {
         let key = match data["id"].as_str() {
             Some(id) => inbound::key(self.bot, id),
             None => {
@@ -181,13 +198,7 @@ impl Ear<'_> {
         if !matches!(interaction.kind, COMMAND | BUTTON) {
             return Ok(false);
         }
-        let spot = match &interaction.guild_id {
-            None => Spots::private(&interaction.channel_id),
-            told => {
-                let Discord { spots, api, .. } = self.discord;
-                spots.of(api, &interaction.channel_id, told.as_ref()).await?
-            }
-        };
+        let spot = self.spot_of(&interaction).await;
         let is_off = spot.guild.is_some() && self.groups(&spot) == Groups::Off;
         let taken = match inbound::read_interaction(
             &interaction,
@@ -212,6 +223,18 @@ impl Ear<'_> {
         Ok(taken.is_some())
     }
 
+    /// Where it happened, as it tells itself, or as can be found out in time.
+    async fn spot_of(&self, interaction: &Interaction) -> Spot {
+        let Interaction { channel_id, guild_id, channel, .. } = interaction;
+        let Some(guild) = guild_id else { return Spots::private(channel_id) };
+        let Discord { spots, api, .. } = self.discord;
+        if let Some(spot) = channel.as_ref().and_then(|told| spots.told(channel_id, told, guild)) {
+            return spot;
+        }
+        let looked = timeout(LOOK_TIME_MAX, spots.of(api, channel_id, Some(guild))).await;
+        looked.ok().and_then(Result::ok).unwrap_or_else(|| Spots::unseen(channel_id, guild))
+    }
+
     async fn answer(&self, interaction: &Interaction, words: &str) {
         let answer = match words {
             "" => json!({ "type": NOTHING }),
@@ -228,78 +251,4 @@ impl Ear<'_> {
             Err(_) => tracing::debug!("Could not answer a press or a command in time"),
         }
     }
-
-    /// Reads back what was said while nobody listened, in all places where the bot was spoken to.
-    pub(super) async fn catch_up(&self) -> Result<(), ChannelError> {
-        let heard = self.publisher.last_heard().await.map_err(|error| not_kept(&error))?;
-        for (place, last) in places(&heard) {
-            match self.catch_up_at(&place, &last).await {
-                Ok(()) => {}
-                Err(ChannelError::Refused(reason)) => {
-                    tracing::debug!(%place, %reason, "Cannot read back what was said here");
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    async fn catch_up_at(&self, place: &str, last: &str) -> Result<(), ChannelError> {
-        let channel_id = channel_id(place).map_err(ChannelError::Refused)?;
-        let mut after = last.to_owned();
-        for _ in 0..MISSED_MAX / PAGE {
-            let query = [("after", after.clone()), ("limit", PAGE.to_string())];
-            let route = Route::ChannelMessages { channel_id };
-            let page: Vec<Value> =
-                self.discord.api.get(route, &query).await.map_err(|error| error.while_asking())?;
-            self.publisher.heard_byte();
-            let mut missed: Vec<_> = page.iter().map(|raw| (id_of(raw), raw)).collect();
-            missed.sort_by_key(|(id, _)| *id);
-            if missed.is_empty() {
-                return Ok(());
-            }
-            // What REST gives does not say which server it is of.
-            let spot = self.discord.spots.of(&self.discord.api, place, None).await?;
-            for (_, raw) in &missed {
-                let Ok(message) = Message::deserialize(*raw) else {
-                    self.keep_raw(raw).await?;
-                    continue;
-                };
-                if inbound::is_speech(&message, self.bot, |id| self.publisher.lets_bot(id)) {
-                    self.take(&message, &spot, Heard::New).await?;
-                }
-            }
-            match missed.last() {
-                Some((last, _)) if missed.len() >= PAGE => after = last.to_string(),
-                _ => return Ok(()),
-            }
-        }
-        tracing::warn!(place, "More was said here than is read back");
-        Ok(())
-    }
-}
-
-/// The channels to look in, and after which message. What began a thread stands in the channel
-/// around it, so that is looked at too.
-fn places(heard: &[(Address, MessageId)]) -> Vec<(String, String)> {
-    let mut places: BTreeMap<String, u64> = BTreeMap::new();
-    let mut note = |place: &str, last: &str| {
-        let last = wire::order_of(last);
-        let newest = places.entry(place.to_owned()).or_default();
-        *newest = last.max(*newest);
-    };
-    for (at, last) in heard {
-        match &at.thread {
-            None => note(at.chat.as_str(), last.as_str()),
-            Some(thread) => {
-                note(thread.as_str(), last.as_str());
-                note(at.chat.as_str(), thread.as_str());
-            }
-        }
-    }
-    places.into_iter().map(|(place, last)| (place, last.to_string())).collect()
-}
-
-fn id_of(raw: &Value) -> u64 {
-    raw["id"].as_str().map(wire::order_of).unwrap_or_default()
 }

@@ -56,12 +56,23 @@ pub enum Reading {
 }
 
 /// What the operator wants here.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Custom {
     pub groups: Groups,
     pub threads: Threads,
     /// Whether the bot was spoken to in this thread before.
     pub takes_part: bool,
+}
+
+impl Custom {
+    /// As if nothing spoke to the bot but what is said to it alone.
+    pub(super) fn strictly(self) -> Self {
+        let groups = match self.groups {
+            Groups::Off => Groups::Off,
+            Groups::Mention | Groups::Always => Groups::Mention,
+        };
+        Self { groups, takes_part: false, ..self }
+    }
 }
 
 /// Whether anybody speaks here but the bot itself, Discord, a webhook, or a bot that is not let.
@@ -199,6 +210,8 @@ fn sender(user: &User, member: Option<&wire::Member>) -> Sender {
 
 fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) -> bool {
     let Message { content, mentions, referenced_message, .. } = message;
+    let names_others =
+        !mentions.is_empty() || !message.mention_roles.is_empty() || message.mention_everyone;
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
         || mention_forms(bot, spot.role.as_ref()).iter().any(|form| content.contains(form));
@@ -211,7 +224,7 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
                 // Whoever wants it to stop does not stop to mention it.
                 || content.trim().eq_ignore_ascii_case("/stop")
                 // In a thread with the bot, what is not said to somebody else is said to it.
-                || (custom.takes_part && mentions.is_empty() && replied.is_none())
+                || (custom.takes_part && !names_others && replied.is_none())
         }
     }
 }

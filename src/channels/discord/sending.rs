@@ -13,7 +13,7 @@ use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt as _;
 
-use super::call::{CallError, THREAD_IS_THERE, UNKNOWN_CHANNEL, UNKNOWN_MESSAGE};
+use super::call::{CallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
 use super::wire::{self, Message, Posted};
 use super::{Discord, channel_id, message_id};
 use crate::channels::{ChannelError, FileContent, Found, Sent};
@@ -28,8 +28,13 @@ const LABEL_CHARS_MAX: usize = 80;
 const BUTTONS_IN_ROW: usize = 5;
 const ROWS_MAX: usize = 5;
 
-/// How far Discord's clock may be behind ours.
-const SLACK: chrono::Duration = chrono::Duration::minutes(2);
+/// How far Discord's clock may be behind ours. No more: the same words from just before are those
+/// of another answer.
+const SKEW: chrono::Duration = chrono::Duration::seconds(2);
+
+/// For how long Discord surely knows a nonce; it says "the past few minutes" (Message resource,
+/// create message).
+const NONCE_TIME: chrono::Duration = chrono::Duration::minutes(2);
 
 /// Messages of one look (Message resource, get channel messages), and looks for one message.
 const PAGE: usize = 100;
@@ -59,27 +64,53 @@ impl Target {
     pub(super) fn channel(self) -> id::ChannelId {
         self.thread.unwrap_or(self.chat)
     }
+}
 
-    /// Where a message stands; the one that a thread was made from stands outside of it.
-    pub(super) fn channel_of(self, message: id::MessageId) -> id::ChannelId {
-        self.thread.filter(|thread| thread.get() != message.get()).unwrap_or(self.chat)
-    }
+/// What came of something that needed its thread.
+enum Thread {
+    /// Nothing was wrong with the thread.
+    Fine,
+    /// It is there now: do it again.
+    Opened,
+    /// There will be none: do it around it.
+    Barred,
 }
 
 impl Discord {
+    /// Where things for an address go: around a thread that cannot be opened.
+    fn target(&self, address: &Address) -> Result<Target, ChannelError> {
+        let to = Target::of(address)?;
+        let is_barred = address.thread.as_ref().is_some_and(|at| self.spots.is_barred(at.as_str()));
+        Ok(if is_barred { Target { thread: None, ..to } } else { to })
+    }
+
+    /// Where a message stands; the one that a thread was made from stands outside of it, but for
+    /// a forum's posts.
+    fn channel_of(&self, to: Target, message: id::MessageId) -> id::ChannelId {
+        let holds = |thread: &id::ChannelId| {
+            thread.get() != message.get() || self.spots.is_post(&thread.to_string())
+        };
+        to.thread.filter(holds).unwrap_or(to.chat)
+    }
+
     /// Makes a message, in a thread that is opened for it if need be.
     pub(super) async fn post(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let to = Target::of(&message.to)?;
-        let body = self.body_of(message, to).await?;
-        let post = || {
-            let route = Route::ChannelMessages { channel_id: to.channel() };
-            self.api.send::<Posted>(LightMethod::Post, route, &body)
-        };
-        let mut posted = post().await;
-        if self.opened_for(to, &posted).await.map_err(CallError::while_sending)? {
-            posted = post().await;
+        loop {
+            let to = self.target(&message.to)?;
+            let body = self.body_of(message, to).await?;
+            let post = || {
+                let route = Route::ChannelMessages { channel_id: to.channel() };
+                self.api.send::<Posted>(LightMethod::Post, route, &body)
+            };
+            let posted = post().await;
+            let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
+            match thread {
+                Thread::Fine => return sent(posted),
+                Thread::Opened => return sent(post().await),
+                // Once: the next time, no thread is wanted.
+                Thread::Barred => {}
+            }
         }
-        sent(posted)
     }
 
     pub(super) async fn post_file(
@@ -87,21 +118,25 @@ impl Discord {
         message: &Outbound,
         file: FileContent,
     ) -> Result<Sent, ChannelError> {
-        let to = Target::of(&message.to)?;
-        let mut body = self.body_of(message, to).await?;
-        body["attachments"] = json!([{ "id": "0", "filename": file.name }]);
-        let post = || {
-            let form = form(&body, &file).map_err(|error| {
-                ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
-            })?;
-            let route = Route::ChannelMessages { channel_id: to.channel() };
-            Ok(self.api.upload::<Posted>(route, form))
-        };
-        let mut posted = post()?.await;
-        if self.opened_for(to, &posted).await.map_err(CallError::while_sending)? {
-            posted = post()?.await;
+        loop {
+            let to = self.target(&message.to)?;
+            let mut body = self.body_of(message, to).await?;
+            body["attachments"] = json!([{ "id": "0", "filename": file.name }]);
+            let post = || {
+                let form = form(&body, &file).map_err(|error| {
+                    ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
+                })?;
+                let route = Route::ChannelMessages { channel_id: to.channel() };
+                Ok(self.api.upload::<Posted>(route, form))
+            };
+            let posted = post()?.await;
+            let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
+            match thread {
+                Thread::Fine => return sent(posted),
+                Thread::Opened => return sent(post()?.await),
+                Thread::Barred => {}
+            }
         }
-        sent(posted)
     }
 
     /// Puts `message` into the place of `draft`.
@@ -110,7 +145,7 @@ impl Discord {
         message: &Outbound,
         draft: &MessageId,
     ) -> Result<Sent, ChannelError> {
-        let to = Target::of(&message.to)?;
+        let to = self.target(&message.to)?;
         let Ok(message_id) = message_id(draft.as_str()) else {
             return Err(ChannelError::DraftGone);
         };
@@ -120,35 +155,36 @@ impl Discord {
             // Those of a question that is decided go.
             "components": buttons(message),
         });
-        let route = Route::ChannelMessage { channel_id: to.channel_of(message_id), message_id };
+        let channel_id = self.channel_of(to, message_id);
+        let route = Route::ChannelMessage { channel_id, message_id };
         match self.api.send::<Value>(LightMethod::Patch, route, &body).await {
             Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
-            Err(error) if error.is(UNKNOWN_MESSAGE) => Err(ChannelError::DraftGone),
-            // An edit may be repeated without harm, so "perhaps" is "not yet".
-            Err(error) => Err(match error.while_sending() {
-                ChannelError::Ambiguous(reason) => ChannelError::unavailable(reason),
-                error => error,
-            }),
+            // A draft that may arrive late would take the answer's place.
+            Err(error) => Err(error.while_editing(message.id.0 == 0)),
         }
     }
 
     pub(super) async fn type_in(&self, to: &Address) -> Result<(), ChannelError> {
-        let to = Target::of(to)?;
-        let typing = || {
+        let address = to;
+        let to = self.target(address)?;
+        let typing = |to: Target| {
             let route = Route::ChannelTyping { channel_id: to.channel() };
             self.api.order(LightMethod::Post, route, None)
         };
-        let mut typed = typing().await;
-        if self.opened_for(to, &typed).await.map_err(CallError::while_asking)? {
-            typed = typing().await;
-        }
+        let typed = typing(to).await;
+        let typed = match self.opened_for(to, &typed).await.map_err(CallError::while_asking)? {
+            Thread::Fine => typed,
+            Thread::Opened => typing(to).await,
+            Thread::Barred => typing(self.target(address)?).await,
+        };
         typed.map_err(CallError::while_asking)
     }
 
     pub(super) async fn erase(&self, to: &Address, draft: &MessageId) -> Result<(), ChannelError> {
-        let to = Target::of(to)?;
+        let to = self.target(to)?;
         let message_id = message_id(draft.as_str()).map_err(ChannelError::Refused)?;
-        let route = Route::ChannelMessage { channel_id: to.channel_of(message_id), message_id };
+        let channel_id = self.channel_of(to, message_id);
+        let route = Route::ChannelMessage { channel_id, message_id };
         let erased = self.api.order(LightMethod::Delete, route, None).await;
         erased.map_err(CallError::while_asking)
     }
@@ -159,13 +195,13 @@ impl Discord {
         message: &MessageId,
         with: Reaction,
     ) -> Result<(), ChannelError> {
-        let to = Target::of(to)?;
+        let to = self.target(to)?;
         let message_id = message_id(message.as_str()).map_err(ChannelError::Refused)?;
         let reaction = match with {
             Reaction::Seen => "%F0%9F%91%80",    // 👀
             Reaction::Steered => "%F0%9F%91%8C", // 👌
         };
-        let channel_id = to.channel_of(message_id);
+        let channel_id = self.channel_of(to, message_id);
         let route = Route::ChannelMessageReactionMe { channel_id, message_id, reaction };
         let reacted = self.api.order(LightMethod::Put, route, None).await;
         reacted.map_err(CallError::while_asking)
@@ -178,9 +214,14 @@ impl Discord {
         message: &Outbound,
         since: DateTime<Utc>,
     ) -> Result<Found, ChannelError> {
-        let to = Target::of(&message.to)?;
+        if nonce(message).is_some() && Utc::now() - since < NONCE_TIME {
+            // Whether it is there or not, making it again gives the same one. Its words might be
+            // found in another answer.
+            return Ok(Found::Absent);
+        }
+        let to = self.target(&message.to)?;
         let bot = self.identity().await?;
-        let mut after = wire::id_before(since - SLACK);
+        let mut after = wire::id_before(since - SKEW);
         for _ in 0..PAGES_MAX {
             let query = [("after", after.to_string()), ("limit", PAGE.to_string())];
             let route = Route::ChannelMessages { channel_id: to.channel() };
@@ -203,17 +244,24 @@ impl Discord {
         Ok(Found::Unknowable)
     }
 
-    /// Opens the thread that something failed for want of; true if it is worth doing again.
+    /// Opens the thread that something failed for want of.
     async fn opened_for<T>(
         &self,
         to: Target,
         done: &Result<T, CallError>,
-    ) -> Result<bool, CallError> {
-        match (done, to.thread) {
-            (Err(error), Some(thread)) if error.is(UNKNOWN_CHANNEL) => {
-                self.open_thread(to.chat, thread).await.map(|()| true)
+    ) -> Result<Thread, CallError> {
+        let thread = match (done, to.thread) {
+            (Err(error), Some(thread)) if error.is(UNKNOWN_CHANNEL) => thread,
+            _ => return Ok(Thread::Fine),
+        };
+        match self.open_thread(to.chat, thread).await {
+            Ok(()) => Ok(Thread::Opened),
+            Err(error) if error.is_one_of(&NO_THREADS) => {
+                tracing::warn!(%thread, ?error, "Cannot open a thread, will answer around it");
+                self.spots.note_barred(&thread.to_string());
+                Ok(Thread::Barred)
             }
-            _ => Ok(false),
+            Err(error) => Err(error),
         }
     }
 
@@ -248,9 +296,13 @@ impl Discord {
         if let rows @ [_, ..] = buttons(message).as_slice() {
             body["components"] = json!(rows);
         }
-        let asked = message.reply_to.as_ref().and_then(|id| message_id(id.as_str()).ok());
+        // Around a thread that cannot be opened, it is plain from what it hangs on what is answered.
+        let barred = message.to.thread.as_ref().filter(|_| to.thread.is_none());
+        let asked = message.reply_to.as_ref().map(MessageId::as_str);
+        let asked = barred.map(|thread| thread.as_str()).or(asked);
+        let asked = asked.and_then(|id| message_id(id).ok());
         // What a thread was made from stands outside of it.
-        let asked = asked.filter(|id| to.channel_of(*id) == to.channel());
+        let asked = asked.filter(|id| self.channel_of(to, *id) == to.channel());
         if let Some(id) = asked
             && !self.is_private(to).await?
         {
@@ -266,8 +318,8 @@ impl Discord {
         if to.thread.is_some() {
             return Ok(false);
         }
-        let spot = self.spots.of(&self.api, &to.chat.to_string(), None).await;
-        Ok(spot.is_ok_and(|spot| spot.guild.is_none()))
+        let spot = self.spots.look(&self.api, &to.chat.to_string()).await;
+        Ok(spot.is_ok_and(|spot| spot.is_some_and(|spot| spot.guild.is_none())))
     }
 }
 

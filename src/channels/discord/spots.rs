@@ -1,7 +1,7 @@
 //! Where things are said: Discord tells of a message only which channel it stands in, and a thread
 //! is a channel too. Each is asked for once.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use serenity::http::Route;
@@ -30,34 +30,100 @@ pub(super) struct Spots {
     spots: Mutex<HashMap<Snowflake, Spot>>,
     /// The bot's own roles; a server may have none.
     roles: Mutex<HashMap<Snowflake, Option<Snowflake>>>,
+    posts: Mutex<HashSet<Snowflake>>,
+    barred: Mutex<HashSet<Snowflake>>,
 }
 
 impl Spots {
-    /// Where the messages of `channel` are said. The gateway tells the server; REST does not.
+    /// Where the messages of `channel` are said. The gateway tells the server; REST may not.
     pub(super) async fn of(
         &self,
         api: &Api,
         channel: &str,
         told: Option<&Snowflake>,
     ) -> Result<Spot, ChannelError> {
-        if let Some(spot) = self.known(channel) {
+        // The gateway knows better than a look at a time when there was little to be seen.
+        let fits = |spot: &Spot| told.is_none() || spot.guild.is_some();
+        if let Some(spot) = self.known(channel).filter(fits) {
             return Ok(spot);
         }
-        // Whoever speaks where the bot may not look still speaks to it.
         let unseen = || Spot { guild: told.cloned(), chat: channel.to_owned(), ..Spot::default() };
-        let Ok(channel_id) = channel_id(channel) else { return Ok(unseen()) };
+        match self.ask(api, channel, told).await {
+            Ok(spot) => Ok(spot.unwrap_or_else(unseen)),
+            Err(error @ ChannelError::Closed(_)) => Err(error),
+            // Whoever speaks where the bot cannot look still speaks to it; it is looked at again.
+            Err(error) => {
+                tracing::warn!(channel, %error, "Cannot look at a channel");
+                Ok(unseen())
+            }
+        }
+    }
+
+    /// What kind of place it is; none if the bot may not look.
+    pub(super) async fn look(
+        &self,
+        api: &Api,
+        channel: &str,
+    ) -> Result<Option<Spot>, ChannelError> {
+        match self.known(channel) {
+            Some(spot) => Ok(Some(spot)),
+            None => self.ask(api, channel, None).await,
+        }
+    }
+
+    async fn ask(
+        &self,
+        api: &Api,
+        channel: &str,
+        told: Option<&Snowflake>,
+    ) -> Result<Option<Spot>, ChannelError> {
+        let Ok(channel_id) = channel_id(channel) else { return Ok(None) };
         let found = api.get::<Channel>(Route::Channel { channel_id }, &[]).await;
-        let spot = match found.map_err(CallError::while_asking) {
-            Ok(found) => read(channel, found, told),
-            Err(ChannelError::Refused(_)) => unseen(),
-            Err(error) => return Err(error),
-        };
+        match found.map_err(CallError::while_asking) {
+            Ok(found) => {
+                let spot = read(channel, &found, told);
+                if let Some(spot) = &spot {
+                    self.remember(channel, spot.clone());
+                }
+                Ok(spot)
+            }
+            Err(ChannelError::Refused(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Where a channel lies that came along with an event.
+    pub(super) fn told(&self, channel: &str, told: &Channel, guild: &Snowflake) -> Option<Spot> {
+        let spot = read(channel, told, Some(guild)).filter(|spot| spot.guild.is_some())?;
         self.remember(channel, spot.clone());
-        Ok(spot)
+        Some(spot)
     }
 
     pub(super) fn known(&self, channel: &str) -> Option<Spot> {
         self.spots.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
+    }
+
+    /// What is known of a channel of which nothing else is.
+    pub(super) fn unseen(channel: &str, guild: &Snowflake) -> Spot {
+        Spot { guild: Some(guild.clone()), chat: channel.to_owned(), ..Spot::default() }
+    }
+
+    /// A forum's post: what begins it stands inside of it.
+    pub(super) fn note_post(&self, thread: &str) {
+        note(&self.posts, thread);
+    }
+
+    pub(super) fn is_post(&self, thread: &str) -> bool {
+        self.posts.lock().unwrap_or_else(PoisonError::into_inner).contains(thread)
+    }
+
+    /// A thread that cannot be opened: what was for it is said around it.
+    pub(super) fn note_barred(&self, thread: &str) {
+        note(&self.barred, thread);
+    }
+
+    pub(super) fn is_barred(&self, thread: &str) -> bool {
+        self.barred.lock().unwrap_or_else(PoisonError::into_inner).contains(thread)
     }
 
     /// The role that a server made for the bot when it joined. It has the bot's name, and people who
@@ -76,8 +142,12 @@ impl Spots {
         let found = api.get::<Vec<Role>>(Route::GuildRoles { guild_id }, &[]).await;
         let roles = match found.map_err(CallError::while_asking) {
             Ok(roles) => roles,
-            Err(ChannelError::Refused(_)) => Vec::new(),
-            Err(error) => return Err(error),
+            Err(error @ ChannelError::Closed(_)) => return Err(error),
+            // Asked for again when somebody next mentions a role.
+            Err(error) => {
+                tracing::debug!(guild, %error, "Cannot look up the bot's role");
+                return Ok(None);
+            }
         };
         let ours = |role: &Role| role.tags.as_ref().is_some_and(|tags| tags.bot_id == bot);
         let role = roles.into_iter().find(ours).map(|role| role.id);
@@ -103,18 +173,33 @@ impl Spots {
     }
 }
 
-fn read(channel: &str, found: Channel, told: Option<&Snowflake>) -> Spot {
-    let guild = found.guild_id.or_else(|| told.cloned());
-    match (found.kind, found.parent_id) {
-        (DM | GROUP_DM, _) => Spots::private(channel),
-        (kind, Some(parent)) if THREADS.contains(&kind) => {
-            Spot { guild, chat: parent, thread: Some(channel.to_owned()), ..Spot::default() }
-        }
-        (kind, _) => Spot {
+fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
+    let mut noted = among.lock().unwrap_or_else(PoisonError::into_inner);
+    if noted.len() >= SPOTS_MAX {
+        noted.clear();
+    }
+    noted.insert(thread.to_owned());
+}
+
+/// None where a server's channel does not say which server's: nothing else tells it from a private
+/// chat.
+fn read(channel: &str, found: &Channel, told: Option<&Snowflake>) -> Option<Spot> {
+    if matches!(found.kind, DM | GROUP_DM) {
+        return Some(Spots::private(channel));
+    }
+    let guild = Some(found.guild_id.as_ref().or(told)?.clone());
+    Some(match &found.parent_id {
+        Some(parent) if THREADS.contains(&found.kind) => Spot {
             guild,
-            chat: channel.to_owned(),
-            has_threads: HOLD_THREADS.contains(&kind),
+            chat: parent.clone(),
+            thread: Some(channel.to_owned()),
             ..Spot::default()
         },
-    }
+        _ => Spot {
+            guild,
+            chat: channel.to_owned(),
+            has_threads: HOLD_THREADS.contains(&found.kind),
+            ..Spot::default()
+        },
+    })
 }

@@ -62,6 +62,8 @@ pub struct Message {
     pub mentions: Vec<User>,
     #[serde(default, deserialize_with = "each")]
     pub mention_roles: Vec<Snowflake>,
+    #[serde(default, deserialize_with = "or_default")]
+    pub mention_everyone: bool,
     #[serde(default, deserialize_with = "each")]
     pub attachments: Vec<Attachment>,
     #[serde(default, deserialize_with = "each")]
@@ -127,7 +129,7 @@ pub struct Forwarded {
 
 #[derive(Clone, Debug, Deserialize)]
 pub struct Channel {
-    #[serde(default, rename = "type", deserialize_with = "or_default")]
+    #[serde(rename = "type")]
     pub kind: u8,
     #[serde(default, deserialize_with = "or_default")]
     pub guild_id: Option<Snowflake>,
@@ -168,6 +170,8 @@ pub struct Interaction {
     #[serde(rename = "type")]
     pub kind: u8,
     pub channel_id: Snowflake,
+    #[serde(default, deserialize_with = "or_default")]
+    pub channel: Option<Channel>,
     #[serde(default, deserialize_with = "or_default")]
     pub guild_id: Option<Snowflake>,
     #[serde(default, deserialize_with = "or_default")]

@@ -9,7 +9,7 @@ use peacrab::store::{Options, Sync};
 use serde_json::json;
 
 use super::{Desk, address, discord};
-use crate::support::discord_api::line::{ADA, BOB, CREW, Line};
+use crate::support::discord_api::line::{ADA, BOB, CREW, LAB, Line, THREAD};
 use crate::support::discord_api::{DiscordApi, Fault, Sent};
 
 /// A question of two choices that stands in the crew's channel, for Ada alone.
@@ -130,4 +130,19 @@ async fn commands_are_told_to_discord_when_it_does_not_have_them_so() {
     let names: Vec<_> = api.commands().iter().map(|command| command["name"].clone()).collect();
     let expected: Vec<_> = replies::COMMANDS.iter().map(|(name, _)| json!(name)).collect();
     assert_eq!(names, expected);
+}
+
+#[tokio::test]
+async fn looks_nothing_up_before_it_answers() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    api.fail("GET /channels/*", 2, &Fault::Hang);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        // Somebody speaks at the same time where it has to look, and hears nothing back.
+        api.say(&Line::server(LAB, &BOB, "hello"));
+        let answered = api.wait_for_answer(api.invoke(&ADA, THREAD, "status", None)).await;
+        assert_eq!(answered.answer, Some((4, replies::COMMAND_TAKEN.to_owned())));
+    })
+    .await;
+    assert_eq!(desk.heard().await[0].from, address(CREW, Some(THREAD)));
 }

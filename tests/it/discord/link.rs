@@ -168,3 +168,46 @@ async fn being_dropped_loses_nothing() {
     desk.listening(&discord, desk.wait_for(10)).await;
     assert_eq!(desk.texts().await, said);
 }
+
+#[tokio::test]
+async fn goes_on_at_the_usual_address_when_the_other_is_gone() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let free = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    api.resume_at(&format!("ws://{}", free.local_addr().unwrap()));
+    drop(free);
+    let discord = discord(&api);
+    desk.listening(&discord, async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        desk.wait_for(1).await;
+        api.disturb(Disturb::Cut);
+        api.say(&from_ada("two"));
+        desk.wait_for(2).await;
+    })
+    .await;
+    // A daemon after this one, too.
+    api.say(&from_ada("three"));
+    desk.listening(&super::discord(&api), desk.wait_for(3)).await;
+    assert_eq!((desk.texts().await.len(), api.sessions().0), (3, 1));
+}
+
+#[tokio::test]
+async fn begins_no_session_after_session_by_itself() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    for _ in 0..2 {
+        api.refuse_identify(4000);
+    }
+    let error = desk.listen(&discord(&api)).await;
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    // The other is still to be refused.
+    let error = desk.listen(&discord(&api)).await;
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    let discord = discord(&api);
+    let (error, ()) = tokio::join!(desk.listen(&discord), async {
+        api.wait_for_sessions(1, 0).await;
+        api.use_up_session_starts();
+        api.disturb(Disturb::InvalidSession { resumable: false });
+    });
+    assert!(error.to_string().contains("no more sessions"), "{error}");
+    assert_eq!(api.sessions(), (1, 0));
+}

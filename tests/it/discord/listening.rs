@@ -9,7 +9,7 @@ use peacrab::store::Options;
 
 use super::{DEADLINES, Desk, address, discord, discord_with};
 use crate::support::discord_api::line::{
-    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD,
+    ADA, BOB, BOT, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD,
 };
 use crate::support::discord_api::{DiscordApi, Fault};
 
@@ -339,4 +339,136 @@ async fn keeps_what_cannot_be_read() {
         store.query_row("SELECT key FROM unreadable", [], |row| row.get::<_, String>(0))
     });
     assert_eq!(keys.await.unwrap(), format!("discord:{}:5", BOT.id));
+}
+
+#[tokio::test]
+async fn a_channel_that_it_may_not_look_at_is_no_private_chat() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let discord = discord(&api);
+    // Something is said there, with the server unknown, before the gateway tells of it.
+    api.fail("GET /channels/*", 1, &Fault::MISSING_ACCESS);
+    let asked = api.say_unheard(&to_us(CREW, "hi"));
+    let body = Body::Text("hello".to_owned());
+    let (to, reply_to) = (address(CREW, None), Some(asked.to_string().into()));
+    let answer = Outbound { id: DeliveryId(1), part: 0, to, reply_to, replaces: None, body };
+    discord.send(&answer).await.unwrap();
+    assert_eq!(api.sent()[0].reply_to, Some(asked), "a group, if in doubt");
+    desk.listening(&discord, async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::server(CREW, &BOB, "not for the bot"));
+        api.say(&to_us(CREW, "for the bot"));
+        assert_eq!(desk.wait_for(1).await, ["for the bot"]);
+    })
+    .await;
+    // Nor when it is read back.
+    api.forget_sessions();
+    api.say_unheard(&Line::server(CREW, &BOB, "nor this"));
+    api.fail("GET /channels/*", 4, &Fault::MISSING_ACCESS);
+    desk.listening(&super::discord(&api), async {
+        api.wait_for_sessions(2, 0).await;
+        api.say(&from_ada("after"));
+        assert_eq!(desk.wait_for(2).await, ["for the bot", "after"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("before"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.say_unheard(&from_ada("missed"));
+    // More often than it is tried at first.
+    api.fail("GET /channels/*/messages", 4, &Fault::Status(500));
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(2, 0).await;
+        api.say(&Line::private(&BOB, "live"));
+        assert_eq!(desk.wait_for(3).await, ["before", "live", "missed"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn reads_back_nothing_from_before_it_last_listened() {
+    let always = |access: &mut peacrab::people::Access| access.groups = Groups::Always;
+    let (api, desk) = (DiscordApi::start().await, Desk::with(&Options::default(), always));
+    let discord = discord(&api);
+    desk.listening(&discord, async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::server(CREW, &BOB, "first"));
+        desk.wait_for(1).await;
+        // As if this was said to others: it was there, and is not asked for again.
+        api.say_unheard(&Line::server(CREW, &BOB, "while it listened"));
+        api.disturb(crate::support::discord_api::Disturb::Reconnect);
+        api.wait_for_sessions(1, 1).await;
+        api.say(&from_ada("second"));
+        desk.wait_for(2).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.say_unheard(&Line::server(CREW, &BOB, "missed"));
+    desk.listening(&discord, desk.wait_for(3)).await;
+    assert_eq!(desk.texts().await, ["first", "second", "missed"]);
+}
+
+#[tokio::test]
+async fn an_old_line_that_is_changed_speaks_only_if_it_says_so() {
+    let always = |access: &mut peacrab::people::Access| access.groups = Groups::Always;
+    let (api, desk) = (DiscordApi::start().await, Desk::with(&Options::default(), always));
+    let aside = api.say(&Line::server(CREW, &BOB, "nobody was there"));
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.edit(aside, &Line::server(CREW, &BOB, "nobody is there"));
+        // Of years ago.
+        api.edit(1_200_000_000_000_000_055, &to_us(CREW, "long ago"));
+        api.say(&Line::server(CREW, &BOB, "after"));
+        assert_eq!(desk.wait_for(1).await, ["after"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn in_its_threads_what_calls_others_is_not_for_it() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let line = |text: &str| Line::server(THREAD, &BOB, text);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(THREAD, "look"));
+        desk.wait_for(1).await;
+        api.say(&line("@everyone come").with("mention_everyone", true));
+        api.say(&line("<@&31> come").with("mention_roles", serde_json::json!(["31"])));
+        api.say(&line("and now?"));
+        assert_eq!(desk.wait_for(2).await, ["look", "and now?"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_begins_a_forums_post_stands_inside_of_it() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let discord = discord(&api);
+    let post = desk
+        .listening(&discord, async {
+            api.wait_for_sessions(1, 0).await;
+            let post = api.begin_post(&to_us(FORUM, "who knows this?"));
+            desk.wait_for(1).await;
+            post
+        })
+        .await;
+    let at = address(FORUM, Some(post));
+    assert_eq!(desk.heard().await[0].from, at);
+    let message = peacrab::message::MessageId::from(post.to_string());
+    let with = peacrab::message::Reaction::Seen;
+    let seen = peacrab::message::Hint::React { message: message.clone(), with };
+    discord.hint(&at, seen).await.unwrap();
+    assert_eq!(api.reactions().len(), 1);
+    let (reply_to, body) = (Some(message), Body::Text("I do".to_owned()));
+    let answer = Outbound { id: DeliveryId(1), part: 0, to: at, reply_to, replaces: None, body };
+    discord.send(&answer).await.unwrap();
+    assert_eq!((api.sent()[0].channel, api.sent()[0].reply_to), (post, Some(post)));
 }

@@ -320,3 +320,18 @@ async fn an_address_of_another_platform_is_refused() {
         assert!(matches!(error, ChannelError::Refused(_)), "{error}");
     }
 }
+
+#[tokio::test]
+async fn answers_around_a_thread_that_it_may_not_open() {
+    let (api, _) = start().await;
+    let discord = discord_with(&api, Threads::Open, DEADLINES);
+    let asked = api.say(&Line::server(CREW, &ADA, "hi"));
+    let to = address(CREW, Some(asked));
+    api.fail("POST /channels/*/messages/*/threads", 1, &Fault::MISSING_PERMISSIONS);
+    let draft = discord.send(&message(to.clone(), "working…")).await.unwrap();
+    let answer = Outbound { replaces: draft.id, ..message(to, "hi Ada") };
+    discord.send(&answer).await.unwrap();
+    let on_screen = api.sent().remove(0);
+    assert_eq!((on_screen.channel, on_screen.reply_to), (CREW, Some(asked)));
+    assert_eq!((on_screen.text.as_str(), api.sent().len()), ("hi Ada", 1));
+}

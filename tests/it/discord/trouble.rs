@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use peacrab::channels::discord::Threads;
 use peacrab::channels::discord::{Config, Deadlines, Discord};
 use peacrab::channels::{Channel, ChannelError, Found, Sent};
@@ -22,6 +22,11 @@ async fn failure(fault: Fault) -> (ChannelError, Vec<discord_api::Sent>) {
     let (api, discord) = start().await;
     api.fail(POST, 1, &fault);
     (discord.send(&to_ada("hi")).await.unwrap_err(), api.sent())
+}
+
+/// So long that Discord may not know a nonce from then.
+fn long_ago() -> DateTime<Utc> {
+    Utc::now() - chrono::Duration::minutes(5)
 }
 
 #[tokio::test]
@@ -47,7 +52,7 @@ async fn asks_nothing_of_a_route_that_must_rest() {
     api.fail(POST, 1, &Fault::TooMany { after: 30.0, is_global: true });
     let other = Outbound { id: DeliveryId(2), ..message(address(CREW, None), "hi") };
     discord.send(&other).await.unwrap_err();
-    let error = discord.find(&other, Utc::now()).await.unwrap_err();
+    let error = discord.find(&other, long_ago()).await.unwrap_err();
     assert!(error.to_string().contains("slow down"), "{error}");
 }
 
@@ -115,10 +120,14 @@ async fn an_edit_that_is_in_doubt_is_made_again() {
     let (api, discord) = start().await;
     let draft = discord.send(&to_ada("working…")).await.unwrap();
     let answer = Outbound { replaces: draft.id.clone(), ..to_ada("done") };
+    let update = Outbound { id: DeliveryId(0), ..answer.clone() };
     for fault in [Fault::CutAfter, Fault::StatusAfter(500), Fault::Status(502)] {
-        api.fail(PATCH, 1, &fault);
+        api.fail(PATCH, 2, &fault);
         let error = discord.send(&answer).await.unwrap_err();
         assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+        // A draft that comes late would take the answer's place.
+        let error = discord.send(&update).await.unwrap_err();
+        assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
         assert_eq!(discord.find(&answer, Utc::now()).await.unwrap(), Found::Absent);
     }
     assert_eq!(discord.send(&answer).await.unwrap(), draft);
@@ -128,7 +137,7 @@ async fn an_edit_that_is_in_doubt_is_made_again() {
 #[tokio::test]
 async fn knows_whether_a_message_in_doubt_has_arrived() {
     let (api, discord) = start().await;
-    let since = Utc::now();
+    let since = long_ago();
     let answer = message(address(CREW, None), "hi Ada");
     assert_eq!(discord.find(&answer, since).await.unwrap(), Found::Absent);
     api.fail(POST, 1, &Fault::CutAfter);
@@ -146,7 +155,7 @@ async fn knows_whether_a_message_in_doubt_has_arrived() {
 #[tokio::test]
 async fn the_same_words_to_another_question_are_another_message() {
     let (api, discord) = start().await;
-    let since = Utc::now();
+    let since = long_ago();
     let [one, two] =
         [api.say(&Line::server(CREW, &ADA, "1")), api.say(&Line::server(CREW, &ADA, "2"))];
     let to = |asked: u64, id| Outbound {
@@ -162,7 +171,7 @@ async fn the_same_words_to_another_question_are_another_message() {
 #[tokio::test]
 async fn looks_through_a_busy_channel() {
     let (api, discord) = start().await;
-    let since = Utc::now();
+    let since = long_ago();
     let chatter = |count: usize| {
         for _ in 0..count {
             api.say(&Line::server(CREW, &ADA, "chatter"));
@@ -183,12 +192,12 @@ async fn who_cannot_be_asked_has_not_said_no() {
     let (api, discord) = start().await;
     for fault in [Fault::Status(502), Fault::CutAfter, Fault::Garbage] {
         api.fail("GET /channels/*/messages", 1, &fault);
-        let error = discord.find(&to_ada("hi"), Utc::now()).await.unwrap_err();
+        let error = discord.find(&to_ada("hi"), long_ago()).await.unwrap_err();
         assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     }
     // A thread that was never opened holds nothing.
     let unopened = message(address(CREW, Some(5)), "hi");
-    assert_eq!(discord.find(&unopened, Utc::now()).await.unwrap(), Found::Absent);
+    assert_eq!(discord.find(&unopened, long_ago()).await.unwrap(), Found::Absent);
 }
 
 #[tokio::test]
@@ -214,4 +223,49 @@ async fn a_token_that_is_not_ours_is_for_the_operator() {
     let discord = Discord::with_deadlines(&config, DEADLINES).unwrap();
     let error = discord.send(&to_ada("hi")).await.unwrap_err();
     assert!(matches!(&error, ChannelError::Closed(why) if why.contains("not accepted")), "{error}");
+}
+
+#[tokio::test]
+async fn the_same_words_twice_in_a_row_are_two_answers() {
+    let (api, discord) = start().await;
+    let done = |id| Outbound { id: DeliveryId(id), ..message(address(CREW, None), "Done.") };
+    discord.send(&done(1)).await.unwrap();
+    let since = Utc::now();
+    api.fail(POST, 1, &Fault::Status(502));
+    discord.send(&done(2)).await.unwrap_err();
+    assert_eq!(discord.find(&done(2), since).await.unwrap(), Found::Absent);
+    // Made again, it is there once, whether it had arrived or not.
+    let sent = discord.send(&done(2)).await.unwrap();
+    assert_eq!(discord.send(&done(2)).await.unwrap(), sent);
+    assert_eq!(api.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn what_only_cannot_be_edited_is_said_anew() {
+    let (api, discord) = start().await;
+    let draft = discord.send(&to_ada("working…")).await.unwrap();
+    let answer = Outbound { replaces: draft.id, ..to_ada("done") };
+    for (fault, is_gone) in [
+        (Fault::Deny(400, 50083, "Thread is archived"), true),
+        (Fault::Deny(400, 30046, "Maximum number of edits to messages older than 1 hour"), true),
+        (Fault::MISSING_PERMISSIONS, false),
+    ] {
+        api.fail(PATCH, 1, &fault);
+        let error = discord.send(&answer).await.unwrap_err();
+        assert_eq!(matches!(error, ChannelError::DraftGone), is_gone, "{fault:?}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_something_on_the_way_is_no_refusal() {
+    for fault in [
+        Fault::Status(401),
+        Fault::Status(403),
+        Fault::Status(404),
+        Fault::Deny(403, 40333, "internal network error"),
+    ] {
+        let (error, sent) = failure(fault.clone()).await;
+        assert!(matches!(error, ChannelError::Unavailable { .. }), "{fault:?}: {error}");
+        assert_eq!(sent, []);
+    }
 }

@@ -99,6 +99,11 @@ impl DiscordApi {
         self.change(|state| state.say(line, false))
     }
 
+    /// Somebody begins a post in a forum; returns its id.
+    pub(crate) fn begin_post(&self, line: &Line) -> u64 {
+        self.change(|state| state.begin_post(line))
+    }
+
     pub(crate) fn edit(&self, message: u64, line: &Line) {
         self.change(|state| state.edit_line(message, line));
     }
@@ -168,6 +173,11 @@ impl DiscordApi {
     /// The next connections to the gateway are accepted and never spoken to.
     pub(crate) fn mute_gateway(&self, times: usize) {
         self.change(|state| state.sessions.mute = times);
+    }
+
+    /// Sessions are to be resumed at another address.
+    pub(crate) fn resume_at(&self, url: &str) {
+        self.change(|state| state.sessions.resume_url = Some(url.to_owned()));
     }
 
     pub(crate) fn set_heartbeat(&self, every: Duration) {

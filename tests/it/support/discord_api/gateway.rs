@@ -165,9 +165,10 @@ impl Wire {
         let id = self.inner.change(|state| {
             state.sessions.identified += 1;
             let id = state.sessions.begin();
+            let resume_url = state.sessions.resume_url.as_ref().unwrap_or(&state.gateway_url);
             let ready = json!({
                 "v": 10, "user": BOT.json(), "session_id": id, "shard": [0, 1],
-                "resume_gateway_url": state.gateway_url, "session_type": "normal",
+                "resume_gateway_url": resume_url, "session_type": "normal",
                 "guilds": [{ "id": GUILD.to_string(), "unavailable": true }],
                 "private_channels": [], "relationships": [],
                 "application": { "id": BOT.id.to_string(), "flags": 0 },

@@ -14,6 +14,9 @@ pub(crate) const LAB: u64 = 900_000_000_000_000_012;
 /// A thread in [`CREW`].
 pub(crate) const THREAD: u64 = 900_000_000_000_000_021;
 
+/// A forum of the server.
+pub(crate) const FORUM: u64 = 900_000_000_000_000_013;
+
 /// The role that the server made for the bot.
 pub(crate) const ROLE: u64 = 900_000_000_000_000_031;
 
@@ -78,6 +81,11 @@ impl Line {
     /// In a channel or a thread of the server.
     pub(crate) fn server(channel: u64, from: &Person, text: &str) -> Self {
         Self { channel, guild: Some(GUILD), ..Self::private(from, text) }
+    }
+
+    pub(super) fn moved_to(mut self, channel: u64) -> Self {
+        self.channel = channel;
+        self
     }
 
     pub(crate) fn replying_to(mut self, message: u64) -> Self {

@@ -38,6 +38,8 @@ pub(super) struct Sessions {
     pub(super) refuse: VecDeque<u16>,
     /// So many connections are accepted and never spoken to.
     pub(super) mute: usize,
+    /// Where sessions are to be resumed, if not where they are begun.
+    pub(super) resume_url: Option<String>,
     pub(super) heartbeat_ms: u64,
     pub(super) starts_left: u64,
     /// Whether the portal allows the bot to read messages.
@@ -58,6 +60,7 @@ impl Default for Sessions {
             disturb: VecDeque::new(),
             refuse: VecDeque::new(),
             mute: 0,
+            resume_url: None,
             heartbeat_ms: 41_250,
             starts_left: 999,
             content_allowed: true,

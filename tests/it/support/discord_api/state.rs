@@ -7,7 +7,7 @@ use chrono::Utc;
 use serde_json::{Value, json};
 
 use super::line::{
-    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
+    ADA, BOB, BOT, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
 };
 use super::sessions::Sessions;
 use super::{Fault, rules};
@@ -120,6 +120,7 @@ impl State {
             channels: BTreeMap::from([
                 (CREW, text("crew")),
                 (LAB, text("lab")),
+                (FORUM, Channel { kind: 15, ..text("forum") }),
                 (THREAD, thread),
                 (ADA.dm(), dm.clone()),
                 (BOB.dm(), dm),
@@ -152,6 +153,17 @@ impl State {
         if tell {
             self.sessions.dispatch("MESSAGE_CREATE", line.event(id, replied));
         }
+        id
+    }
+
+    /// Somebody begins a post in a forum: a thread that holds what it begins with.
+    pub(super) fn begin_post(&mut self, line: &Line) -> u64 {
+        let id = self.next_id();
+        let (parent, name) = (Some(line.channel), "post".to_owned());
+        self.channels.insert(id, Channel { kind: 11, guild: line.guild, parent, name });
+        let line = line.clone().moved_to(id);
+        self.messages.insert((id, id), line.json(id, None));
+        self.sessions.dispatch("MESSAGE_CREATE", line.event(id, None));
         id
     }
 
@@ -189,6 +201,9 @@ impl State {
             "locale": "en-US", "entitlements": [], "authorizing_integration_owners": {},
             "attachment_size_limit": 10_485_760, "app_permissions": "0",
         });
+        if let Some(told) = self.channels.get(&channel) {
+            event["channel"] = told.json(channel);
+        }
         match self.channels.get(&channel).and_then(|channel| channel.guild) {
             Some(guild) => {
                 event["guild_id"] = guild.to_string().into();

@@ -1,0 +1,282 @@
+//! One link from its beginning to its end, and how far we have got, for the one after it: in a
+//! session's sequence, and, for when the session is gone, in time.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::pin::pin;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serenity::http::Route;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::call::CallError;
+use super::catch_up::Unread;
+use super::gateway::{self, Gateway, Point, Told};
+use super::hearing::{self, Ear};
+use super::inbound::Identity;
+use super::{Discord, not_kept};
+use crate::bus::Publisher;
+use crate::channels::ChannelError;
+
+/// Events that are held while others are taken in; then nothing more is taken from the link.
+const HELD_MAX: usize = 1000;
+
+/// Commands can be written too, so nobody waits for long until they are listed.
+const COMMANDS_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How old the durable mark may be: so much is read once more after a crash.
+const MARK_EVERY: Duration = Duration::from_secs(60);
+
+/// Begins a mark that tells a time and no session.
+const NO_SESSION: &str = "since";
+
+/// How far we have got.
+#[derive(Default)]
+pub(super) struct Progress {
+    point: Option<Point>,
+    /// Until when all that was said was heard; none where nobody knows.
+    pub(super) until: Option<DateTime<Utc>>,
+    /// When the durable mark was set.
+    marked: Option<Instant>,
+    /// The places that are still to be read back.
+    pub(super) unread: BTreeMap<String, Unread>,
+}
+
+impl Progress {
+    fn mark(&self) -> String {
+        let point = self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), Point::mark);
+        match self.until {
+            Some(until) => format!("{point} {}", until.timestamp_millis()),
+            None => point,
+        }
+    }
+
+    /// Reads a mark that was set at `at`; older ones tell no time.
+    fn from_mark(bot: &str, mark: &str, at: DateTime<Utc>) -> Self {
+        let timed = mark.rsplit_once(' ').and_then(|(point, until)| {
+            Some((point, DateTime::from_timestamp_millis(until.parse().ok()?)?))
+        });
+        let (point, until) = timed.unwrap_or((mark, at));
+        let point = Point::from_mark(bot, point);
+        Self { point, until: Some(until), ..Self::default() }
+    }
+}
+
+#[derive(Deserialize)]
+struct GatewayBot {
+    url: String,
+    #[serde(default)]
+    session_start_limit: Option<StartLimit>,
+}
+
+#[derive(Deserialize)]
+struct StartLimit {
+    remaining: u64,
+    reset_after: u64,
+}
+
+/// A link, and what it has told that is not taken in yet.
+struct Reader {
+    link: Gateway,
+    held: VecDeque<Told>,
+}
+
+impl Reader {
+    /// Does something while the link is kept alive: what it tells meanwhile is held.
+    async fn during<T>(
+        &mut self,
+        ear: &Ear<'_>,
+        doing: impl Future<Output = Result<T, ChannelError>>,
+    ) -> Result<T, ChannelError> {
+        let mut doing = pin!(doing);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut doing => return done,
+                told = self.link.next(), if self.held.len() < HELD_MAX => match told? {
+                    // Whoever presses a button is answered within three seconds or not at all.
+                    Told::Event { name, data, .. } if name == hearing::INTERACTION => {
+                        ear.hear(&name, &data).await?;
+                    }
+                    told => self.held.push_back(told),
+                },
+            }
+        }
+    }
+}
+
+impl Discord {
+    /// Listens until the link ends.
+    pub(super) async fn keep_listening(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        let bot = self.get_me().await?;
+        self.me.set(bot.clone()).ok();
+        publisher.heard_byte();
+        let from = self.last_point(&bot, publisher).await?;
+        let url = self.gateway_url(from.is_some()).await?;
+        let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
+        match timeout(COMMANDS_TIME_MAX, telling).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "Could not tell Discord the commands"),
+            Err(_) => tracing::warn!("Could not tell Discord the commands in time"),
+        }
+        let ear = Ear { discord: self, publisher, bot: &bot };
+        let account = (self.api.token(), bot.id.as_str());
+        let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
+        let mut reader = Reader { link, held: VecDeque::new() };
+        let ended = self.follow(&ear, &mut reader).await;
+        if reader.link.is_awaited() {
+            // Wherever the session was to be gone on with, nobody answers there.
+            if let Some(point) = &mut self.progress().point {
+                point.url = url;
+            }
+        }
+        ended
+    }
+
+    /// Takes in what the link tells, in its order.
+    async fn follow(&self, ear: &Ear<'_>, reader: &mut Reader) -> Result<(), ChannelError> {
+        let Ear { publisher, bot, .. } = *ear;
+        let about = format!("@{}", bot.name);
+        let mut reading_later = pin!(ear.read_later());
+        let mut is_renewed = false;
+        loop {
+            let told = match reader.held.pop_front() {
+                Some(told) => told,
+                None => tokio::select! {
+                    told = reader.link.next() => told?,
+                    error = &mut reading_later => return Err(error),
+                },
+            };
+            publisher.heard_byte();
+            match told {
+                Told::Ready(point) => {
+                    publisher.link_up(about.clone());
+                    let begun = Utc::now();
+                    reader.during(ear, ear.catch_up()).await?;
+                    // Not before: whoever goes on in this session is not told what came before it.
+                    let mark = {
+                        let mut progress = self.progress();
+                        (progress.point, progress.until) = (Some(point), Some(begun));
+                        progress.marked = Some(Instant::now());
+                        progress.mark()
+                    };
+                    publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
+                }
+                Told::Resumed => {
+                    publisher.link_up(about.clone());
+                    self.heard_all(publisher).await?;
+                }
+                Told::Event { name, data, seq } => {
+                    let kept = reader.during(ear, ear.hear(&name, &data)).await?;
+                    self.get_to(seq, kept, publisher).await?;
+                }
+                Told::Beat => self.heard_all(publisher).await?,
+                Told::Invalid if !is_renewed => {
+                    is_renewed = true;
+                    self.forget_session(publisher).await?;
+                    // As asked for (Gateway, resuming): those that lost their sessions together are
+                    // not to come back together.
+                    sleep(self.deadlines.identify.mul_f64(fastrand::f64())).await;
+                    let url = self.gateway_url(false).await?;
+                    let account = (self.api.token(), bot.id.as_str());
+                    reader.link = Gateway::open(account, &url, None, self.deadlines);
+                    reader.held.clear();
+                }
+                Told::Invalid | Told::Forgotten => {
+                    self.forget_session(publisher).await?;
+                    return Err(ChannelError::unavailable("discord has forgotten the session"));
+                }
+            }
+        }
+    }
+
+    async fn gateway_url(&self, resumes: bool) -> Result<String, ChannelError> {
+        let found = self.api.get::<GatewayBot>(Route::GatewayBot, &[]).await;
+        let GatewayBot { url, session_start_limit } = found.map_err(CallError::while_asking)?;
+        match session_start_limit {
+            // Beyond, Discord resets the bot's token.
+            Some(StartLimit { remaining: 0, reset_after }) if !resumes => {
+                return Err(ChannelError::Unavailable {
+                    after: Some(Duration::from_millis(reset_after)),
+                    reason: "discord lets the bot begin no more sessions today".to_owned(),
+                });
+            }
+            _ => {}
+        }
+        if !gateway::is_gateway(&url) {
+            let reason = format!("discord's gateway is at no address: {url}");
+            return Err(ChannelError::unavailable(reason));
+        }
+        Ok(url)
+    }
+
+    /// Where to go on: where the last link ended, or a daemon before this one.
+    async fn last_point(
+        &self,
+        bot: &Identity,
+        publisher: &Publisher,
+    ) -> Result<Option<Point>, ChannelError> {
+        {
+            let progress = self.progress();
+            if progress.point.is_some() || progress.until.is_some() {
+                return Ok(progress.point.clone());
+            }
+        }
+        let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
+        let Some((mark, at)) = mark else { return Ok(None) };
+        let Progress { point, until, .. } = Progress::from_mark(&bot.id, &mark, at);
+        let mut progress = self.progress();
+        (progress.point, progress.until) = (point.clone(), until);
+        Ok(point)
+    }
+
+    pub(super) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes how far we have got; where something was `kept`, for a daemon after this one too.
+    async fn get_to(
+        &self,
+        seq: u64,
+        kept: bool,
+        publisher: &Publisher,
+    ) -> Result<(), ChannelError> {
+        if let Some(point) = &mut self.progress().point {
+            point.seq = seq;
+        }
+        self.mark(kept, publisher).await
+    }
+
+    /// Notes that nothing was said until now that was not heard. Not so of an event: there may be
+    /// more to come of what was missed.
+    async fn heard_all(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        self.progress().until = Some(Utc::now());
+        self.mark(false, publisher).await
+    }
+
+    /// Sets the durable mark, at once or if it is old.
+    async fn mark(&self, at_once: bool, publisher: &Publisher) -> Result<(), ChannelError> {
+        let mark = {
+            let mut progress = self.progress();
+            let is_old = progress.marked.is_none_or(|marked| marked.elapsed() >= MARK_EVERY);
+            if progress.point.is_none() || !(at_once || is_old) {
+                return Ok(());
+            }
+            progress.marked = Some(Instant::now());
+            progress.mark()
+        };
+        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+    }
+
+    /// The session is gone; until when it told us everything is not forgotten.
+    async fn forget_session(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        let mark = {
+            let mut progress = self.progress();
+            progress.point = None;
+            progress.mark()
+        };
+        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+    }
+}
