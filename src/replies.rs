@@ -197,6 +197,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
 /// command follows as a message.
 pub const COMMAND_TAKEN: &str = "Got it.";
 pub const COMMAND_NOT_TAKEN: &str = "I can't take this from you here.";
+pub const COMMAND_ELSEWHERE: &str =
+    "I'm not in this conversation, so I couldn't answer here. Invite me, or write to me directly.";
 
 /// The name of a thread whose question has no words.
 pub const THREAD_NAME: &str = "Question";

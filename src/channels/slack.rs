@@ -15,21 +15,24 @@ mod names;
 mod sending;
 mod socket;
 
-use std::sync::OnceLock;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::AtomicBool;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use slack_morphism::api::SlackApiAppsConnectionOpenRequest;
+use tokio::time::timeout;
 
 pub use super::config::{SlackConfig as Config, SlackThreads as Threads};
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
 };
 use crate::bus::Publisher;
-use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
+use crate::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
+use crate::replies;
 
 use call::{Api, AuthTest};
 use failure::CallError;
@@ -53,6 +56,9 @@ const DRAFT_EVERY: Duration = Duration::from_secs(3);
 /// Slack's own short troubles are over by then, and what was posted is in the history.
 const DOUBT_PAUSE: Duration = Duration::from_secs(5);
 
+/// Places whose status is remembered; those of the others go away by themselves.
+const STATUSES_MAX: usize = 1000;
+
 /// How long to wait for Slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
@@ -69,6 +75,8 @@ pub struct Deadlines {
     pub catch_up: Duration,
     /// A link that ends sooner was none: the next is begun under back-off.
     pub steady: Duration,
+    /// Until a place is looked at again that could not be.
+    pub again: Duration,
 }
 
 impl Default for Deadlines {
@@ -83,6 +91,7 @@ impl Default for Deadlines {
             silence: Duration::from_secs(40),
             catch_up: Duration::from_secs(2),
             steady: Duration::from_secs(10),
+            again: Duration::from_secs(60),
         }
     }
 }
@@ -97,6 +106,13 @@ pub struct Slack {
     bot: OnceLock<Identity>,
     /// Slack has told us that it shows no status of this app.
     no_status: AtomicBool,
+    /// Places that are still to be looked at for what was missed, since when. A mutex, since a
+    /// listener that was dropped leaves it to the next one; held for a look.
+    missed: Mutex<BTreeMap<Address, String>>,
+    /// Where it is shown that we work.
+    statuses: Mutex<BTreeSet<Address>>,
+    /// Chats that the bot is certainly in.
+    own_chats: Mutex<BTreeSet<ChatId>>,
 }
 
 #[derive(Deserialize)]
@@ -117,6 +133,9 @@ impl Slack {
             names: Names::default(),
             bot: OnceLock::new(),
             no_status: AtomicBool::new(false),
+            missed: Mutex::default(),
+            statuses: Mutex::default(),
+            own_chats: Mutex::default(),
         })
     }
 
@@ -133,9 +152,40 @@ impl Slack {
         }
     }
 
+    fn statuses(&self) -> MutexGuard<'_, BTreeSet<Address>> {
+        self.statuses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_status(&self, at: &Address) {
+        let mut statuses = self.statuses();
+        if statuses.len() >= STATUSES_MAX {
+            statuses.clear();
+        }
+        statuses.insert(at.clone());
+    }
+
+    /// Slack takes a status away when something new is said, but not when a draft is edited. Best
+    /// effort, and soon: the answer is there.
+    async fn clear_status(&self, at: &Address) {
+        if self.statuses().remove(at) {
+            let clearing = sending::show_status(&self.api, at, "", &self.no_status);
+            if let Ok(Err(error)) = timeout(self.deadlines.names, clearing).await {
+                tracing::debug!(%at, %error, "Could not take a status away");
+            }
+        }
+    }
+
     async fn connect(&self) -> Result<Socket, ChannelError> {
         let open = SlackApiAppsConnectionOpenRequest::new();
-        let opened: Opened = self.api.call(&open).await.map_err(CallError::while_asking)?;
+        let opened = self.api.call::<_, Opened>(&open).await;
+        let opened = opened.map_err(|error| match error.missing_scope() {
+            Some(scope) => ChannelError::Closed(format!(
+                "the app-level token may not do this: {scope} is needed. Make one with the scope \
+                 connections:write at https://api.slack.com/apps under Basic Information, \
+                 App-Level Tokens, put it where the channel's `app_token` is read from, and restart"
+            )),
+            None => error.while_asking(),
+        })?;
         Socket::open(&opened.url, self.api.is_here(), self.deadlines).await
     }
 }
@@ -175,7 +225,15 @@ impl Channel for Slack {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        sending::send(&self.api, message).await
+        let sent = sending::send(&self.api, message).await?;
+        match &message.replaces {
+            Some(_) if message.id.0 != 0 => self.clear_status(&message.to).await,
+            Some(_) => {}
+            None => {
+                self.statuses().remove(&message.to);
+            }
+        }
+        Ok(sent)
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
@@ -197,9 +255,15 @@ impl Channel for Slack {
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         match hint {
-            Hint::Typing => sending::show_status(&self.api, to, &self.no_status).await,
+            Hint::Typing => {
+                self.note_status(to);
+                sending::show_status(&self.api, to, replies::WORKING, &self.no_status).await
+            }
             Hint::React { message, with } => sending::react(&self.api, to, &message, with).await,
-            Hint::Erase(draft) => sending::erase(&self.api, to, &draft).await,
+            Hint::Erase(draft) => {
+                self.clear_status(to).await;
+                sending::erase(&self.api, to, &draft).await
+            }
             Hint::Draft(_) => Ok(()),
         }
     }

@@ -35,6 +35,7 @@ const DEADLINES: Deadlines = Deadlines {
     silence: Duration::from_millis(1000),
     catch_up: Duration::from_secs(2),
     steady: Duration::from_secs(10),
+    again: Duration::from_millis(200),
 };
 
 fn config(api: &SlackApi) -> Config {

@@ -2,6 +2,7 @@
 //! where the bot was spoken to before is read from there on, and goes the way of every event.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,7 +11,7 @@ use tokio::time::sleep;
 
 use super::failure::CallError;
 use super::hearing::Ears;
-use super::sending::{Page, Spot, messages};
+use super::sending::{Spot, messages};
 use crate::bus::PublishError;
 use crate::message::{Address, MessageId};
 
@@ -23,50 +24,91 @@ const THREADS_MAX: usize = 40;
 const WAITS_MAX: usize = 10;
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
+/// Pages that are turned in one place; Slack gives 200 messages on each.
+const PAGES_MAX: usize = 5;
+
 impl Ears<'_> {
-    /// Best effort: whatever fails is logged, and the link goes on.
+    /// Best effort: what fails is logged and tried again, and the link goes on. What is not done
+    /// when the link ends is left to the next one.
     pub(super) async fn catch_up(&self) {
-        let heard = match self.publisher.last_heard().await {
-            Ok(heard) => heard,
-            Err(error) => {
-                tracing::warn!(%error, "Cannot look up what was missed");
-                return;
-            }
-        };
-        let (channels, threads) = places(heard);
-        let mut waits = 0;
-        for (at, since) in channels.into_iter().chain(threads) {
-            let found = match self.look(&at, &since, &mut waits).await {
-                Ok(page) => page.messages,
-                Err(error) => {
-                    tracing::info!(%at, ?error, "Cannot look up what was missed here");
-                    match error {
-                        CallError::Denied(denial) if denial.is_no() => continue,
-                        // It is not this place alone.
-                        _ => return,
-                    }
+        match self.publisher.last_heard().await {
+            Ok(heard) => {
+                let (channels, threads) = places(heard);
+                let mut missed = self.missed();
+                for (at, since) in channels.into_iter().chain(threads) {
+                    // What is heard meanwhile does not make up for what is still missed.
+                    missed.entry(at).or_insert(since);
                 }
-            };
-            if let Err(error) = self.take_in(&at, &since, found).await {
-                tracing::warn!(%at, %error, "Cannot keep what was missed");
+            }
+            Err(error) => tracing::warn!(%error, "Cannot look up what was missed"),
+        }
+        loop {
+            self.look_around().await;
+            if self.missed().is_empty() {
                 return;
             }
+            sleep(self.slack.deadlines.again).await;
         }
     }
 
-    async fn look(&self, at: &Address, since: &str, waits: &mut usize) -> Result<Page, CallError> {
-        let spot = Spot::of(at).map_err(|error| CallError::NotSent(error.to_string()))?;
-        loop {
-            let oldest = Some(SlackTs(since.to_owned()));
-            match messages(&self.slack.api, &spot, oldest, None).await {
-                Err(error) if *waits < WAITS_MAX => {
-                    let Some(wait) = error.wait() else { return Err(error) };
-                    *waits += 1;
-                    sleep(wait.min(WAIT_MAX)).await;
+    fn missed(&self) -> MutexGuard<'_, BTreeMap<Address, String>> {
+        self.slack.missed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Looks at each place once; those that could be read, or never will be, are done with.
+    async fn look_around(&self) {
+        let mut waits = 0;
+        let mut missed: Vec<_> = self.missed().clone().into_iter().collect();
+        // Channels first, and then what lies in them.
+        missed.sort_by_key(|(at, _)| at.thread.is_some());
+        for (at, since) in missed {
+            match self.look(&at, &since, &mut waits).await {
+                Ok(found) => {
+                    if let Err(error) = self.take_in(&at, &since, found).await {
+                        tracing::warn!(%at, %error, "Cannot keep what was missed");
+                        return;
+                    }
                 }
-                found => return found,
+                Err(CallError::Denied(denial)) if denial.is_no() => {
+                    tracing::info!(%at, ?denial, "Cannot look up what was missed here");
+                }
+                Err(error) => {
+                    tracing::info!(%at, ?error, "Will look up later what was missed here");
+                    continue;
+                }
+            }
+            self.missed().remove(&at);
+        }
+    }
+
+    async fn look(
+        &self,
+        at: &Address,
+        since: &str,
+        waits: &mut usize,
+    ) -> Result<Vec<Value>, CallError> {
+        let mut found = Vec::new();
+        let Ok(spot) = Spot::of(at) else { return Ok(found) };
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let oldest = Some(SlackTs(since.to_owned()));
+            let page = loop {
+                match messages(&self.slack.api, &spot, oldest.clone(), cursor.clone()).await {
+                    Err(error) if *waits < WAITS_MAX => {
+                        let Some(wait) = error.wait() else { return Err(error) };
+                        *waits += 1;
+                        sleep(wait.min(WAIT_MAX)).await;
+                    }
+                    page => break page?,
+                }
+            };
+            found.extend(page.messages.iter().cloned());
+            cursor = page.next();
+            if cursor.is_none() {
+                break;
             }
         }
+        Ok(found)
     }
 
     async fn take_in(

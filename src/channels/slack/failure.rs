@@ -117,6 +117,23 @@ impl CallError {
         }
     }
 
+    /// For what may be repeated without harm, unless something else may be said there meanwhile:
+    /// then, "perhaps" matters.
+    pub(super) fn while_drafting(self) -> ChannelError {
+        match self {
+            Self::Lost(_) | Self::NotSent(_) | Self::Denied(_) => self.while_sending(),
+            Self::Unreadable(_) => self.while_editing(),
+        }
+    }
+
+    /// The scopes that are missing, if that is it.
+    pub(super) fn missing_scope(&self) -> Option<&str> {
+        match self {
+            Self::Denied(denial) if denial.says(&["missing_scope"]) => Some(denial.scope()),
+            _ => None,
+        }
+    }
+
     /// How long Slack wants us to wait, if that is all that is wrong.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
@@ -143,6 +160,8 @@ impl Denial {
 
     fn is_later(&self) -> bool {
         self.is_rate_limit()
+            // Slack always says why; something on the way to it need not.
+            || self.error.is_empty()
             || self.status >= 500
             || self.says(PERHAPS_DONE)
             || self.says(&["service_unavailable", "request_timeout", "team_added_to_org"])
@@ -161,6 +180,10 @@ impl Denial {
         if self.error.is_empty() { self.status.to_string() } else { self.error.clone() }
     }
 
+    fn scope(&self) -> &str {
+        if self.needed.is_empty() { "a scope" } else { &self.needed }
+    }
+
     /// What only the operator can mend.
     fn closed(self) -> Result<ChannelError, Self> {
         let error = &self.error;
@@ -176,7 +199,7 @@ impl Denial {
                 "the app may not do this: Slack says {error}, {} is needed. Add it at \
                  https://api.slack.com/apps under OAuth & Permissions, install the app again, and \
                  restart",
-                if self.needed.is_empty() { "a scope" } else { &self.needed }
+                self.scope()
             )
         } else {
             return Err(self);

@@ -162,7 +162,8 @@ pub(super) async fn upload(
     }
     let size = usize::try_from(length).unwrap_or(usize::MAX);
     let ask = SlackApiFilesGetUploadUrlExternalRequest::new(name.clone(), size);
-    let place: Place = api.call(&ask).await.map_err(CallError::while_editing)?;
+    let place: Place =
+        api.call(&ask).await.map_err(|e| no_scope(&e).unwrap_or_else(|| e.while_editing()))?;
     check(api, &place.upload_url)?;
     put(api, place.upload_url, tokio::fs::File::from_std(file), length).await?;
 
@@ -175,8 +176,18 @@ pub(super) async fn upload(
     match api.call::<_, Value>(&complete).await {
         // Slack does not tell which message it has become.
         Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: None }),
-        Err(error) => Err(error.while_sending()),
+        Err(error) => Err(no_scope(&error).unwrap_or_else(|| error.while_sending())),
     }
+}
+
+/// An app that may not send files is of use all the same.
+fn no_scope(error: &CallError) -> Option<ChannelError> {
+    let words = format!(
+        "the app may not send files: {} is needed. Add it at https://api.slack.com/apps under \
+         OAuth & Permissions, and install the app again",
+        error.missing_scope()?
+    );
+    Some(ChannelError::Refused(words))
 }
 
 async fn put(api: &Api, url: Url, file: tokio::fs::File, length: u64) -> Result<(), ChannelError> {

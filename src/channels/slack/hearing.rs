@@ -3,12 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::PoisonError;
 
 use chrono::Utc;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
-use slack_morphism::api::SlackApiChatPostEphemeralRequest;
+use slack_morphism::api::{SlackApiChatPostEphemeralRequest, SlackApiConversationsHistoryRequest};
 use slack_morphism::{SlackMessageContent, SlackUserId};
 use tokio::time::timeout;
 
@@ -29,11 +30,25 @@ const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requ
 /// Private words that may be on their way at once; whoever presses still faster gets none.
 const WHISPERS_MAX: usize = 16;
 
+/// Who changes what they said longer ago is not thereby speaking to the bot.
+const CHANGE_AGE_MAX: chrono::Duration = chrono::Duration::hours(1);
+
+/// Chats that are known to have the bot in them; beyond, they are learnt again.
+const CHATS_MAX: usize = 1000;
+
 /// What only one person is to see.
 struct Whisper {
     at: message::Address,
     to: message::SenderId,
     words: &'static str,
+}
+
+/// What whoever did something is told of it at once.
+enum Answer {
+    None,
+    /// Together with the acknowledgement.
+    Words(&'static str),
+    Whisper(Whisper),
 }
 
 /// The ears of one link.
@@ -65,8 +80,13 @@ impl Ears<'_> {
                 Frame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => return Ok(()),
                 Frame::Disconnect(reason) => return Err(refused(&reason)),
                 Frame::Envelope(envelope) => {
-                    let whisper = self.accept(&envelope).await.map_err(|e| not_kept(&e))?;
-                    socket.acknowledge(&envelope.id).await?;
+                    let answer = self.accept(&envelope).await.map_err(|e| not_kept(&e))?;
+                    let (words, whisper) = match answer {
+                        Answer::None => (None, None),
+                        Answer::Words(words) => (Some(words), None),
+                        Answer::Whisper(whisper) => (None, Some(whisper)),
+                    };
+                    socket.acknowledge(&envelope.id, words).await?;
                     if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
                         whispers.push(self.whisper(whisper));
                     }
@@ -76,28 +96,70 @@ impl Ears<'_> {
     }
 
     /// Once this returns, the envelope may be acknowledged.
-    async fn accept(&self, envelope: &Envelope) -> Result<Option<Whisper>, PublishError> {
+    async fn accept(&self, envelope: &Envelope) -> Result<Answer, PublishError> {
         let payload = &envelope.payload;
         match envelope.kind.as_str() {
             "events_api" => {
                 let event = payload.get("event").unwrap_or(&Value::Null);
                 self.accept_event(event).await?;
-                Ok(None)
+                Ok(Answer::None)
             }
             "slash_commands" => {
                 let names = BTreeMap::new();
-                let reading = interaction::read_slash(payload, &self.scene(&names), Utc::now());
-                self.keep(reading, payload).await?;
-                Ok(None)
+                match interaction::read_slash(payload, &self.scene(&names), Utc::now()) {
+                    Reading::Said(line) => self.command(*line).await.map(Answer::Words),
+                    reading => self.keep(reading, payload).await.map(|()| Answer::None),
+                }
             }
             "interactive" => {
                 let names = self.names(payload).await;
                 match interaction::read_press(payload, &self.scene(&names), Utc::now()) {
                     Reading::Said(line) => self.press(*line).await,
-                    _ => Ok(None),
+                    _ => Ok(Answer::None),
                 }
             }
-            _ => Ok(None),
+            _ => Ok(Answer::None),
+        }
+    }
+
+    /// A slash command, which can be given where the bot is not: it could not answer there.
+    async fn command(&self, mut line: Line) -> Result<&'static str, PublishError> {
+        let at = line.inbound.from.clone();
+        match self.is_here(&at).await {
+            Some(true) => {}
+            Some(false) => return Ok(replies::COMMAND_ELSEWHERE),
+            // Two people's private chat looks like the bot's own.
+            None => line.inbound.place = Place::Group,
+        }
+        let Some(line) = self.for_us(line).await? else { return Ok(replies::COMMAND_NOT_TAKEN) };
+        Ok(match self.publisher.publish(line.inbound).await? {
+            Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
+            Published::TurnedAway | Published::NotYours | Published::Decided | Published::Gone => {
+                replies::COMMAND_NOT_TAKEN
+            }
+        })
+    }
+
+    /// Whether the bot is in a chat; none if Slack does not tell in time.
+    async fn is_here(&self, at: &message::Address) -> Option<bool> {
+        let own = || self.slack.own_chats.lock().unwrap_or_else(PoisonError::into_inner);
+        if own().contains(&at.chat) {
+            return Some(true);
+        }
+        let spot = Spot::of(at).ok()?;
+        let look =
+            SlackApiConversationsHistoryRequest::new().with_channel(spot.channel).with_limit(1);
+        let looking = self.slack.api.call::<_, Value>(&look);
+        match timeout(self.slack.deadlines.names, looking).await.ok()? {
+            Ok(_) => {
+                let mut own = own();
+                if own.len() >= CHATS_MAX {
+                    own.clear();
+                }
+                own.insert(at.chat.clone());
+                Some(true)
+            }
+            Err(error) => error.says(&["channel_not_found", "not_in_channel"]).then_some(false),
         }
     }
 
@@ -124,7 +186,12 @@ impl Ears<'_> {
                     self.publisher.publish(line.inbound).await?;
                 }
             }
+            // Only what speaks to the bot itself counts of what was there already.
             Reading::Edited(line) => {
+                let is_recent = Utc::now() - line.inbound.at <= CHANGE_AGE_MAX;
+                if !(is_recent && line.speaks == Speaks::ToUs) {
+                    return Ok(());
+                }
                 if let Some(line) = self.for_us(*line).await? {
                     self.publisher.edit(line.inbound).await?;
                 }
@@ -169,16 +236,16 @@ impl Ears<'_> {
     }
 
     /// A pressed button; whoever may not press it is told so.
-    async fn press(&self, line: Line) -> Result<Option<Whisper>, PublishError> {
+    async fn press(&self, line: Line) -> Result<Answer, PublishError> {
         let (at, cause) = (line.inbound.from.clone(), line.inbound.cause.clone());
         let words = match self.publisher.publish(line.inbound).await? {
-            Published::Accepted | Published::Repeated => return Ok(None),
+            Published::Accepted | Published::Repeated => return Ok(Answer::None),
             Published::NotYours | Published::TurnedAway => replies::NOT_YOURS_TO_PRESS,
             Published::Decided => replies::ALREADY_DECIDED,
             Published::Gone => replies::BUTTON_TOO_OLD,
         };
         let Cause::Person(sender) = cause;
-        Ok(Some(Whisper { at, to: sender.id, words }))
+        Ok(Answer::Whisper(Whisper { at, to: sender.id, words }))
     }
 
     async fn whisper(&self, whisper: Whisper) {

@@ -188,7 +188,8 @@ impl Scene<'_> {
         let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()));
         let (Some(chat), Some(ts)) = (&event.channel, ts) else { return Reading::Ignored };
         let thread = before.and_then(|before| before.thread_ts.as_deref());
-        let at = self.address(chat, thread);
+        // What a thread hangs on is told as part of it, but stands in the channel.
+        let at = self.address(chat, thread.filter(|thread| thread != ts));
         Reading::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) }
     }
 
@@ -197,7 +198,8 @@ impl Scene<'_> {
         let (sender, bot_ids) = self.sender(event)?;
         let place = place(chat, event.channel_type.as_deref());
         let raw = event.text.as_deref().unwrap_or_default();
-        let thread = event.thread_ts.as_deref();
+        // What a thread hangs on is told as part of it, but stands in the channel.
+        let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
         let body = self.said(event, raw)?;
         let speaks = match place {
             Place::Private => Speaks::ToUs,

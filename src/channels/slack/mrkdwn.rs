@@ -24,9 +24,16 @@ pub(super) fn mentions(text: &str, person: &str) -> bool {
     parts(text).any(|part| is_mention(part, person))
 }
 
-/// Whether the text is addressed to somebody, whoever that is.
+/// Whether the text is addressed to somebody, whoever that is: by its first word, or by calling
+/// many together.
 pub(super) fn addresses(text: &str) -> bool {
+    const CALLS: &[&str] = &["!here", "!channel", "!everyone"];
+    let calls = |part| match part {
+        Part::Link(link) => CALLS.contains(&split(link).0) || link.starts_with("!subteam^"),
+        Part::Words(_) => false,
+    };
     matches!(parts(text.trim_start()).next(), Some(Part::Link(link)) if link.starts_with('@'))
+        || parts(text).any(calls)
 }
 
 /// The text without the mentions of `person` that only address them, at either end. A text that is

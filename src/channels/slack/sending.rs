@@ -135,7 +135,7 @@ pub(super) async fn send(api: &Api, message: &Outbound) -> Result<Sent, ChannelE
         content = content.with_blocks(blocks(message, question));
     }
     match &message.replaces {
-        Some(draft) => edit(api, to, draft, content).await,
+        Some(draft) => edit(api, to, draft, content, message.id.0 == 0).await,
         None => post(api, to, content).await,
     }
 }
@@ -183,12 +183,13 @@ async fn post(api: &Api, to: Spot, content: SlackMessageContent) -> Result<Sent,
 }
 
 /// Puts the content into the place of a draft. An edit may be repeated without harm, so "perhaps"
-/// is "not yet".
+/// is "not yet"; but a draft that may arrive late would take the answer's place.
 async fn edit(
     api: &Api,
     to: Spot,
     draft: &MessageId,
     content: SlackMessageContent,
+    is_draft: bool,
 ) -> Result<Sent, ChannelError> {
     if !is_ts(draft.as_str()) {
         return Err(ChannelError::DraftGone);
@@ -200,6 +201,7 @@ async fn edit(
     match api.call::<_, Value>(&request).await {
         Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
         Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
+        Err(error) if is_draft => Err(error.while_drafting()),
         Err(error) => Err(error.while_editing()),
     }
 }
@@ -323,18 +325,19 @@ pub(super) fn ts_of(at: DateTime<Utc>) -> SlackTs {
     SlackTs(format!("{}.{:06}", at.timestamp(), at.timestamp_subsec_micros()))
 }
 
-/// Slack shows that a bot works only in the threads of its assistant pane, which are private.
+/// Slack shows that a bot works only in the threads of its assistant pane, which are private. An
+/// empty status takes it away.
 pub(super) async fn show_status(
     api: &Api,
     to: &Address,
+    status: &str,
     no_status: &AtomicBool,
 ) -> Result<(), ChannelError> {
     if !to.chat.as_str().starts_with('D') || no_status.load(Ordering::Relaxed) {
         return Ok(());
     }
     let Spot { channel, thread: Some(thread) } = Spot::of(to)? else { return Ok(()) };
-    let status = replies::WORKING.to_owned();
-    let request = SlackApiAssistantThreadsSetStatusRequest::new(channel, status, thread);
+    let request = SlackApiAssistantThreadsSetStatusRequest::new(channel, status.to_owned(), thread);
     match api.call::<_, Value>(&request).await {
         Err(error) if error.says(NO_STATUS) => {
             no_status.store(true, Ordering::Relaxed);

@@ -119,10 +119,17 @@ impl Socket {
         }
     }
 
-    /// Says that what came in the envelope is kept.
-    pub(super) async fn acknowledge(&mut self, envelope: &str) -> Result<(), ChannelError> {
-        let words = json!({ "envelope_id": envelope }).to_string();
-        self.send(Message::text(words)).await
+    /// Says that what came in the envelope is kept; `answer` is for whoever gave a command alone.
+    pub(super) async fn acknowledge(
+        &mut self,
+        envelope: &str,
+        answer: Option<&str>,
+    ) -> Result<(), ChannelError> {
+        let mut words = json!({ "envelope_id": envelope });
+        if let Some(text) = answer {
+            words["payload"] = json!({ "response_type": "ephemeral", "text": text });
+        }
+        self.send(Message::text(words.to_string())).await
     }
 
     /// The next text; none if it is not one of Slack's.

@@ -99,6 +99,8 @@ fn knows_who_is_spoken_to() {
             Speaks::ToUs,
         ),
         (in_crew("<@U0BOB> what do you say?").in_thread("1700000001.000100"), Speaks::Aside),
+        (in_crew("so, <!here>, look").in_thread("1700000001.000100"), Speaks::Aside),
+        (in_crew("ask <!subteam^S1|@devs>").in_thread("1700000001.000100"), Speaks::Aside),
         (Line::im(&ADA, "<@U0BOB> is nice"), Speaks::ToUs),
         (Line::channel("G0MPIM", &ADA, "hello all"), Speaks::Aside),
     ] {
@@ -158,6 +160,10 @@ fn answers_a_channel_in_a_thread_unless_told_otherwise() {
     assert_eq!(from(&reply, Threads::Channel), thread);
     let in_pane = Line::im(&ADA, "hi").in_thread("1700000001.000100");
     assert_eq!(from(&in_pane, Threads::Channel), address("D0ADA", Some("1700000001.000100")));
+    // What a thread hangs on is told as part of it, once there are replies.
+    let hung_on = in_crew("<@U0CRAB> hi").in_thread(TS);
+    assert_eq!(heard(&hung_on.event(TS)), heard(&root.event(TS)));
+    assert_eq!(from(&hung_on, Threads::Channel), address(CREW, None));
     // What is only overheard is remembered where it stands.
     assert_eq!(heard(&root.event(TS)).unwrap().heard_at, address(CREW, None));
 }

@@ -306,6 +306,7 @@ async fn tokens_that_are_not_accepted_are_for_the_operator() {
     api.fail("apps.connections.open", 1, &Fault::Deny("missing_scope"));
     let error = desk.listen(&api).await.unwrap_err();
     assert!(error.to_string().contains("channels:history is needed"), "{error}");
+    assert!(error.to_string().contains("App-Level Tokens"), "{error}");
 }
 
 #[tokio::test]
@@ -512,7 +513,64 @@ async fn a_slash_command_is_heard() {
     api.slash(&ADA, CREW, "stop");
     desk.listening(&api, api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["/stop"]);
+    assert_eq!(api.answers(), [peacrab::replies::COMMAND_TAKEN]);
     assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn says_so_where_a_command_is_given_and_it_is_not_there() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.fail("conversations.history", 1, &Fault::Deny("channel_not_found"));
+    // Two others' private chat.
+    api.slash(&ADA, "D0OTHERS", "status");
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(api.answers(), [peacrab::replies::COMMAND_ELSEWHERE]);
+    assert_eq!(desk.texts().await, Vec::<String>::new());
+    // Where that cannot be found out, it is no private chat.
+    api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
+    api.slash(&ADA, "D0OTHERS", "status");
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.heard().await[0].place, peacrab::message::Place::Group);
+}
+
+#[tokio::test]
+async fn what_could_not_be_looked_up_is_looked_up_later() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("before"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    api.say_unheard(&from_ada("missed"));
+    let slack = slack(&api);
+    // For longer than new events wait for it.
+    api.fail("conversations.history", 12, &Fault::Status(500));
+    // What is heard meanwhile does not make up for it; nor does a new link.
+    desk.listening_with(&slack, async {
+        api.wait_for_calls("conversations.history", 1).await;
+        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    desk.listening_with(&slack, async {
+        while desk.texts().await.len() < 3 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["before", "live", "missed"]);
+}
+
+#[tokio::test]
+async fn an_old_line_that_is_changed_speaks_only_if_it_says_so() {
+    let access = groups(Groups::Always);
+    let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+    let aside = api.say_unheard(&in_crew("nobody was there"));
+    desk.listening(&api, async {
+        api.edit(CREW, &aside, "nobody is there");
+        api.wait_for_acknowledged().await;
+        api.say(&in_crew("after"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["after"]);
 }
 
 #[tokio::test]

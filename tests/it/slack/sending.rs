@@ -97,7 +97,12 @@ async fn an_edit_that_is_in_doubt_is_made_again() {
     let slack = slack(&api);
     let draft = slack.send(&to_ada("working…")).await.unwrap();
     let answer = Outbound { replaces: draft.id.clone(), ..to_ada("done") };
-    for fault in [Fault::CutAfter, Fault::BreaksAfter("internal_error"), Fault::Status(503)] {
+    let update = Outbound { id: DeliveryId(0), ..answer.clone() };
+    for fault in [Fault::CutAfter, Fault::BreaksAfter("internal_error"), Fault::Status(502)] {
+        api.fail("chat.update", 1, &fault);
+        // A draft that comes late would take the answer's place.
+        let error = slack.send(&update).await.unwrap_err();
+        assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
         api.fail("chat.update", 1, &fault);
         let error = slack.send(&answer).await.unwrap_err();
         assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
@@ -282,12 +287,20 @@ async fn shows_that_it_works_only_where_slack_shows_that() {
     slack.hint(&address("D0ADA", thread), Hint::Typing).await.unwrap();
     let status = api.calls("assistant.threads.setStatus").remove(0);
     assert_eq!((&status["channel_id"], &status["thread_ts"]), (&json!("D0ADA"), &json!(thread)));
+    // The answer takes it away, also where it stands in the place of a draft.
+    let draft = post(&slack, address("D0ADA", thread), "working…").await.id;
+    slack.hint(&address("D0ADA", thread), Hint::Typing).await.unwrap();
+    let answer = Outbound { replaces: draft, ..message(address("D0ADA", thread), "done") };
+    slack.send(&answer).await.unwrap();
+    slack.send(&answer).await.unwrap();
+    let statuses = api.calls("assistant.threads.setStatus");
+    assert_eq!((statuses.len(), &statuses[2]["status"]), (3, &json!("")));
     // An app that may not is not asked again.
     api.fail("assistant.threads.setStatus", 1, &Fault::Deny("missing_scope"));
     for _ in 0..2 {
         slack.hint(&address("D0ADA", thread), Hint::Typing).await.unwrap();
     }
-    assert_eq!(api.calls("assistant.threads.setStatus").len(), 2);
+    assert_eq!(api.calls("assistant.threads.setStatus").len(), 4);
 }
 
 #[tokio::test]
@@ -405,4 +418,27 @@ async fn fetches_a_file_with_its_token_and_from_slack_only() {
     let slack = Slack::with_deadlines(&config, DEADLINES).unwrap();
     let error = fetched(&slack, &media(&url), 100_000).await.unwrap_err();
     assert!(matches!(&error, ChannelError::Refused(why) if why.contains("files:read")), "{error}");
+}
+
+#[tokio::test]
+async fn a_scope_that_only_files_want_closes_nothing() {
+    let api = SlackApi::start().await;
+    let (slack, to) = (slack(&api), with_file(address("D0ADA", None), ""));
+    for method in ["files.getUploadURLExternal", "files.completeUploadExternal"] {
+        api.fail(method, 1, &Fault::Deny("missing_scope"));
+        let error = slack.upload(&to, file(b"crab")).await.unwrap_err();
+        assert!(
+            matches!(&error, ChannelError::Refused(why) if why.contains("is needed")),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_page_of_something_on_the_way_is_no_refusal() {
+    for status in [403, 404] {
+        let (error, sent) = failure(Fault::Status(status)).await;
+        assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+        assert_eq!(sent, []);
+    }
 }

@@ -235,6 +235,11 @@ impl SlackApi {
         self.state().pending.len()
     }
 
+    /// What was answered to commands at once.
+    pub(crate) fn answers(&self) -> Vec<String> {
+        self.state().answers.clone()
+    }
+
     /// How often an envelope was sent, repetitions too.
     pub(crate) fn delivered(&self) -> usize {
         self.state().delivered

@@ -151,8 +151,13 @@ fn heard(text: &str, inner: &Inner) {
         let id = words["envelope_id"].as_str().unwrap_or_default();
         let fields = words.as_object().map_or(0, serde_json::Map::len);
         match state.pending.iter().position(|envelope| envelope.id == id) {
-            Some(at) if fields == 1 => {
+            Some(at)
+                if fields == 1 || fields == 2 && state.pending[at].takes(&words["payload"]) =>
+            {
                 let envelope = state.pending.remove(at).unwrap();
+                if let Some(text) = words["payload"]["text"].as_str() {
+                    state.answers.push(text.to_owned());
+                }
                 state.acknowledged.push(envelope.id);
             }
             // Acknowledged on an older link, or twice.

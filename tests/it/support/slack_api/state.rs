@@ -46,6 +46,13 @@ pub(super) struct Envelope {
 }
 
 impl Envelope {
+    /// Whether this may come with its acknowledgement.
+    pub(super) fn takes(&self, payload: &Value) -> bool {
+        self.kind == "slash_commands"
+            && payload["response_type"] == "ephemeral"
+            && payload["text"].as_str().is_some_and(|text| !text.is_empty())
+    }
+
     pub(super) fn json(&mut self) -> Value {
         let mut envelope = json!({
             "envelope_id": self.id,
@@ -73,6 +80,8 @@ pub(crate) struct Upload {
 pub(super) struct State {
     pub(super) pending: VecDeque<Envelope>,
     pub(super) acknowledged: Vec<String>,
+    /// What came with acknowledgements of commands.
+    pub(super) answers: Vec<String>,
     /// Deliveries of envelopes, repeated ones too.
     pub(super) delivered: usize,
     /// The newest link; it gets what comes.
@@ -100,6 +109,7 @@ impl State {
         Self {
             pending: VecDeque::new(),
             acknowledged: Vec::new(),
+            answers: Vec::new(),
             delivered: 0,
             link: 0,
             tickets: Vec::new(),
