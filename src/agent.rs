@@ -148,18 +148,22 @@ impl Agent {
         for (address, newest) in places {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
-                Some(running) if newest > running.given => self.steer(&address).await?,
+                Some(running) if newest > running.given => {
+                    join = sooner(join, self.steer(&address).await?);
+                }
                 Some(_) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
                     let at = address.clone();
                     let next = move |store: &_| journal::next(store, &at, RowId(0), None);
                     let rows = self.read(next).await?;
-                    if let Some(pause) = until_joined(&rows) {
-                        join = Some(join.map_or(pause, |join| join.min(pause)));
-                    } else if let Some(first) = rows.first() {
-                        let sender = first.sender().id.clone();
-                        self.start(address, sender, Begin::New(rows));
+                    match (self.parts_to_come(&address, &rows).await?, rows.first()) {
+                        (Parts::Within(pause), _) => join = sooner(join, Some(pause)),
+                        (Parts::Fetching, _) | (Parts::None, None) => {}
+                        (Parts::None, Some(first)) => {
+                            let sender = first.sender().id.clone();
+                            self.start(address, sender, Begin::New(rows));
+                        }
                     }
                 }
             }
@@ -220,18 +224,38 @@ impl Agent {
     }
 
     /// Hands a running turn what its person said since.
-    async fn steer(&mut self, address: &Address) -> Result<(), StoreError> {
-        let Some(running) = self.running.get(address) else { return Ok(()) };
+    async fn steer(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
+        let Some(running) = self.running.get(address) else { return Ok(None) };
         let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
         let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
         let rows = self.read(next).await?;
+        match self.parts_to_come(address, &rows).await? {
+            Parts::None => {}
+            Parts::Within(pause) => return Ok(Some(pause)),
+            Parts::Fetching => return Ok(None),
+        }
         let running = self.running.get_mut(address).expect("only the loop removes it");
         if let Some(last) = rows.last().map(|row| row.id)
             && running.steer.try_send(rows).is_ok()
         {
             running.given = last;
         }
-        Ok(())
+        Ok(None)
+    }
+
+    /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
+    async fn parts_to_come(&self, at: &Address, rows: &[Waiting]) -> Result<Parts, StoreError> {
+        let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
+            return Ok(Parts::None);
+        };
+        let (at, after) = (at.clone(), last.id);
+        if self.read(move |store| journal::next_is_unready(store, &at, after)).await? {
+            return Ok(Parts::Fetching);
+        }
+        // No age if the clock was set back.
+        let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
+        let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
+        Ok(pause.map_or(Parts::None, Parts::Within))
     }
 
     /// Carries a command out, at once.
@@ -320,12 +344,17 @@ impl Agent {
     }
 }
 
-/// How long to wait for what may follow the last row as its part; none if nothing will.
-fn until_joined(rows: &[Waiting]) -> Option<Duration> {
-    let last = rows.last().filter(|last| last.inbound.body.more)?;
-    // None if the clock was set back.
-    let age = (Utc::now() - last.received).to_std().ok()?;
-    JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero())
+/// What may follow the last row as a part of the same thing.
+enum Parts {
+    None,
+    /// If anything, then within that time.
+    Within(Duration),
+    /// It is there, and its files are not; who fetches them wakes the loop.
+    Fetching,
+}
+
+fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }
 
 /// The task of one turn: works, and shows that it does, until it is done or stopped.
@@ -337,6 +366,7 @@ async fn work(
     (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
 ) -> Result<Option<Session>, TurnError> {
     let (draft, drafted) = watch::channel(Draft::default());
+    let shown_last = drafted.clone();
     let quiet = Arc::new(Mutex::new(()));
     let (signs, shown) = mpsc::channel(SIGNS_MAX);
     let wires = Wires { steer, draft, signs, quiet: Arc::clone(&quiet) };
@@ -354,6 +384,10 @@ async fn work(
         ended = Box::pin(turn) => ended,
         () = progress::show(&means, &address, (drafted, shown), &quiet) => Ok(None),
     };
+    let turn = shown_last.borrow().turn;
+    if let (true, Some(turn)) = (stop.is_cancelled(), turn) {
+        progress::erase_of(&means, &address, turn).await;
+    }
     means.bus.outbox.up();
     ended
 }

@@ -109,6 +109,8 @@ pub enum Published {
     Repeated,
     /// It cannot be taken, and its sender was told so where that is polite.
     TurnedAway,
+    /// Too many wait there already; its sender was told so.
+    Full,
     /// A button was pressed by somebody who may not.
     NotYours,
     /// Another button of the question was pressed before.

@@ -60,6 +60,7 @@ pub fn not_paired(person: impl Display) -> String {
 /// How the bot calls itself where it quotes itself.
 pub const ME: &str = "you";
 pub const NOT_YOURS_TO_PRESS: &str = "This is not for you to decide.";
+pub const PRESS_LATER: &str = "Too much is waiting here. Press it again later.";
 pub const ALREADY_DECIDED: &str = "This has been decided already.";
 pub const BUTTON_TOO_OLD: &str = "This question is too old. Say it in words instead.";
 

@@ -32,7 +32,7 @@ pub(super) struct Beginning {
     pub(super) place: Place,
     pub(super) sender: Sender,
     pub(super) reply_to: Option<MessageId>,
-    pub(super) rows: Vec<RowId>,
+    pub(super) rows: Vec<Waiting>,
     /// What the person said, as the model is shown it, with the pictures.
     pub(super) first: Step,
     pub(super) frozen: Frozen,
@@ -101,7 +101,7 @@ pub(super) async fn completed(
 pub(super) struct Made {
     pub(super) heard: Option<String>,
     pub(super) images: Vec<Image>,
-    pub(super) steered: Vec<RowId>,
+    pub(super) steered: Vec<Waiting>,
     /// Calls of the step before that were not begun because of what was steered.
     pub(super) skipped: Vec<CallId>,
     pub(super) completion: Completion,
@@ -262,7 +262,7 @@ pub(super) async fn obeyed_with(
     let obey = move |store: &Connection| {
         if journal::settle(store, row, Fate::Obeyed)? {
             let words = change(store)?;
-            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
         }
         Ok(())
     };
@@ -295,7 +295,7 @@ pub(super) async fn stopped(
         let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
         let (mine, theirs): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
-        let say = |words: &str| outbox::put(store, at, control.inbound.id.as_ref(), words);
+        let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
             return Ok(false);

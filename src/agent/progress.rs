@@ -10,13 +10,16 @@ use tokio::sync::{Mutex, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::turn::{Draft, NO_REPLY};
-use super::{Means, commits};
+use super::{Means, commits, transcript};
 use crate::channels::{Channel, ChannelError, Drafts, Sent, markup, text};
 use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::replies;
 use crate::session::TurnId;
 
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// The next turn there waits meanwhile.
+const ERASE_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// Shows that a turn works until it is dropped. `quiet` is held while a draft is being shown.
 pub(super) async fn show(
@@ -78,6 +81,14 @@ pub(super) async fn erase(means: &Means, at: &Address, draft: MessageId) {
     }
 }
 
+/// Takes the draft of a turn away that was stopped: it would look as if work went on.
+pub(super) async fn erase_of(means: &Means, at: &Address, turn: TurnId) {
+    let draft = means.bus.store.read(move |store| transcript::draft(store, turn)).await;
+    if let Ok(Some(draft)) = draft {
+        timeout(ERASE_TIME_MAX, erase(means, at, draft)).await.ok();
+    }
+}
+
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
     let hinted = AssertUnwindSafe(channel.hint(to, hint)).catch_unwind();
     if let Ok(Ok(Err(error))) = timeout(HINT_TIME_MAX, hinted).await {
@@ -104,11 +115,17 @@ impl Drafter<'_> {
     ) {
         // An answer that is there sooner needs no draft.
         sleep(in_private).await;
+        let mut shown = String::new();
         while draft.changed().await.is_ok() {
             let now = draft.borrow_and_update().clone();
             let (Some(turn), Some(text)) = (now.turn, presentable(&now, self.channel)) else {
                 continue;
             };
+            // Beyond one message, the beginning stays the same.
+            if text == shown {
+                continue;
+            }
+            shown.clone_from(&text);
             // In private, nothing is replied to: it is plain what is answered.
             let every = if now.reply_to.is_some() { in_groups } else { in_private };
             let pause = match self.edit(turn, now, text).await {

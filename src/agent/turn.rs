@@ -17,7 +17,7 @@ use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
 use super::{Means, calls, progress};
-use crate::bus::journal::{self, Fate, RowId, Waiting};
+use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
@@ -216,8 +216,15 @@ impl Active<'_> {
             call.outcome = Outcome::Skipped;
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
-        if !steps.last().is_some_and(unmade) {
-            steps.push(Step { heard, images, ..Step::default() });
+        match steps.len() {
+            // What the turn began with stands in its first step.
+            1 if steps.last().is_some_and(unmade) => {}
+            // Tried before, without an answer: it shows what has come since, too.
+            _ if steps.last().is_some_and(unmade) => {
+                steps.pop();
+                steps.push(Step { heard, images, ..Step::default() });
+            }
+            _ => steps.push(Step { heard, images, ..Step::default() }),
         }
         steps.len() - 1
     }
@@ -250,7 +257,7 @@ impl Active<'_> {
 
     /// What the step adds to the store, besides its calls.
     fn made(&mut self, step: usize, completion: Completion) -> Made {
-        let steered: Vec<RowId> = self.pending.drain(..).map(|row| row.id).collect();
+        let steered: Vec<Waiting> = self.pending.drain(..).collect();
         let turn = self.current();
         let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
         let skipped = before.unwrap_or_default().iter();

@@ -31,11 +31,15 @@ pub(super) fn admit(
     let Cause::Person(sender) = &inbound.cause;
     let Some(role) = bus.people.role_of_speaker(store, &inbound, sender)? else {
         turn_away(store, &bus.people, &inbound, sender)?;
+        if inbound.place == Place::Group {
+            journal::add(store, &inbound, false, Some(Fate::TurnedAway))?;
+        }
         return Ok(Published::TurnedAway);
     };
     let since = Utc::now() - LOOP_FORGOTTEN;
     if sender.bot && journal::bots_in_a_row(store, &inbound.from, since)? >= BOTS_IN_A_ROW_MAX {
         tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop of bots");
+        journal::add(store, &inbound, false, Some(Fate::TurnedAway))?;
         return Ok(Published::TurnedAway);
     }
     match inbound.body.press {
@@ -60,10 +64,13 @@ fn accept(
     }
     let control = is_control(&inbound.body.text);
     if !control && journal::count_waiting(store, from)? >= bus.waiting_max {
+        // Said once, until there is room again.
+        if !journal::refused_last(store, from)? {
+            let words = replies::too_many_waiting(bus.waiting_max);
+            outbox::put(store, from, inbound.id.as_ref(), &words)?;
+        }
         journal::add(store, inbound, control, Some(Fate::Refused))?;
-        let words = replies::too_many_waiting(bus.waiting_max);
-        outbox::put(store, from, inbound.id.as_ref(), &words)?;
-        return Ok(Published::TurnedAway);
+        return Ok(Published::Full);
     }
     journal::add(store, inbound, control, None)?;
     Ok(Published::Accepted)
@@ -104,11 +111,19 @@ fn admit_press(
     if published == Published::Accepted {
         outbox::press(store, press)?;
         if let Some(shown) = &inbound.id {
-            let decided = replies::decided(&question.text, &choice.label, &sender.name);
+            let decided = replies::decided(end_of(&question.text), &choice.label, &sender.name);
             outbox::put_over(store, &inbound.from, None, Some(shown), &decided)?;
         }
     }
     Ok(published)
+}
+
+/// The last words of a question: only they stand over its buttons when it is long.
+fn end_of(question: &str) -> &str {
+    const SHOWN_CHARS_MAX: usize = 500;
+    let chars = question.chars().count();
+    let cut = question.char_indices().nth(chars.saturating_sub(SHOWN_CHARS_MAX));
+    cut.map_or(question, |(at, _)| &question[at..])
 }
 
 pub(super) fn edit(

@@ -1,5 +1,7 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -50,6 +52,9 @@ pub enum Fate {
     Late,
     /// Deleted by its sender before anything had begun with it.
     Withdrawn,
+    /// Its sender is not let in, or it was part of a loop of bots. Written down so that it is not
+    /// found anew when what was missed is read.
+    TurnedAway,
 }
 
 impl Fate {
@@ -61,6 +66,7 @@ impl Fate {
             Self::Stopped => "stopped",
             Self::Late => "late",
             Self::Withdrawn => "withdrawn",
+            Self::TurnedAway => "turned away",
         }
     }
 }
@@ -181,7 +187,10 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
 /// Whether the bot was ever spoken to at an address.
 pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
-        .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
+        .prepare_cached(
+            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
+             AND ifnull(outcome, '') <> 'turned away'",
+        )?
         .exists(address_params(at))
 }
 
@@ -194,7 +203,8 @@ pub fn bots_in_a_row(
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
         "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) FROM inbound
-         WHERE channel = ? AND chat = ? AND thread IS ? AND received > ? ORDER BY id DESC LIMIT 100",
+         WHERE channel = ? AND chat = ? AND thread IS ? AND received > ?
+         AND ifnull(outcome, '') <> 'turned away' ORDER BY id DESC LIMIT 100",
     )?;
     let bots = rows.query_map(params![channel, chat, thread, since.timestamp_millis()], |row| {
         row.get::<_, bool>(0)
@@ -203,7 +213,8 @@ pub fn bots_in_a_row(
     Ok(bots.into_iter().take_while(|bot| *bot).count())
 }
 
-/// The newest message of each address of a channel since a time, the newest first.
+/// The newest message of each address of a channel since a time, the newest first; of a bounded
+/// number of addresses, and of chats, in which there may be many threads.
 pub fn last_heard(
     store: &Connection,
     channel: &ChannelName,
@@ -213,13 +224,44 @@ pub fn last_heard(
         "SELECT channel, chat, thread, json_extract(message, '$.id') FROM inbound
          WHERE id IN (SELECT max(id) FROM inbound WHERE channel = ?
                       AND json_extract(message, '$.id') IS NOT NULL GROUP BY chat, thread)
-         AND received > ? ORDER BY id DESC LIMIT ?",
+         AND received > ? ORDER BY id DESC",
     )?;
-    let limit = i64::try_from(CAUGHT_UP_MAX).expect("a small number");
-    rows.query_map(params![channel.as_str(), since.timestamp_millis(), limit], |row| {
-        Ok((read_address(row)?, row.get::<_, String>(3)?.into()))
-    })?
-    .collect()
+    let mut rows = rows.query(params![channel.as_str(), since.timestamp_millis()])?;
+    let (mut found, mut chats) = (Vec::new(), HashSet::new());
+    while let Some(row) = rows.next()? {
+        let address = read_address(row)?;
+        let new_chat = chats.len() < CAUGHT_UP_MAX && chats.insert(address.chat.clone());
+        if new_chat || found.len() < CAUGHT_UP_MAX {
+            found.push((address, row.get::<_, String>(3)?.into()));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the newest message at an address was refused.
+pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let outcome = store
+        .prepare_cached(
+            "SELECT outcome FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(address_params(at), |row| row.get::<_, Option<String>>(0))
+        .optional()?;
+    Ok(outcome.flatten().as_deref() == Some(Fate::Refused.as_str()))
+}
+
+/// Whether the message that follows at an address still waits for its files.
+pub fn next_is_unready(store: &Connection, at: &Address, after: RowId) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(at);
+    let ready = store
+        .prepare_cached(
+            "SELECT ready FROM inbound
+             WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
+             AND id > ? ORDER BY id LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread, after.0], |row| row.get::<_, bool>(0))
+        .optional()?;
+    Ok(ready == Some(false))
 }
 
 pub fn keep_raw(
@@ -305,24 +347,36 @@ pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting
     Ok(found.into_iter().flatten().flatten().collect())
 }
 
-/// Whether all of these rows still wait.
-pub fn wait(store: &Connection, rows: &[RowId]) -> rusqlite::Result<bool> {
-    let mut waits =
-        store.prepare_cached("SELECT 1 FROM inbound WHERE id = ? AND state = 'waiting'")?;
+/// Whether a row still waits, and says what it said when it was read.
+fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM inbound
+             WHERE id = ? AND state = 'waiting' AND ready = 1 AND control = 0 AND message = ?",
+        )?
+        .exists(params![row.id.0, json(&row.inbound)])
+}
+
+/// Whether all of these rows still wait, and say what they said when they were read.
+pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
     for row in rows {
-        if !waits.exists([row.0])? {
+        if !is_unchanged(store, row)? {
             return Ok(false);
         }
     }
     Ok(true)
 }
 
-/// Moves waiting rows into a turn.
-pub fn take(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
-    let mut take = store.prepare_cached(
-        "UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ? AND state = 'waiting'",
-    )?;
-    rows.iter().try_for_each(|row| take.execute([turn.0, row.0]).map(drop))
+/// Moves waiting rows into a turn. One that was edited since it was read stays for the next one.
+pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Result<()> {
+    let mut take =
+        store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
+    for row in rows {
+        if is_unchanged(store, row)? {
+            take.execute([turn.0, row.id.0])?;
+        }
+    }
+    Ok(())
 }
 
 /// Settles the rows that are in a turn.

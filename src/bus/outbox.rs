@@ -53,6 +53,18 @@ pub fn put_over(
     insert(store, to, reply_to, draft, &Body::Text(text.to_owned()))
 }
 
+/// Queues the answer to a command.
+pub fn put_urgent(
+    store: &Connection,
+    to: &Address,
+    reply_to: Option<&MessageId>,
+    text: &str,
+) -> rusqlite::Result<DeliveryId> {
+    let id = put(store, to, reply_to, text)?;
+    store.prepare_cached("UPDATE outbox SET urgent = 1 WHERE id = ?")?.execute([id.0])?;
+    Ok(id)
+}
+
 /// Queues a question or a file.
 pub fn put_body(store: &Connection, to: &Address, body: &Body) -> rusqlite::Result<DeliveryId> {
     insert(store, to, None, None, body)
@@ -114,28 +126,44 @@ pub fn question(
     }))
 }
 
-/// Decides a question.
+/// Decides a question, which must have arrived: it need not be sent again.
 pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     let choice = i64::try_from(press.choice).unwrap_or(i64::MAX);
     store
-        .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
+        .prepare_cached("UPDATE outbox SET pressed = ?, state = 'sent' WHERE id = ?")?
         .execute([choice, press.delivery.0])?;
+    store
+        .prepare_cached("UPDATE chunks SET state = 'sent' WHERE delivery = ?")?
+        .execute([press.delivery.0])?;
     Ok(())
 }
 
-/// The oldest undelivered message of each chat of a channel, with the time it is not to be tried
-/// before. A later one never overtakes it.
-pub fn heads(
-    store: &Connection,
-    channel: &ChannelName,
-) -> rusqlite::Result<Vec<(DeliveryId, ChatId, DateTime<Utc>)>> {
+/// The next message of a lane: each chat has one, and one for the answers to commands, which wait
+/// behind nothing else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub id: DeliveryId,
+    pub lane: Lane,
+    /// Not to be tried before.
+    pub next: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lane {
+    pub chat: ChatId,
+    pub urgent: bool,
+}
+
+/// The oldest undelivered message of each lane of a channel. A later one never overtakes it.
+pub fn heads(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Head>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, chat, next FROM outbox WHERE id IN
-         (SELECT min(id) FROM outbox WHERE state = 'pending' AND channel = ? GROUP BY chat)",
+        "SELECT id, chat, urgent, next FROM outbox WHERE id IN
+         (SELECT min(id) FROM outbox WHERE state = 'pending' AND channel = ? GROUP BY chat, urgent)",
     )?;
     rows.query_map([channel.as_str()], |row| {
-        let next = DateTime::from_timestamp_millis(row.get(2)?).unwrap_or_default();
-        Ok((DeliveryId(row.get(0)?), row.get::<_, String>(1)?.into(), next))
+        let next = DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default();
+        let lane = Lane { chat: row.get::<_, String>(1)?.into(), urgent: row.get(2)? };
+        Ok(Head { id: DeliveryId(row.get(0)?), lane, next })
     })?
     .collect()
 }

@@ -10,10 +10,10 @@ use crate::message::{Address, Line, MessageId};
 const LINES_MAX: usize = 50;
 
 /// Places that are listened to at once; the one that has been quiet for longest is forgotten.
-const PLACES_MAX: usize = 100;
+const PLACES_MAX: usize = 50;
 
 /// What is kept of one line.
-const LINE_CHARS_MAX: usize = 1000;
+const LINE_CHARS_MAX: usize = 500;
 
 type Lines = VecDeque<(MessageId, Line)>;
 
@@ -28,6 +28,7 @@ impl Overheard {
     pub(super) fn push(&self, at: &Address, id: MessageId, mut line: Line) {
         if let Some((cut, _)) = line.text.char_indices().nth(LINE_CHARS_MAX) {
             line.text.truncate(cut);
+            line.text.shrink_to_fit();
         }
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !places.contains_key(at) && places.len() >= PLACES_MAX {
@@ -56,13 +57,15 @@ impl Overheard {
         }
     }
 
-    /// The lines of a place, oldest first; they are not shown a second time.
-    pub fn take(&self, at: &Address) -> Vec<Line> {
+    /// The first lines of a place have been shown, and are not shown again.
+    pub fn shown(&self, at: &Address, lines: usize) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        places.remove(at).into_iter().flatten().map(|(_, line)| line).collect()
+        if let Some(kept) = places.get_mut(at) {
+            kept.drain(..lines.min(kept.len()));
+        }
     }
 
-    /// The lines of a place, which stay there: a thread that begins is shown its channel's.
+    /// The lines of a place, oldest first.
     pub fn look(&self, at: &Address) -> Vec<Line> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(at).into_iter().flatten().map(|(_, line)| line.clone()).collect()

@@ -12,11 +12,12 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::parcel::{self, NoContent};
 use super::supervise::{AFTER_MAX, backoff};
-use super::{Channel, ChannelError, Found, Sent, markup, parcel};
-use crate::bus::outbox::{self, Chunk, Delivery};
+use super::{Channel, ChannelError, Found, Sent, markup};
+use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
 use crate::bus::{Bus, Wake};
-use crate::message::{Attachment, Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::workspace::Workspace;
@@ -57,8 +58,8 @@ pub async fn run(
     stop: CancellationToken,
 ) {
     let mut woken = bus.outbox.watch();
-    let mut sends: JoinSet<ChatId> = JoinSet::new();
-    let mut busy: HashSet<ChatId> = HashSet::new();
+    let mut sends: JoinSet<Lane> = JoinSet::new();
+    let mut busy: HashSet<Lane> = HashSet::new();
     loop {
         woken.mark_unchanged();
         let wait = match begin_due(&name, &channel, (&bus, &workspace), &mut sends, &mut busy).await
@@ -88,21 +89,21 @@ async fn begin_due(
     name: &ChannelName,
     channel: &Arc<dyn Channel>,
     (bus, workspace): (&Bus, &Workspace),
-    sends: &mut JoinSet<ChatId>,
-    busy: &mut HashSet<ChatId>,
+    sends: &mut JoinSet<Lane>,
+    busy: &mut HashSet<Lane>,
 ) -> Result<Option<Duration>, StoreError> {
     let asked = name.clone();
     let heads = bus.store.read(move |store| outbox::heads(store, &asked)).await?;
     let now = Utc::now();
-    let idle = heads.into_iter().filter(|(_, chat, _)| !busy.contains(chat));
+    let idle = heads.into_iter().filter(|head| !busy.contains(&head.lane));
     // Nothing waits for longer than that: what seems to was put off before the clock was set back.
     let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
-    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|(_, _, next)| is_due(*next));
-    for (id, chat, _) in due {
+    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
+    for Head { id, lane, .. } in due {
         if busy.len() >= AT_ONCE_MAX {
             break;
         }
-        busy.insert(chat.clone());
+        busy.insert(lane.clone());
         let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
         let workspace = workspace.clone();
         sends.spawn(async move {
@@ -115,14 +116,14 @@ async fn begin_due(
                     sleep(STORE_PAUSE).await;
                 }
                 Err(_) => {
-                    tracing::error!(%chat, "A delivery panicked, will look at it again");
+                    tracing::error!(chat = %lane.chat, "A delivery panicked, will look at it again");
                     sleep(STORE_PAUSE).await;
                 }
             }
-            chat
+            lane
         });
     }
-    let next = later.iter().map(|(_, _, next)| *next).min();
+    let next = later.iter().map(|head| head.next).min();
     Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
 }
 
@@ -180,6 +181,10 @@ struct Deliverer<'a> {
 
 impl Deliverer<'_> {
     async fn bring(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+        let old = Utc::now() - self.delivery.created > AGE_MAX;
+        if old && self.delivery.attempts >= ATTEMPTS_MIN {
+            return self.dead("it could not be delivered for a week").await;
+        }
         let message = self.message(chunk, chunk.doubts > 0);
         let mut doubt = false;
         if let Some(since) = chunk.sending_since {
@@ -196,10 +201,6 @@ impl Deliverer<'_> {
                     return self.postpone(&reason, backoff(self.delivery.attempts)).await;
                 }
             }
-        }
-        let old = Utc::now() - self.delivery.created > AGE_MAX;
-        if old && self.delivery.attempts >= ATTEMPTS_MIN {
-            return self.dead("it could not be delivered for a week").await;
         }
         self.send(chunk, doubt).await
     }
@@ -237,10 +238,15 @@ impl Deliverer<'_> {
         let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
         match self.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
-            Err(reason) => {
+            Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
+            Err(NoContent::Gone(reason)) => {
                 let words = replies::file_not_sent(&file.name, &reason);
                 let rendered = markup::render(&words, limits.markup, limits.text_max, limits.unit);
-                let body = Body::Text(rendered.into_iter().next().unwrap_or(words));
+                let words = rendered.into_iter().next().unwrap_or(words);
+                // What was to stand under the file is said all the same.
+                let parts =
+                    [file.caption.as_str(), &words].into_iter().filter(|part| !part.is_empty());
+                let body = Body::Text(parts.collect::<Vec<_>>().join("\n\n"));
                 self.channel.send(&Outbound { body, ..message.clone() }).await
             }
         }
@@ -271,6 +277,8 @@ impl Deliverer<'_> {
     /// Whether the platform has the message; an error says why it cannot be asked just now.
     async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, String> {
         match timeout(SEND_TIME_MAX, self.channel.find(message, since)).await {
+            // It lets us look no more: nobody will ever know.
+            Ok(Err(ChannelError::Refused(_))) => Ok(Found::Unknowable),
             Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err("the platform did not answer in time".to_owned()),
         }

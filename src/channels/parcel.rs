@@ -6,7 +6,7 @@ use std::io::{self, Seek as _, Write as _};
 use super::{FileContent, Limits, markup};
 use crate::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::replies;
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::{FileError, Workspace, WorkspacePath};
 
 /// The bodies that a message is sent as, each within the limits; never empty.
 pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
@@ -71,26 +71,44 @@ fn render(whole: &str, max: usize, limits: &Limits) -> Vec<String> {
     markup::render(whole, limits.markup, max - mark, limits.unit)
 }
 
-/// The content of a file that is to be sent; an error says in words why there is none.
+/// Why there is no content to be sent, in words.
+#[derive(Debug, PartialEq, Eq)]
+pub enum NoContent {
+    /// It will not be there later either.
+    Gone(String),
+    /// The machine cannot just now.
+    NotNow(String),
+}
+
+impl From<FileError> for NoContent {
+    fn from(error: FileError) -> Self {
+        match error {
+            FileError::Io { .. } => Self::NotNow(error.to_string()),
+            _ => Self::Gone(error.to_string()),
+        }
+    }
+}
+
+/// The content of a file that is to be sent.
 pub fn open(
     file: &Attachment,
     workspace: &Workspace,
     limits: &Limits,
-) -> Result<FileContent, String> {
+) -> Result<FileContent, NoContent> {
     let (content, length) = match &file.content {
         Content::Workspace(path) => {
-            let path = path.parse::<WorkspacePath>().map_err(|error| error.to_string())?;
-            let (content, length) =
-                workspace.open_file(&path).map_err(|error| error.to_string())?;
+            let path = path.parse::<WorkspacePath>();
+            let path = path.map_err(|error| NoContent::Gone(error.to_string()))?;
+            let (content, length) = workspace.open_file(&path)?;
             (content.into_std(), length)
         }
         Content::Text(text) => {
-            let content = nameless(text).map_err(|error| error.to_string())?;
+            let content = nameless(text).map_err(|error| NoContent::NotNow(error.to_string()))?;
             (content, u64::try_from(text.len()).unwrap_or(u64::MAX))
         }
     };
     if length > limits.file_max {
-        return Err(replies::file_over_limit(&file.name, limits.file_max));
+        return Err(NoContent::Gone(replies::file_over_limit(&file.name, limits.file_max)));
     }
     Ok(FileContent { name: file.name.clone(), kind: file.kind, length, file: content })
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Channel, ChannelError};
 use crate::bus::{Bus, Link, Publisher, Rejected};
-use crate::message::{Address, Body, ChannelName, DeliveryId, Outbound};
+use crate::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
 use crate::replies;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
@@ -101,13 +101,13 @@ pub fn backoff(failures: u32) -> Duration {
 
 /// Tells people, past the outbox, that the store fails; each chat at most once an hour.
 async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
-    let mut told: HashMap<Address, Instant> = HashMap::new();
+    let mut told: HashMap<ChatId, Instant> = HashMap::new();
     while let Some(to) = rejected.recv().await {
         told.retain(|_, at| at.elapsed() < NOTICE_EVERY);
-        if told.contains_key(&to) {
+        if told.contains_key(&to.chat) {
             continue;
         }
-        told.insert(to.clone(), Instant::now());
+        told.insert(to.chat.clone(), Instant::now());
         let body = Body::Text(replies::STORE_FAILED.to_owned());
         let notice =
             Outbound { id: DeliveryId(0), part: 0, to, reply_to: None, replaces: None, body };

@@ -7,8 +7,18 @@ CREATE INDEX inbound_place ON inbound (channel, chat, thread, id);
 -- Which button of a question was pressed.
 ALTER TABLE outbox ADD COLUMN pressed INTEGER;
 
+-- 1: the answer to a command, which waits behind nothing else.
+ALTER TABLE outbox ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+
 -- JSON: Body, in the platform's markup.
 ALTER TABLE chunks RENAME COLUMN text TO body;
+-- What was cut as plain text and not begun is cut anew; the rest of what was begun goes on, as HTML.
+DELETE FROM chunks WHERE delivery IN (SELECT id FROM outbox WHERE state = 'pending')
+    AND NOT EXISTS (SELECT 1 FROM chunks other
+                    WHERE other.delivery = chunks.delivery AND other.state <> 'pending');
+UPDATE chunks SET body = replace(replace(replace(body, '&', '&amp;'), '<', '&lt;'), '>', '&gt;')
+    WHERE state IN ('pending', 'sending')
+    AND delivery IN (SELECT id FROM outbox WHERE channel <> 'terminal');
 UPDATE chunks SET body = json_object('text', body);
 
 -- JSON: [Image], what the model was shown together with what it heard.

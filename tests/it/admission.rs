@@ -5,6 +5,7 @@ use peacrab::message::{Cause, DeliveryId, Press};
 use peacrab::people::{Access, Groups};
 use peacrab::replies;
 
+use crate::support::double::Manner;
 use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Gate, held, says};
 
@@ -239,6 +240,40 @@ async fn lets_the_owner_decide_about_a_stranger_with_a_button_once() {
     assert_eq!(rig.hear("owner").await, replies::approved("Person 66 (id 66)", "user"));
     assert_eq!(rig.hear("s").await, replies::WELCOME_USER);
     press(&rig, OWNER, "owner", asked, 1);
+    rig.settled().await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_turned_away_in_a_group_is_not_judged_anew() {
+    let mut rig = Rig::new().await;
+    let mention = rig.home.message(STRANGER, "-1", "@crab hello");
+    rig.home.hears(mention.clone());
+    rig.settled().await;
+    rig.change(
+        "INSERT INTO people (channel, sender, name, role, since) VALUES ('home', '66', 'S', '\"user\"', 0)",
+    );
+    // Found again when what was missed is read.
+    rig.home.hears(mention);
+    rig.say_as(STRANGER, "-1", "and now?");
+    assert_eq!(rig.hear("-1").await, "re: and now?");
+    assert_eq!(rig.model.asked().len(), 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_press_shows_that_its_question_has_arrived() {
+    let mut rig = Rig::new().await;
+    rig.ask("owner", "hello").await;
+    rig.home.next("owner", [Manner::Swallows]);
+    rig.say_as(STRANGER, "s", "hello");
+    rig.hear("s").await;
+    rig.hear("owner").await;
+    press(&rig, OWNER, "owner", question(&rig), 1);
+    // Neither the question again nor anything between.
+    let words = rig.heard("owner", 2).await;
+    assert!(words[0].contains("→ Turn away") || words[1].contains("→ Turn away"), "{words:?}");
+    assert_eq!(rig.hear("s").await, replies::TURNED_AWAY);
     rig.settled().await;
     rig.finish().await;
 }

@@ -214,3 +214,44 @@ async fn shows_what_a_tool_is_doing_and_takes_that_away_if_there_is_nothing_to_s
     rig.settled().await;
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn an_edit_of_what_is_being_thought_about_is_answered_next() {
+    let (tool, thinks) = (Gate::shut(), Gate::shut());
+    let hang = Arc::new(HangingTool(tool.clone())) as Arc<dyn AnyTool>;
+    let mut rig = Rig::of(Parts { tools: ToolSet::new([hang]), ..Parts::default() }).await;
+    rig.model.on("first", [calls(&[("hang", json!({}))])]);
+    rig.model.on("with sugar", [held(&thinks, says("sugared"))]);
+    rig.say_as(USER, GROUP, "first");
+    rig.hangs_at(&tool).await;
+    let mut said = rig.home.message(USER, GROUP, "with sugar");
+    rig.home.hears(said.clone());
+    rig.waiting(1).await;
+    rig.say_as(USER, GROUP, "/whoami");
+    rig.hear(GROUP).await;
+    tool.open();
+    rig.hang_at(&thinks, 1).await;
+    said.body.text = "with salt".to_owned();
+    rig.home.edits(said);
+    rig.becomes(|rig| rig.look("SELECT message FROM inbound")[1].contains("salt")).await;
+    thinks.open();
+    assert_eq!(rig.heard(GROUP, 2).await, ["sugared", "re: with salt"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_stop_takes_the_draft_away() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let parts = Parts { tools: ToolSet::new([hang]), ..Parts::default() };
+    let mut rig = Rig::with(Double::with_edits(), parts).await;
+    rig.model.on("work", [calls(&[("hang", json!({}))])]);
+    rig.say("1", "work");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.hear("1").await, replies::doing("hang", "{}"));
+    rig.becomes(|rig| rig.look("SELECT draft FROM turns WHERE draft IS NOT NULL").len() == 1).await;
+    rig.say("1", "/stop");
+    assert_eq!(rig.hear("1").await, replies::STOPPED);
+    rig.becomes(|rig| rig.home.erased().len() == 1).await;
+    rig.finish().await;
+}

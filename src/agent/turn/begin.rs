@@ -61,7 +61,7 @@ impl<'a> Active<'a> {
         let anew = forgotten > 0 && audience == Audience::Owner;
         let frozen = session.frozen.take().filter(|_| !anew);
         let (frozen, changes) = remembered(means, frozen, audience).await;
-        let background = background(means, &session, first).await;
+        let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
         let now = Local::now();
         let heard = prompt::tail(&Tail { now, role, place, rows: &rows, background, changes });
@@ -73,7 +73,7 @@ impl<'a> Active<'a> {
             place,
             sender: sender.clone(),
             reply_to: reply_to.clone(),
-            rows: rows.iter().map(|row| row.id).collect(),
+            rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
             begins: match session.turns.first() {
@@ -83,7 +83,9 @@ impl<'a> Active<'a> {
             },
             provider: means.provider.name().to_owned(),
         };
+        let at = beginning.address.clone();
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
+        means.bus.overheard.shown(&at, overheard);
         session.id = id;
         session.frozen = Some(frozen);
         session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
@@ -157,26 +159,29 @@ impl<'a> Active<'a> {
 }
 
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
-/// what the platform tells of it, or else with what was heard around it.
-async fn background(means: &Means, session: &Session, first: &Inbound) -> Vec<Line> {
+/// what the platform tells of it, or else with what was heard around it. With it, how many of the
+/// lines were overheard there.
+async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
     if session.place == Place::Private {
-        return Vec::new();
+        return (Vec::new(), 0);
     }
     let (at, overheard) = (&session.address, &means.bus.overheard);
-    let heard = overheard.take(at);
+    let heard = overheard.look(at);
     if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
-        return heard;
+        let overheard = heard.len();
+        return (heard, overheard);
     }
-    let Some(channel) = means.channels.get(&at.channel) else { return heard };
+    let Some(channel) = means.channels.get(&at.channel) else { return (heard, 0) };
     let history = channel.history(at, first.id.as_ref(), SEED_MAX);
     let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
-    match history {
+    let seed = match history {
         Ok(Ok(Ok(history))) if !history.is_empty() => history,
         _ => {
             let around = overheard.look(&Address { thread: None, ..at.clone() });
             around[around.len().saturating_sub(SEED_MAX)..].to_vec()
         }
-    }
+    };
+    (seed, 0)
 }
 
 /// The frozen part of the prompt, made now for a new session, and what changed since the model was

@@ -215,6 +215,7 @@ impl Ear<'_> {
             (Some(Published::Accepted | Published::Repeated), _) => "",
             (Some(Published::TurnedAway), COMMAND) => replies::COMMAND_NOT_TAKEN,
             (Some(Published::TurnedAway | Published::NotYours), _) => replies::NOT_YOURS_TO_PRESS,
+            (Some(Published::Full), _) => replies::PRESS_LATER,
             (Some(Published::Decided), _) => replies::ALREADY_DECIDED,
             (Some(Published::Gone), _) => replies::BUTTON_TOO_OLD,
             (None, _) => replies::NOT_KEPT,

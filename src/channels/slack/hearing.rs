@@ -241,6 +241,7 @@ impl Ears<'_> {
         let words = match self.publisher.publish(line.inbound).await? {
             Published::Accepted | Published::Repeated => return Ok(Answer::None),
             Published::NotYours | Published::TurnedAway => replies::NOT_YOURS_TO_PRESS,
+            Published::Full => replies::PRESS_LATER,
             Published::Decided => replies::ALREADY_DECIDED,
             Published::Gone => replies::BUTTON_TOO_OLD,
         };

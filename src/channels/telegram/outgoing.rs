@@ -237,6 +237,7 @@ impl Telegram {
         let words = match published {
             None | Some(Published::Accepted | Published::Repeated) => None,
             Some(Published::NotYours | Published::TurnedAway) => Some(replies::NOT_YOURS_TO_PRESS),
+            Some(Published::Full) => Some(replies::PRESS_LATER),
             Some(Published::Decided) => Some(replies::ALREADY_DECIDED),
             Some(Published::Gone) => Some(replies::BUTTON_TOO_OLD),
         };

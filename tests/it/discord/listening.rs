@@ -234,7 +234,7 @@ async fn keeps_lines_between_people_as_context() {
         desk.wait_for(1).await;
     })
     .await;
-    let lines = desk.bus.overheard.take(&address(CREW, None));
+    let lines = desk.bus.overheard.look(&address(CREW, None));
     let lines: Vec<_> = lines.iter().map(|line| (&*line.author, &*line.text)).collect();
     assert_eq!(lines, [("Ada", "it rains")]);
 }
