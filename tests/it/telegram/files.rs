@@ -185,6 +185,7 @@ fn reference(handle: &str) -> MediaRef {
         size: None,
         handle: handle.to_owned(),
         fetched: None,
+        quoted: false,
     }
 }
 

@@ -30,6 +30,7 @@ fn media(kind: MediaKind, name: Option<&str>, mime: Option<&str>) -> MediaRef {
         size: Some(9),
         handle: "f".to_owned(),
         fetched: None,
+        quoted: false,
     }
 }
 
