@@ -154,7 +154,7 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
 pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
+        "SELECT id, received, message FROM inbound INDEXED BY inbound_media
          WHERE channel = ? AND chat = ? AND thread IS ?
          AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
     )?;

@@ -296,7 +296,7 @@ impl Channel for Telegram {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        self.say(message, MARKUP).await
+        self.say(message).await
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {

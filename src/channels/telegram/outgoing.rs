@@ -17,7 +17,7 @@ use teloxide::types::{
 };
 
 use super::call::CallError;
-use super::{CAPTION_MAX, TEXT_MAX, Telegram};
+use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
 use crate::channels::{ChannelError, Markup, Sent, Unit, markup};
 use crate::message::{Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction};
@@ -89,7 +89,7 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    pub(super) fn new(message: &Outbound, markup: Markup) -> Result<Self, ChannelError> {
+    pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
         let to = Place::of(&message.to)?;
         // In private it is plain what is answered. Groups have negative ids.
         let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
@@ -99,7 +99,7 @@ impl Attempt {
             Body::File(_) => CAPTION_MAX,
             Body::Text(_) | Body::Choice(_) => TEXT_MAX,
         };
-        Ok(Self { to, reply_to, text, markup, text_max, moved: false })
+        Ok(Self { to, reply_to, text, markup: MARKUP, text_max, moved: false })
     }
 
     pub(super) fn parse_mode(&self) -> Option<ParseMode> {
@@ -144,13 +144,9 @@ pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallErro
 }
 
 impl Telegram {
-    /// Sends a text or a question that is in this markup.
-    pub(super) async fn say(
-        &self,
-        message: &Outbound,
-        markup: Markup,
-    ) -> Result<Sent, ChannelError> {
-        let mut attempt = Attempt::new(message, markup)?;
+    /// Sends a text or a question.
+    pub(super) async fn say(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        let mut attempt = Attempt::new(message)?;
         if let Some(draft) = &message.replaces {
             let id = parse_message_id(draft).ok_or(ChannelError::DraftGone)?;
             let edited = loop {
