@@ -471,8 +471,32 @@ fn ink(text: &str) -> Vec<char> {
     text.chars().filter(|char| char.is_alphanumeric()).collect()
 }
 
+#[test]
+fn shows_cells_beyond_the_head() {
+    for markup in ALL {
+        let shown = chunks("| a | b |\n|--|--|\n| 1 | 2 | 3 | 4 |\n| 5 |", markup, 2000).concat();
+        assert!(shown.contains("1 | 2 | 3 | 4"), "{shown}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_cell_of_a_table_is_lost(rows in proptest::collection::vec(1_usize..9, 1..5), outer: bool) {
+        let mut words = Vec::new();
+        let mut table = "| a | b |\n|---|---|\n".to_owned();
+        for cells in rows {
+            let row: Vec<_> = (0..cells).map(|n| format!("w{}x{n}", words.len())).collect();
+            let (open, close) = if outer { ("| ", " |") } else { ("", "") };
+            table.push_str(&format!("{open}{}{close}\n", row.join(" | ")));
+            words.extend(row);
+        }
+        for markup in ALL {
+            let shown = chunks(&table, markup, 4000).concat();
+            prop_assert!(words.iter().all(|word| shown.contains(word)), "{shown}\n{table}");
+        }
+    }
 
     #[test]
     fn chunks_fit_and_are_valid(text in any_text(), max in 60_usize..400) {

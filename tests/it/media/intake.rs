@@ -81,6 +81,42 @@ async fn a_busy_platform_is_asked_again() {
 }
 
 #[tokio::test]
+async fn a_file_waits_for_the_network_as_long_as_there_is_patience_and_others_go_on() {
+    let patience = Duration::from_secs(60);
+    let mut rig = Rig::of(taking(Limits { patience, ..LIMITS })).await;
+    let busy = std::iter::repeat_with(|| Gives::Busy).take(40);
+    rig.home.has_file("late", busy.chain([Gives::Bytes(JPEG.to_vec())]));
+    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    send(&rig, "1", "mine", [photo("late")]);
+    send(&rig, "2", "see", [photo("a")]);
+    assert_eq!(rig.hear("2").await, "re: see");
+    assert_eq!(rig.hear("1").await, "re: mine");
+    assert_eq!(inbox(&rig).len(), 2);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn one_chats_files_hold_up_no_others() {
+    let gate = Gate::shut();
+    let mut rig = rig().await;
+    rig.home.has_file("slow", [Gives::Held(gate.clone(), JPEG.to_vec())]);
+    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    for _ in 0..8 {
+        send(&rig, "1", "see", [photo("slow")]);
+    }
+    rig.hangs_at(&gate).await;
+    for chat in ["2", "3"] {
+        send(&rig, chat, "mine?", [photo("a")]);
+        assert_eq!(rig.hear(chat).await, "re: mine?");
+    }
+    assert_eq!(rig.home.fetched(), ["slow", "a", "a"]);
+    gate.open();
+    rig.hear("1").await;
+    rig.counts("SELECT count(*) FROM inbound WHERE ready = 0", 0).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn takes_ten_files_of_a_message() {
     let mut rig = rig().await;
     rig.home.has_file("a", [Gives::Bytes(b"x".to_vec())]);
