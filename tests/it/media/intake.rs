@@ -110,9 +110,9 @@ async fn one_chats_files_hold_up_no_others() {
         assert_eq!(rig.hear(chat).await, "re: mine?");
     }
     assert_eq!(rig.home.fetched(), ["slow", "a", "a"]);
+    assert_eq!(rig.ask("1", "/stop").await, replies::stopped_and_withdrawn(8));
     gate.open();
-    rig.hear("1").await;
-    rig.counts("SELECT count(*) FROM inbound WHERE ready = 0", 0).await;
+    rig.becomes(|rig| rig.home.fetched().len() == 10 && inbox(rig).len() == 2).await;
     rig.finish().await;
 }
 
