@@ -160,7 +160,7 @@ impl Inbound {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     pub text: String,
-    /// The message that this one replies to, if the platform showed it.
+    /// The message that this one replies to, if the platform showed it, or that it passes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quote>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -184,18 +184,22 @@ impl Said {
         self.media.iter().any(|media| media.fetched.is_none())
     }
 
-    /// Takes over what became of its files. What was spoken in them stands above what was written.
+    /// Takes over what became of its files. What was spoken in its own stands above what was written;
+    /// what was spoken in quoted ones stays with them.
     pub fn receive(&mut self, files: &[MediaRef]) {
         let mut words = Vec::new();
         let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
         for (n, own) in open {
             let same = |file: &&MediaRef| {
-                file.fetched.is_some() && (file.kind, &file.handle) == (own.kind, &own.handle)
+                file.fetched.is_some()
+                    && (file.kind, &file.handle, file.quoted) == (own.kind, &own.handle, own.quoted)
             };
             let file = files.get(n).filter(same).or_else(|| files.iter().find(same));
             let Some(file) = file else { continue };
             own.clone_from(file);
-            if let Some(Fetched::Transcribed { words: spoken, .. }) = &own.fetched {
+            if let Some(Fetched::Transcribed { words: spoken, .. }) = &own.fetched
+                && !own.quoted
+            {
                 words.push(spoken.clone());
             }
         }
@@ -251,6 +255,10 @@ pub struct MediaRef {
     /// None until it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
+    /// It belongs to the message that is replied to or passed on: what is spoken in it are not the
+    /// words of who sends it now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub quoted: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -271,7 +279,7 @@ pub enum MediaKind {
 pub enum Fetched {
     /// Its path in the workspace.
     Workspace(String),
-    /// It lies in the workspace, and what was spoken in it is the message's text.
+    /// It lies in the workspace, and what was spoken in it is the message's text, or quoted there.
     Transcribed { path: String, words: String },
     /// It lies in the workspace, and why nobody has read what is spoken in it.
     Untranscribed { path: String, reason: String },

@@ -23,7 +23,7 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 
 pub use http::Limits;
-pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures};
+pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen};
 pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;

@@ -2,6 +2,30 @@
 
 use std::fmt::Display;
 
+/// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
+/// one line: nobody can put a link of theirs into the bot's words.
+fn as_is(text: impl Display) -> String {
+    let text = text.to_string();
+    let mut out = String::with_capacity(text.len());
+    let mut before = ' ';
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        let is_inside = |beside: Option<&char>| beside.is_some_and(|char| char.is_alphanumeric());
+        let is_markup = match sign {
+            // Inside of a word it means nothing, and many files have it in their names.
+            '_' => !(is_inside(Some(&before)) && is_inside(signs.peek())),
+            _ => "\\`*[]<>~|#".contains(sign),
+        };
+        if is_markup {
+            out.push('\\');
+        }
+        let is_line_end = sign.is_control() || matches!(sign, '\u{2028}' | '\u{2029}');
+        out.push(if is_line_end { ' ' } else { sign });
+        before = sign;
+    }
+    out
+}
+
 // Strangers and pairing.
 
 pub const CROWDED: &str =
@@ -20,6 +44,7 @@ pub fn pairing_code(code: &str, have_owner: bool) -> String {
 }
 
 pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) -> String {
+    let (stranger, channel) = (as_is(stranger), as_is(channel));
     format!(
         "{stranger} wants to talk to me on {channel}.\n\
          To let them in: /pair approve {code}\nTo turn them away: /pair deny {code}"
@@ -40,19 +65,19 @@ pub const PAIR_USAGE: &str =
 pub const OWNER_ONLY: &str = "Only my owner may do that.";
 
 pub fn approved(person: impl Display, role: impl Display) -> String {
-    format!("{person} has been let in as {role}.")
+    format!("{} has been let in as {role}.", as_is(person))
 }
 
 pub fn denied(person: impl Display) -> String {
-    format!("{person} has been turned away.")
+    format!("{} has been turned away.", as_is(person))
 }
 
 pub fn revoked(person: impl Display) -> String {
-    format!("{person} has been shut out.")
+    format!("{} has been shut out.", as_is(person))
 }
 
 pub fn not_paired(person: impl Display) -> String {
-    format!("{person} was not let in by pairing; people in config.toml are removed there.")
+    format!("{} was not let in by pairing; people in config.toml are removed there.", as_is(person))
 }
 
 // Buttons.
@@ -66,7 +91,7 @@ pub const BUTTON_TOO_OLD: &str = "This question is too old. Say it in words inst
 
 /// What becomes of a question once one of its buttons was pressed.
 pub fn decided(question: &str, choice: &str, by: &str) -> String {
-    format!("{question}\n\n→ {choice} ({by})")
+    format!("{question}\n\n→ {} ({})", as_is(choice), as_is(by))
 }
 
 /// A question where there are no buttons.
@@ -84,11 +109,11 @@ pub const WHOLE_ANSWER_NAME: &str = "answer.md";
 pub const WHOLE_ANSWER: &str = "The whole answer.";
 
 pub fn file_lies_at(name: &str, path: &str) -> String {
-    format!("[file {name}: {path} in the workspace]")
+    format!("[file {}: {} in the workspace]", as_is(name), as_is(path))
 }
 
 pub fn file_not_sent(name: &str, reason: &str) -> String {
-    format!("I could not send the file {name}: {reason}.")
+    format!("I could not send the file {}: {}.", as_is(name), as_is(reason))
 }
 
 pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
@@ -128,7 +153,7 @@ pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full 
 pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
 
 pub fn undeliverable(to: impl Display, reason: &str) -> String {
-    format!("I could not deliver a message to {to}: {reason}.")
+    format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
 }
 
 /// Marks a chunk that the platform may already have.
@@ -172,12 +197,14 @@ pub fn steps_exhausted(steps: usize) -> String {
 }
 
 pub fn model_unavailable(reason: &str) -> String {
+    let reason = as_is(reason);
     format!(
         "I can't reach a model: {reason}. Your message is kept in our conversation; ask me again in a while."
     )
 }
 
 pub fn model_refused_us(reason: &str) -> String {
+    let reason = as_is(reason);
     format!(
         "The model's service turned me down: {reason}. My owner should look at config.toml; `peacrab check` helps."
     )
@@ -229,7 +256,7 @@ pub fn stopped_and_withdrawn(waiting: usize) -> String {
 }
 
 pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display) -> String {
-    format!("You are {person}. Your role is {role}. This is {place}.")
+    format!("You are {}. Your role is {role}. This is {}.", as_is(person), as_is(place))
 }
 
 /// What `/status` tells.
@@ -271,7 +298,25 @@ pub fn status(status: &Status<'_>) -> String {
 
 /// One line beside an answer: who could not give it and why, and who did.
 pub fn another_provider_answered(failed: &[(&str, String)], by: &str) -> String {
-    let failed: Vec<_> =
-        failed.iter().map(|(name, why)| format!("{name} is not available: {why}")).collect();
+    let failed: Vec<_> = failed
+        .iter()
+        .map(|(name, why)| format!("{name} is not available: {}", as_is(why)))
+        .collect();
     format!("({}; {by} answered.)", failed.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shows_what_others_wrote_as_it_is() {
+        let asks = stranger_asks("[Tap](https://evil.org) *now*\n# x", "home", "C");
+        let shown = "\\[Tap\\](https://evil.org) \\*now\\* \\# x wants to talk to me on home.";
+        assert_eq!(asks.lines().next(), Some(shown));
+        assert_eq!(as_is("my_long_name.pdf"), "my_long_name.pdf");
+        assert_eq!(as_is("_a_ <b> `c`"), "\\_a\\_ \\<b\\> \\`c\\`");
+        let decided = decided("**Tea?**", "No", "~~me~~ | you");
+        assert_eq!(decided, "**Tea?**\n\n→ No (\\~\\~me\\~\\~ \\| you)");
+    }
 }

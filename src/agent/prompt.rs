@@ -35,8 +35,9 @@ pub(super) fn steps_used_up(steps: usize) -> String {
 /// History beyond this is no longer shown to the model, in bytes of text (about 60,000 tokens).
 const HISTORY_BYTES_MAX: usize = 240_000;
 
-/// What of a quoted message is shown.
-const QUOTE_CHARS_MAX: usize = 500;
+/// What of a quoted message is shown: one that is passed on is shown whole (Telegram's texts have at
+/// most 4096 signs); of one that is replied to, adapters give less.
+const QUOTE_CHARS_MAX: usize = 4_500;
 
 /// What the house says, as files of the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -118,9 +119,10 @@ pub fn tail(tail: &Tail<'_>) -> String {
             );
         }
         for file in &row.inbound.body.media {
-            let _ = write!(text, "\n{}", files::line(file));
+            let _ = write!(text, "\n{}", files::line(file, quoted.as_ref()));
         }
-        if row.inbound.body.media.is_empty() || !said.trim().is_empty() {
+        let is_alone = row.inbound.body.media.is_empty() && quoted.is_none();
+        if is_alone || !said.trim().is_empty() {
             let said = format!("\n{}", one_kind_of_lines(said));
             text.push_str(&said.replace("\n[", "\n ["));
         }

@@ -142,11 +142,14 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
     Ok(row.flatten())
 }
 
-/// Messages on a channel whose files are still to be fetched, oldest first.
+/// Messages on a channel whose files are still to be fetched: the oldest of each chat, then the
+/// second of each, so that one chat's do not fill the list.
 pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
-         WHERE state = 'waiting' AND ready = 0 AND channel = ? ORDER BY +id LIMIT ?",
+        "SELECT id, received, message FROM
+             (SELECT id, received, message, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
+              FROM inbound WHERE state = 'waiting' AND ready = 0 AND channel = ?)
+         ORDER BY place, id LIMIT ?",
     )?;
     let limit = i64::try_from(UNREADY_MAX).expect("a small number");
     let rows = rows.query_map(params![channel.as_str(), limit], read_waiting)?;
@@ -157,7 +160,7 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
 pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
+        "SELECT id, received, message FROM inbound INDEXED BY inbound_media
          WHERE channel = ? AND chat = ? AND thread IS ?
          AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
     )?;

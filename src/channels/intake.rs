@@ -5,22 +5,21 @@
 mod names;
 mod spoken;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, MediaSink};
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::bus::{self, Bus, Received};
-use crate::message::{ChannelName, Fetched, MediaKind, MediaRef};
+use crate::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
 use crate::provider::transcription::Transcriber;
 use crate::replies;
 use crate::store::{StoreError, Sync};
@@ -29,17 +28,19 @@ use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
 /// Where the files lie, in a folder for each month.
 pub const INBOX: &str = "inbox";
 
-/// Files of a channel that are fetched at once: a small board has a thin line.
-const AT_ONCE_MAX: usize = 2;
+/// Files of a channel that are fetched at once, each of another chat: a small board has a thin line,
+/// and nobody's albums may take all of it.
+const AT_ONCE_MAX: usize = 4;
 
 /// Files of one message; albums have ten.
 const FILES_MAX: usize = 10;
 
-/// Attempts at a file while the platform says that it may work later.
-const ATTEMPTS_MAX: u32 = 3;
-
-/// How much longer each pause between attempts is.
+/// How much longer each pause between attempts is, and the longest that we choose.
 const PAUSE_GROWTH: u32 = 4;
+const PAUSE_MAX: Duration = Duration::from_secs(60);
+
+/// The shortest wait that a platform can ask for.
+const AFTER_MIN: Duration = Duration::from_millis(5);
 
 /// How long the intake rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -68,6 +69,9 @@ pub struct Limits {
     pub transcript_time_max: Duration,
     /// Before the second attempt.
     pub pause: Duration,
+    /// All pauses together that a message's files may need, while the network or the platform is
+    /// away; a restart begins again.
+    pub patience: Duration,
 }
 
 impl Default for Limits {
@@ -78,6 +82,9 @@ impl Default for Limits {
             time_max: Duration::from_secs(60),
             transcript_time_max: Duration::from_secs(180),
             pause: Duration::from_secs(1),
+            // A router that restarts, a line that is cut for a while; what waits behind it there can
+            // still be answered then.
+            patience: Duration::from_secs(15 * 60),
         }
     }
 }
@@ -94,6 +101,7 @@ pub async fn run(
     let slots = Arc::new(Semaphore::new(AT_ONCE_MAX));
     let mut work: JoinSet<RowId> = JoinSet::new();
     let mut busy: HashSet<RowId> = HashSet::new();
+    let mut chats: HashMap<ChatId, Arc<Mutex<()>>> = HashMap::new();
     loop {
         woken.mark_unchanged();
         let asked = name.clone();
@@ -109,6 +117,7 @@ pub async fn run(
                         workspace: workspace.clone(),
                         intake: intake.clone(),
                         slots: Arc::clone(&slots),
+                        chat: Arc::clone(chats.entry(row.inbound.from.chat.clone()).or_default()),
                     };
                     work.spawn(async move { fetcher.take_in(row).await });
                 }
@@ -123,6 +132,7 @@ pub async fn run(
             () = stop.cancelled() => return,
             Some(ended) = work.join_next() => {
                 busy.remove(&ended.expect("the work catches its panics, and is not aborted"));
+                chats.retain(|_, chat| Arc::strong_count(chat) > 1);
             }
             changed = woken.changed() => if changed.is_err() { return },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
@@ -136,6 +146,9 @@ struct Fetcher {
     workspace: Workspace,
     intake: Intake,
     slots: Arc<Semaphore>,
+    /// Held by whichever of its chat's files is fetched: a chat has one slot at most, and stands in
+    /// line for it once.
+    chat: Arc<Mutex<()>>,
 }
 
 impl Fetcher {
@@ -181,13 +194,14 @@ impl Fetcher {
 
     async fn fetch_all(&self, row: &Waiting, files: &mut [MediaRef]) {
         let no_words = row.inbound.body.text.trim().is_empty();
+        let mut patience = self.intake.limits.patience;
         let open = files.iter_mut().enumerate().filter(|(_, file)| file.fetched.is_none());
         for (n, file) in open {
             let fetched = match n {
                 FILES_MAX.. => Err(replies::too_many_files(FILES_MAX)),
                 _ => {
                     let path = names::path(row.id, row.received, n, file);
-                    let fetched = self.fetch(&path, file).await;
+                    let fetched = self.fetch(&path, file, &mut patience).await;
                     if fetched.is_err() {
                         // What a crash may have left there.
                         let left = path.clone();
@@ -211,30 +225,39 @@ impl Fetcher {
         }
     }
 
-    /// Fetches one file, with patience; an error says in words why it is not there.
-    async fn fetch(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), String> {
+    /// Fetches one file, with what is left of the patience; an error says in words why it is not
+    /// there.
+    async fn fetch(
+        &self,
+        path: &WorkspacePath,
+        file: &mut MediaRef,
+        patience: &mut Duration,
+    ) -> Result<(), String> {
         let Limits { file_max, time_max, pause, .. } = self.intake.limits;
         if file.size.is_some_and(|size| size > file_max) {
             return Err(replies::file_over_intake(file_max));
         }
         let mut wait = pause;
-        for attempt in 1.. {
-            // Held for one attempt only, so that a file that must wait holds up no other.
-            let slot = self.slots.acquire().await.expect("the slots are never closed");
-            let attempted = timeout(time_max, self.attempt(path, file)).await;
-            drop(slot);
-            match attempted {
+        loop {
+            match self.in_turn(timeout(time_max, self.attempt(path, file))).await {
                 Err(_) => return Err(replies::FILE_TOO_SLOW.to_owned()),
-                Ok(Ok(())) => break,
-                Ok(Err(ChannelError::Unavailable { after, .. })) if attempt < ATTEMPTS_MAX => {
-                    let longest = AFTER_MAX.min(time_max);
-                    sleep(after.unwrap_or(wait).min(longest)).await;
-                    wait *= PAUSE_GROWTH;
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(ChannelError::Unavailable { after, .. })) if !patience.is_zero() => {
+                    let pause = after.unwrap_or(wait).max(AFTER_MIN).min(*patience);
+                    *patience -= pause;
+                    sleep(pause).await;
+                    wait = (wait * PAUSE_GROWTH).min(PAUSE_MAX);
                 }
                 Ok(Err(error)) => return Err(error.to_string()),
             }
         }
-        Ok(())
+    }
+
+    /// Makes one attempt when it is the chat's turn. The pauses between attempts hold up nobody.
+    async fn in_turn<T>(&self, attempt: impl Future<Output = T>) -> T {
+        let _chat = self.chat.lock().await;
+        let _slot = self.slots.acquire().await.expect("the slots are never closed");
+        attempt.await
     }
 
     async fn attempt(&self, path: &WorkspacePath, file: &mut MediaRef) -> Result<(), ChannelError> {

@@ -41,9 +41,11 @@ pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String>
     chunks::cut(&document, dialect, size)
 }
 
-/// A chunk back as plain text, for a platform that refuses its markup.
-pub fn plain(chunk: &str, markup: Markup) -> String {
-    dialect(markup).map_or_else(|| chunk.to_owned(), |dialect| dialect.plain(chunk))
+/// A chunk back as plain text, for a platform that refuses its markup. Addresses of links that would
+/// make it longer than `max` `unit`s are left out.
+pub fn plain(chunk: &str, markup: Markup, max: usize, unit: Unit) -> String {
+    let size = Size { max, unit };
+    dialect(markup).map_or_else(|| chunk.to_owned(), |dialect| dialect.plain(chunk, size))
 }
 
 fn dialect(markup: Markup) -> Option<&'static dyn Dialect> {
@@ -111,7 +113,7 @@ trait Dialect {
     fn load(&self, chunk: &str, size: Size) -> Load {
         Load { used: text::length(chunk, size.unit), max: size.max }
     }
-    fn plain(&self, chunk: &str) -> String;
+    fn plain(&self, chunk: &str, size: Size) -> String;
 }
 
 /// How a quote is marked.

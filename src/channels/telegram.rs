@@ -8,10 +8,15 @@ pub mod inbound;
 pub mod offset;
 mod outgoing;
 
+use std::collections::VecDeque;
+use std::pin::pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde_json::Value;
 use teloxide::payloads::{GetMe, GetMyCommands, GetUpdates, SetMyCommands};
 use teloxide::types::{AllowedUpdate, BotCommand};
@@ -20,7 +25,7 @@ pub use super::config::TelegramConfig as Config;
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
 };
-use crate::bus::{PublishError, Publisher};
+use crate::bus::{PublishError, Published, Publisher};
 use crate::message::{Address, Hint, MediaRef, Outbound, SenderId};
 use crate::replies;
 
@@ -90,10 +95,47 @@ const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
 /// Commands are told when the link comes up; hearing is more urgent.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
+/// Presses that are answered at once; who presses when so many wait for Telegram is not told.
+const ANSWERS_MAX: usize = 16;
+
 /// One bot.
 pub struct Telegram {
     api: Api,
     deadlines: Deadlines,
+    /// A mutex because a link may end and begin anew; it guards a few short names.
+    albums: Mutex<Albums>,
+}
+
+/// The albums that spoke to the bot lately, whichever link heard them.
+#[derive(Default)]
+struct Albums(VecDeque<(String, String)>);
+
+/// Chats whose albums come at the same time, in a few messages each.
+const ALBUMS_MAX: usize = 64;
+
+impl Albums {
+    fn note(&mut self, album: (String, String)) {
+        if self.0.contains(&album) {
+            return;
+        }
+        if self.0.len() >= ALBUMS_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(album);
+    }
+}
+
+/// The chat and the name of the album that an update belongs to.
+fn album_of(update: &RawUpdate) -> Option<(String, String)> {
+    let message = update.get("message").or_else(|| update.get("edited_message"))?;
+    let album = message.get("media_group_id")?.as_str()?.to_owned();
+    Some((message.get("chat")?.get("id")?.to_string(), album))
+}
+
+/// A press that is accepted, and what its presser is to be told.
+struct Answer {
+    query: String,
+    published: Option<Published>,
 }
 
 /// An update before it is understood.
@@ -105,7 +147,7 @@ impl Telegram {
     }
 
     pub fn with_deadlines(config: &Config, deadlines: Deadlines) -> anyhow::Result<Self> {
-        Ok(Self { api: Api::new(config, &deadlines)?, deadlines })
+        Ok(Self { api: Api::new(config, &deadlines)?, deadlines, albums: Mutex::default() })
     }
 
     async fn get_me(&self) -> Result<Identity, ChannelError> {
@@ -145,47 +187,48 @@ impl Telegram {
         }
     }
 
-    /// Accepts one update: once this returns, it may be confirmed. `album` is the one that spoke to
-    /// the bot last.
+    fn albums(&self) -> MutexGuard<'_, Albums> {
+        self.albums.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Accepts one update: once this returns, it may be confirmed.
     async fn accept(
         &self,
         update: &RawUpdate,
-        (bot, album): (&Identity, &mut Option<String>),
+        bot: &Identity,
         publisher: &Publisher,
-    ) -> Result<(), ChannelError> {
+    ) -> Result<Option<Answer>, ChannelError> {
+        let album = album_of(update);
+        let known = album.as_ref().filter(|album| self.albums().0.contains(album));
         let ears = Ears {
             bot,
             channel: publisher.channel(),
             groups: &|ids: &[&str]| publisher.groups(ids.iter().copied()),
             lets_bot: &|id: &SenderId| publisher.lets_bot(id),
-            album: album.as_deref(),
+            album: known.map(|(_, album)| album.as_str()),
             now: Utc::now(),
         };
         match inbound::read(update, &ears) {
             Reading::Speaks(inbound) => {
-                if let Some(of) = update["message"]["media_group_id"].as_str() {
-                    *album = Some(of.to_owned());
+                if let Some(album) = album {
+                    self.albums().note(album);
                 }
-                publisher.publish(*inbound).await.map(drop)
+                publisher.publish(*inbound).await.map(|_| None)
             }
-            Reading::Changed(inbound) => publisher.edit(*inbound).await.map(drop),
-            Reading::Pressed { query, press } => match publisher.publish(*press).await {
-                Ok(published) => {
-                    self.answer_press(query, Some(published)).await;
-                    Ok(())
-                }
-                Err(error) => Err(error),
-            },
-            Reading::PressedOther { query } => {
-                self.answer_press(query, None).await;
-                Ok(())
+            Reading::Changed(inbound) => publisher.edit(*inbound).await.map(|_| None),
+            Reading::Pressed { query, press } => {
+                let published = publisher.publish(*press).await;
+                published.map(|published| Some(Answer { query, published: Some(published) }))
             }
+            Reading::PressedOther { query } => Ok(Some(Answer { query, published: None })),
             Reading::Overheard { at, id, line } => {
                 publisher.overheard(&at, id, line);
-                Ok(())
+                Ok(None)
             }
-            Reading::Ignored => Ok(()),
-            Reading::Unreadable(key) => publisher.keep_raw(key, update.to_string()).await,
+            Reading::Ignored => Ok(None),
+            Reading::Unreadable(key) => {
+                publisher.keep_raw(key, update.to_string()).await.map(|()| None)
+            }
         }
         .map_err(|error| not_kept(&error))
     }
@@ -225,13 +268,19 @@ impl Channel for Telegram {
         self.list_commands().await;
         let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
         let mut offset = Offset::from_mark(bot.id, mark);
-        let mut album = None;
+        // Beside the loop: nobody waits for what only a presser sees.
+        let mut answers = FuturesUnordered::new();
         loop {
             let asked = Instant::now();
-            let updates = self.poll(offset.ask(Utc::now())).await?;
+            let updates = beside(self.poll(offset.ask(Utc::now())), &mut answers).await?;
             publisher.heard_byte();
             for update in &updates {
-                self.accept(update, (&bot, &mut album), publisher).await?;
+                let accepted = beside(self.accept(update, &bot, publisher), &mut answers).await?;
+                if let Some(Answer { query, published }) = accepted
+                    && answers.len() < ANSWERS_MAX
+                {
+                    answers.push(self.answer_press(query, published));
+                }
                 offset.advance(update_id(update)?, Utc::now());
             }
             match offset.mark() {
@@ -239,7 +288,7 @@ impl Channel for Telegram {
                     publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
                 }
                 _ if asked.elapsed() < EMPTY_POLL_MIN => {
-                    tokio::time::sleep(EMPTY_POLL_MIN).await;
+                    beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
                 }
                 _ => {}
             }
@@ -247,7 +296,7 @@ impl Channel for Telegram {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        self.say(message, MARKUP).await
+        self.say(message).await
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
@@ -274,6 +323,20 @@ impl Channel for Telegram {
         _since: DateTime<Utc>,
     ) -> Result<Found, ChannelError> {
         Ok(Found::Unknowable)
+    }
+}
+
+/// Does the `work`, and meanwhile the `others` as far as they get.
+async fn beside<T>(
+    work: impl Future<Output = T>,
+    others: &mut FuturesUnordered<impl Future<Output = ()>>,
+) -> T {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            Some(()) = others.next() => {}
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use super::http::Endpoint;
 use super::names::Names;
 use super::wire::{self, CallIds, Flow, Fold};
 use super::{
-    Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request,
+    Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
     StopReason, ToolCall, ToolSchema, Usage,
 };
 use crate::session::{Call, Thinking};
@@ -57,7 +57,7 @@ impl Anthropic {
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>, names: &Names) -> Value {
+    fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
         let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
@@ -76,7 +76,7 @@ impl Anthropic {
         }
         let is_unthinking =
             effort::ask(&mut body, request.effort, &self.model, self.tokens_max, &request.messages);
-        let mut messages = self.transcript(request, !is_unthinking, names);
+        let mut messages = self.transcript(request, (!is_unthinking, names), seen);
         let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in heard.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -86,7 +86,12 @@ impl Anthropic {
     }
 
     /// `thinks`: whether thinking may be passed back.
-    fn transcript(&self, request: &Request<'_>, thinks: bool, names: &Names) -> Vec<Value> {
+    fn transcript(
+        &self,
+        request: &Request<'_>,
+        (thinks, names): (bool, &Names),
+        seen: &Seen,
+    ) -> Vec<Value> {
         let mut sent: Vec<Value> = Vec::new();
         let mut ids = CallIds::of_plain_letters();
         let mut asked = Vec::new();
@@ -94,8 +99,7 @@ impl Anthropic {
             match message {
                 Message::User { text, images } => {
                     // Pictures first: models see them better so (Anthropic, Vision).
-                    let pictures = request.pictures.of(images).filter(|_| self.images);
-                    let blocks = pictures.map(image_block).chain([text_block(text)]);
+                    let blocks = seen.of(images).map(image_block).chain([text_block(text)]);
                     push_user(&mut sent, blocks.collect());
                 }
                 Message::Assistant { text, thinking, calls } => {
@@ -133,7 +137,10 @@ impl Provider for Anthropic {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let names = Names::of(request.tools);
-        let events = self.endpoint.post(&self.body(request, &names)).await?;
+        let seen = if self.images { request.pictures.load().await } else { Seen::default() };
+        let body = self.body(request, &names, &seen);
+        let _in_turn = seen.written();
+        let events = self.endpoint.post(body).await?;
         Ok(wire::deltas(events, Answer::new(&self.model, names)))
     }
 }
@@ -148,8 +155,10 @@ fn text_block(text: &str) -> Value {
 }
 
 fn image_block(Picture { mime, base64 }: &Picture) -> Value {
-    let source = json!({"type": "base64", "media_type": mime, "data": base64});
-    json!({"type": "image", "source": source})
+    // Not copied more than once: a picture is large.
+    let (mime, data) = ((*mime).into(), base64.as_str().into());
+    let source = [("type", "base64".into()), ("media_type", mime), ("data", data)];
+    wire::object([("type", "image".into()), ("source", wire::object(source))])
 }
 
 /// Cut after the first part, which changes least, and after the last.
@@ -182,7 +191,7 @@ fn push_user(sent: &mut Vec<Value>, blocks: Vec<Value>) {
                 content.extend(blocks);
             }
         }
-        _ => sent.push(json!({"role": "user", "content": blocks})),
+        _ => sent.push(wire::object([("role", "user".into()), ("content", blocks.into())])),
     }
 }
 

@@ -98,8 +98,13 @@ impl Endpoint {
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(&self, body: &Value) -> Result<Events, ProviderError> {
-        let (kind, body) = self.send(self.client.post(self.url.clone()).json(body)).await?;
+    pub(super) async fn post(&self, body: Value) -> Result<Events, ProviderError> {
+        let bytes = written(&body);
+        // It may hold pictures, and need not be there twice while the answer is waited for.
+        drop(body);
+        let request = self.client.post(self.url.clone());
+        let request = request.header(CONTENT_TYPE, "application/json").body(bytes);
+        let (kind, body) = self.send(request).await?;
         let mut events = Events {
             body: Some(body),
             parser: Parser::default(),
@@ -149,6 +154,30 @@ impl Endpoint {
     fn unreachable(&self, error: &reqwest::Error) -> ProviderError {
         let host = self.url.host_str().unwrap_or_default();
         ProviderError::busy(format!("cannot reach {host}: {}", root_cause(error)))
+    }
+}
+
+/// A body as it is sent. Counted first, as what grows meanwhile may take twice the room.
+fn written(body: &Value) -> Vec<u8> {
+    let mut count = Count(0);
+    let counted = serde_json::to_writer(&mut count, body);
+    let mut bytes = Vec::with_capacity(count.0);
+    counted
+        .and_then(|()| serde_json::to_writer(&mut bytes, body))
+        .expect("a JSON value can be written to memory");
+    bytes
+}
+
+struct Count(usize);
+
+impl std::io::Write for Count {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
     }
 }
 

@@ -13,7 +13,8 @@ use super::http::Endpoint;
 use super::names::Names;
 use super::wire;
 use super::{
-    Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, ToolSchema,
+    Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
+    ToolSchema,
 };
 use crate::session::{Call, Thinking};
 use answer::Answer;
@@ -47,7 +48,7 @@ impl OpenAi {
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>, names: &Names) -> Value {
+    fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max {
@@ -65,11 +66,11 @@ impl OpenAi {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
-        body.insert("messages".to_owned(), self.transcript(request, names).into());
+        body.insert("messages".to_owned(), self.transcript(request, names, seen).into());
         body.into()
     }
 
-    fn transcript(&self, request: &Request<'_>, names: &Names) -> Vec<Value> {
+    fn transcript(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Vec<Value> {
         let mut ids = self.dialect.call_ids();
         let mut sent = Vec::new();
         if !request.system.is_empty() {
@@ -79,9 +80,8 @@ impl OpenAi {
         for message in &request.messages {
             match message {
                 Message::User { text, images } => {
-                    let pictures = request.pictures.of(images).filter(|_| self.images);
-                    let content = user_content(text, pictures.collect());
-                    sent.push(json!({"role": "user", "content": content}));
+                    let content = user_content(text, seen.of(images).collect());
+                    sent.push(wire::object([("role", "user".into()), ("content", content)]));
                 }
                 Message::Assistant { text, thinking, calls } => {
                     asked = ids.name(calls);
@@ -115,7 +115,10 @@ impl Provider for OpenAi {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let names = Names::of(request.tools);
-        let events = self.endpoint.post(&self.body(request, &names)).await?;
+        let seen = if self.images { request.pictures.load().await } else { Seen::default() };
+        let body = self.body(request, &names, &seen);
+        let _in_turn = seen.written();
+        let events = self.endpoint.post(body).await?;
         Ok(wire::deltas(events, Answer::new(&self.model, names)))
     }
 }
@@ -132,9 +135,10 @@ fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
     if pictures.is_empty() {
         return json!(text);
     }
+    // Never copied: a picture is large.
     let parts = pictures.into_iter().map(|Picture { mime, base64 }| {
-        let url = format!("data:{mime};base64,{base64}");
-        json!({"type": "image_url", "image_url": {"url": url}})
+        let url = wire::object([("url", format!("data:{mime};base64,{base64}").into())]);
+        wire::object([("type", "image_url".into()), ("image_url", url)])
     });
     parts.chain([json!({"type": "text", "text": text})]).collect()
 }
@@ -200,7 +204,7 @@ mod tests {
         let effort = Effort::High;
         let request =
             Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
-        let body = mistral.body(&request, &Names::of(&[]));
+        let body = mistral.body(&request, &Names::of(&[]), &Seen::default());
         assert_eq!(body.get("reasoning_effort"), None);
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();

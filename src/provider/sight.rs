@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::session::{Image, Turn};
 use crate::workspace::{Workspace, WorkspacePath, picture_type};
@@ -16,15 +17,23 @@ const STEPS_SEEN_MAX: usize = 3;
 /// Pictures of one step.
 pub const IMAGES_MAX: usize = 4;
 
-/// Of one picture: Anthropic's limit (Vision, request limits).
-pub const IMAGE_BYTES_MAX: u64 = 5_000_000;
+/// Of one picture; the vendors take 5 MB (Anthropic, Vision, request limits).
+pub const IMAGE_BYTES_MAX: u64 = REQUEST_BYTES_MAX;
 
-/// Of all pictures of a request, which a small board holds in memory three times over.
-const REQUEST_BYTES_MAX: u64 = 10_000_000;
+/// Of all pictures of a request, as they are in the workspace. A board of 64 MB holds two and a half
+/// times as much while it sends them.
+const REQUEST_BYTES_MAX: u64 = 3_000_000;
 
-/// The pictures of a request that could be read, by their paths.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pictures(BTreeMap<String, Picture>);
+/// One request with pictures is made at a time, over all conversations, for the same reason.
+static ONE_AT_A_TIME: Semaphore = Semaphore::const_new(1);
+
+/// The pictures that a request may show. Their bytes are read when it is made, and kept no longer.
+#[derive(Clone, Default)]
+pub struct Pictures {
+    workspace: Option<Workspace>,
+    /// The newest first.
+    wanted: Vec<WorkspacePath>,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Picture {
@@ -32,13 +41,47 @@ pub struct Picture {
     pub base64: String,
 }
 
+/// The pictures of a request that could be read, by their paths.
+#[derive(Default)]
+pub struct Seen {
+    pictures: BTreeMap<String, Picture>,
+    turn: Option<SemaphorePermit<'static>>,
+}
+
+/// For as long as it lives, no other request with pictures is made.
+#[must_use]
+pub(super) struct InTurn {
+    _turn: Option<SemaphorePermit<'static>>,
+}
+
 impl Pictures {
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.wanted.is_empty()
     }
 
+    /// Looks up what is to be shown of a conversation.
+    #[expect(clippy::unused_async, reason = "those who call it need not know when files are read")]
+    pub async fn read(workspace: &Workspace, turns: &[Turn]) -> Self {
+        let wanted = shown(turns).iter().filter_map(|image| image.path.parse().ok()).collect();
+        Self { workspace: Some(workspace.clone()), wanted }
+    }
+
+    /// Reads the pictures, once no other request has any in hand. What is gone, or no picture any
+    /// more, is left out; so is what would be too much, the oldest first.
+    pub async fn load(&self) -> Seen {
+        let Some(workspace) = self.workspace.as_ref().filter(|_| !self.is_empty()) else {
+            return Seen::default();
+        };
+        let turn = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
+        let wanted = self.wanted.clone();
+        let pictures = workspace.off_thread(move |workspace| read_all(workspace, wanted)).await;
+        Seen { pictures, turn: Some(turn) }
+    }
+}
+
+impl Seen {
     pub fn get(&self, image: &Image) -> Option<&Picture> {
-        self.0.get(&image.path)
+        self.pictures.get(&image.path)
     }
 
     /// Those of a message that are there.
@@ -46,31 +89,26 @@ impl Pictures {
         images.iter().filter_map(|image| self.get(image))
     }
 
-    /// Reads what is to be shown of a conversation. What is gone, or no picture any more, is left out.
-    pub async fn read(workspace: &Workspace, turns: &[Turn]) -> Self {
-        let wanted: Vec<WorkspacePath> =
-            shown(turns).iter().filter_map(|image| image.path.parse().ok()).collect();
-        if wanted.is_empty() {
-            return Self::default();
-        }
-        workspace.off_thread(move |workspace| Self::read_all(workspace, wanted)).await
+    /// Lets go of the pictures, which are in a request's body now, but not of the turn.
+    pub(super) fn written(self) -> InTurn {
+        InTurn { _turn: self.turn }
     }
+}
 
-    fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> Self {
-        let mut pictures = BTreeMap::new();
-        let mut room = REQUEST_BYTES_MAX;
-        for path in wanted {
-            let Ok(bytes) = workspace.read_up_to(&path, IMAGE_BYTES_MAX.min(room)) else {
-                continue;
-            };
-            if let Some(mime) = picture_type(&bytes) {
-                room -= bytes.len() as u64;
-                let base64 = STANDARD.encode(&bytes);
-                pictures.insert(path.to_string(), Picture { mime, base64 });
-            }
+fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<String, Picture> {
+    let mut pictures = BTreeMap::new();
+    let mut room = REQUEST_BYTES_MAX;
+    for path in wanted {
+        let Ok(bytes) = workspace.read_up_to(&path, IMAGE_BYTES_MAX.min(room)) else {
+            continue;
+        };
+        if let Some(mime) = picture_type(&bytes) {
+            room -= bytes.len() as u64;
+            let base64 = STANDARD.encode(&bytes);
+            pictures.insert(path.to_string(), Picture { mime, base64 });
         }
-        Self(pictures)
     }
+    pictures
 }
 
 /// The pictures of the newest steps that have any, the newest first.

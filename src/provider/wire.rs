@@ -79,6 +79,11 @@ pub(super) fn tool_name(name: &str) -> String {
     respelt(name, plain, NAME_CHARS_MAX)
 }
 
+/// An object of values that are moved into it; `json!` copies them.
+pub(super) fn object<const N: usize>(fields: [(&str, Value); N]) -> Value {
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect::<Map<_, _>>().into()
+}
+
 /// The arguments if they are a JSON object. Others were refused by the tool, and would be by the
 /// API: they would spoil every later request.
 pub(super) fn arguments(arguments: &str) -> Option<Map<String, Value>> {

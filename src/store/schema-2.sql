@@ -3,6 +3,9 @@
 -- 0 while files that came with a message are still being fetched.
 ALTER TABLE inbound ADD COLUMN ready INTEGER NOT NULL DEFAULT 1;
 CREATE INDEX inbound_place ON inbound (channel, chat, thread, id);
+-- What of the journal is looked at for the files that came to an address.
+CREATE INDEX inbound_media ON inbound (channel, chat, thread)
+    WHERE json_array_length(message, '$.body.media') > 0;
 
 -- Which button of a question was pressed.
 ALTER TABLE outbox ADD COLUMN pressed INTEGER;

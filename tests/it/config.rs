@@ -181,6 +181,7 @@ Config {
         time_max: 60s,
         transcript_time_max: 180s,
         pause: 1s,
+        patience: 900s,
     },
     transcription: Some(
         Config {

@@ -17,6 +17,11 @@ fn chunks(text: &str, markup: Markup, max: usize) -> Vec<String> {
     render(text, markup, max, unit(markup))
 }
 
+/// A chunk as the plain text of a platform that takes long ones.
+fn as_text(chunk: &str, markup: Markup) -> String {
+    plain(chunk, markup, 100_000, unit(markup))
+}
+
 /// What becomes of a short text on Telegram, Discord and Slack.
 fn check(text: &str, [telegram, discord, slack]: [&str; 3]) {
     assert_eq!(chunks(text, TelegramHtml, 4096), [telegram], "Telegram: {text:?}");
@@ -227,7 +232,7 @@ fn drops_what_no_platform_shows() {
 #[test]
 fn leaves_plain_text_alone() {
     assert_eq!(chunks("**a** <b>\n- c", Plain, 100), ["**a** <b>\n- c"]);
-    assert_eq!(plain("**a** &lt;", Plain), "**a** &lt;");
+    assert_eq!(as_text("**a** &lt;", Plain), "**a** &lt;");
 }
 
 #[test]
@@ -288,10 +293,10 @@ fn turns_chunks_back_into_plain_text() {
     let text = "# H\n**b** _i_ `c*` [l](https://x.org) a\\*b <t> snake_case\n```rs\nlet a_b;\n```";
     let telegram = chunks(text, TelegramHtml, 4096).concat();
     let shown = "H\nb i c* l (https://x.org) a*b <t> snake_case\nlet a_b;";
-    assert_eq!(plain(&telegram, TelegramHtml), shown);
-    assert_eq!(plain(&chunks(text, Discord, 2000).concat(), Discord), shown);
+    assert_eq!(as_text(&telegram, TelegramHtml), shown);
+    assert_eq!(as_text(&chunks(text, Discord, 2000).concat(), Discord), shown);
     assert_eq!(
-        plain(&chunks("[l](https://x.org) <t> &amp;", Slack, 4000).concat(), Slack),
+        as_text(&chunks("[l](https://x.org) <t> &amp;", Slack, 4000).concat(), Slack),
         "l (https://x.org) <t> &"
     );
 }
@@ -466,8 +471,32 @@ fn ink(text: &str) -> Vec<char> {
     text.chars().filter(|char| char.is_alphanumeric()).collect()
 }
 
+#[test]
+fn shows_cells_beyond_the_head() {
+    for markup in ALL {
+        let shown = chunks("| a | b |\n|--|--|\n| 1 | 2 | 3 | 4 |\n| 5 |", markup, 2000).concat();
+        assert!(shown.contains("1 | 2 | 3 | 4"), "{shown}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn no_cell_of_a_table_is_lost(rows in proptest::collection::vec(1_usize..9, 1..5), outer: bool) {
+        let mut words = Vec::new();
+        let mut table = "| a | b |\n|---|---|\n".to_owned();
+        for cells in rows {
+            let row: Vec<_> = (0..cells).map(|n| format!("w{}x{n}", words.len())).collect();
+            let (open, close) = if outer { ("| ", " |") } else { ("", "") };
+            table.push_str(&format!("{open}{}{close}\n", row.join(" | ")));
+            words.extend(row);
+        }
+        for markup in ALL {
+            let shown = chunks(&table, markup, 4000).concat();
+            prop_assert!(words.iter().all(|word| shown.contains(word)), "{shown}\n{table}");
+        }
+    }
 
     #[test]
     fn chunks_fit_and_are_valid(text in any_text(), max in 60_usize..400) {
@@ -499,7 +528,7 @@ proptest! {
     #[test]
     fn all_words_are_there_in_order(text in prose(), max in 60_usize..400) {
         for markup in ALL {
-            let all: String = chunks(&text, markup, max).iter().map(|chunk| plain(chunk, markup)).collect();
+            let all: String = chunks(&text, markup, max).iter().map(|chunk| as_text(chunk, markup)).collect();
             let all = ink(&all);
             let mut at = all.iter();
             let missing = ink(&text).into_iter().find(|char| !at.any(|other| other == char));
@@ -515,7 +544,7 @@ proptest! {
         let text = words.concat();
         let solid = |text: &str| text.split_whitespace().collect::<String>();
         for markup in ALL {
-            let all: String = chunks(&text, markup, max).iter().map(|chunk| plain(chunk, markup)).collect();
+            let all: String = chunks(&text, markup, max).iter().map(|chunk| as_text(chunk, markup)).collect();
             prop_assert_eq!(solid(&all), solid(&text), "{:?}", markup);
         }
     }

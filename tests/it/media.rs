@@ -26,6 +26,8 @@ const LIMITS: Limits = Limits {
     time_max: Duration::from_secs(20),
     transcript_time_max: Duration::from_secs(20),
     pause: Duration::from_millis(5),
+    // The double asks for five each time.
+    patience: Duration::from_millis(10),
 };
 
 fn taking(limits: Limits) -> Parts {
@@ -38,7 +40,7 @@ async fn rig() -> Rig {
 
 fn file(kind: MediaKind, handle: &str, name: Option<&str>) -> MediaRef {
     let (name, handle) = (name.map(str::to_owned), handle.to_owned());
-    MediaRef { kind, name, mime: None, size: None, handle, fetched: None }
+    MediaRef { kind, name, mime: None, size: None, handle, fetched: None, quoted: false }
 }
 
 fn photo(handle: &str) -> MediaRef {

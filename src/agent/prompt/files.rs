@@ -1,9 +1,9 @@
 //! Files that came with messages, as the model is told of them: a line each, which only the program
 //! writes, and pictures for models that see.
 
-use super::plain;
+use super::{one_kind_of_lines, plain};
 use crate::bus::journal::Waiting;
-use crate::message::{Fetched, MediaKind, MediaRef};
+use crate::message::{Fetched, MediaKind, MediaRef, Quote};
 use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::session::Image;
 
@@ -13,16 +13,36 @@ const REASON_CHARS_MAX: usize = 200;
 /// Media types that models see.
 const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 
-/// `[photo: inbox/2026-11/12-0-cat.jpg, 640 kB]`
-pub(super) fn line(file: &MediaRef) -> String {
-    let what = match (file.kind, &file.name) {
+/// `[photo: inbox/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
+/// quoted stands behind its line, as words of who said it.
+pub(super) fn line(file: &MediaRef, quote: Option<&Quote>) -> String {
+    let what = what(file);
+    if file.quoted {
+        let line = plain_line(file, &format!("{what} of the quoted message"));
+        return match &file.fetched {
+            Some(Fetched::Transcribed { words, .. }) => {
+                let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
+                let words = one_kind_of_lines(words.trim()).replace('\n', "\n> ");
+                format!("{line}\n> {author}: [{what}, transcribed] {words}")
+            }
+            _ => line,
+        };
+    }
+    plain_line(file, &what)
+}
+
+fn what(file: &MediaRef) -> String {
+    match (file.kind, &file.name) {
         (MediaKind::Image, _) => "photo".to_owned(),
         (MediaKind::Voice, _) => "voice message".to_owned(),
         (MediaKind::Sticker, _) => "sticker".to_owned(),
         (MediaKind::Audio, name) => named("audio", name.as_deref()),
         (MediaKind::Video, name) => named("video", name.as_deref()),
         (MediaKind::Document, name) => named("file", name.as_deref()),
-    };
+    }
+}
+
+fn plain_line(file: &MediaRef, what: &str) -> String {
     let lies_at = |path: &str| match file.size {
         Some(size) => format!("{what}: {path}, {}", size_words(size)),
         None => format!("{what}: {path}"),

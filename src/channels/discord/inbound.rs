@@ -348,6 +348,7 @@ fn media(message: &Message) -> Vec<MediaRef> {
         size: file.size,
         handle: file.url.clone(),
         fetched: None,
+        quoted: false,
     });
     let stickers = message.sticker_items.iter().filter_map(|sticker| {
         let (end, mime) = picture_of(sticker)?;
@@ -358,6 +359,7 @@ fn media(message: &Message) -> Vec<MediaRef> {
             size: None,
             handle: format!("https://media.discordapp.net/stickers/{}.{end}", sticker.id),
             fetched: None,
+            quoted: false,
         })
     });
     files.chain(stickers).collect()

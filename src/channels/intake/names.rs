@@ -120,7 +120,15 @@ mod tests {
         let mime = mime.map(str::to_owned);
         let name = Some(name.to_owned()).filter(|name| !name.is_empty());
         let handle = String::new();
-        super::name(&MediaRef { kind, name, mime, size: None, handle, fetched: None })
+        super::name(&MediaRef {
+            kind,
+            name,
+            mime,
+            size: None,
+            handle,
+            fetched: None,
+            quoted: false,
+        })
     }
 
     #[test]

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::{ATTEMPTS_MAX, PAUSE_GROWTH};
+use super::PAUSE_GROWTH;
 use crate::bus::CONTROLS;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
 use crate::workspace::{Workspace, WorkspacePath};
+
+/// Attempts at a transcript while the endpoint says that it may work later.
+const ATTEMPTS_MAX: u32 = 3;
 
 /// Has a file written down, with patience; an error says in words why it cannot be.
 pub(super) async fn words(

@@ -3,7 +3,7 @@
 
 use super::document::{Marker, Piece, checkbox};
 use super::emphasis::{self, Attribute, Group, Mark, Span};
-use super::{Dialect, Quote, has_scheme, with_fences, without_fences};
+use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
 
 /// The deepest headings that Discord has.
 const HEADINGS: [&str; 3] = ["# ", "## ", "### "];
@@ -60,7 +60,8 @@ impl Dialect for Markdown {
         out
     }
 
-    fn plain(&self, chunk: &str) -> String {
+    /// No longer than it was, with all its addresses.
+    fn plain(&self, chunk: &str, _: Size) -> String {
         plain(chunk)
     }
 }

@@ -42,6 +42,7 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
         link: None,
         links: Vec::new(),
         table: None,
+        cells_end: 0,
         place: Place::default(),
     };
     while let Some((event, range)) = events.next() {
@@ -50,6 +51,7 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
         {
             reader.used.insert(definition.span.start);
         }
+        reader.follow_row(&event, &range);
         reader.event(event, range.start);
     }
     reader.finish()
@@ -106,6 +108,8 @@ struct Reader<'a> {
     link: Option<OpenLink>,
     links: Vec<String>,
     table: Option<Table>,
+    /// Up to where the source of a table's row was read.
+    cells_end: usize,
     place: Place,
 }
 
@@ -135,6 +139,26 @@ impl Reader<'_> {
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.push(&text, at)
             }
+        }
+    }
+
+    /// Cells of a row beyond those of the head are dropped by the parser, and are shown as text.
+    fn follow_row(&mut self, event: &Event<'_>, range: &Range<usize>) {
+        match event {
+            Event::Start(Tag::TableRow) => self.cells_end = range.start,
+            Event::End(TagEnd::TableCell) => self.cells_end = self.cells_end.max(range.end),
+            Event::End(TagEnd::TableRow) => {
+                let rest = self.source.get(self.cells_end..range.end).unwrap_or_default();
+                let row = self.table.as_mut().and_then(|table| table.rows.last_mut());
+                let Some(row) = row else { return };
+                let cells = rest.split('|').map(str::trim).filter(|cell| !cell.is_empty());
+                row.extend(cells.map(|cell| {
+                    let mut flow = Flow::default();
+                    flow.push(cell, Style::default());
+                    flow
+                }));
+            }
+            _ => {}
         }
     }
 

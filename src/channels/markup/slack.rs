@@ -4,7 +4,7 @@
 use super::document::{Marker, Piece};
 use super::emphasis::{self, Attribute, Group, Mark};
 use super::telegram::{escaped, unescaped};
-use super::{Dialect, Quote, has_scheme, with_fences, without_fences};
+use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
 
 pub(super) struct Mrkdwn;
 
@@ -47,7 +47,8 @@ impl Dialect for Mrkdwn {
     }
 
     /// With its signs, which read well as text too: they cannot be told from a text's own.
-    fn plain(&self, chunk: &str) -> String {
+    /// No longer than it was, with all its addresses.
+    fn plain(&self, chunk: &str, _: Size) -> String {
         let mut out = String::with_capacity(chunk.len());
         for (at, part) in chunk.split('<').enumerate() {
             let link = part.split_once('>').filter(|_| at > 0);

@@ -3,14 +3,12 @@
 use super::document::{Marker, Piece};
 use super::emphasis::{self, Attribute, Span};
 use super::{Dialect, Load, Quote, Size, has_scheme};
-use crate::channels::{Unit, text};
+use crate::channels::text;
 
 /// Telegram ignores the formatting beyond that in a message (Bot API, "Formatting options").
 const ENTITIES_MAX: usize = 100;
 /// How much longer a chunk may be than what it shows: keeps requests small.
 const RAW_MAX: usize = 3;
-/// Telegram's limit of a message, in UTF-16 units (Bot API, sendMessage).
-const TEXT_MAX: usize = 4096;
 
 pub(super) struct Html;
 
@@ -74,10 +72,10 @@ impl Dialect for Html {
             .or(Load { used: tags, max: ENTITIES_MAX })
     }
 
-    /// With the addresses of its links, unless it would be too long for Telegram with them.
-    fn plain(&self, chunk: &str) -> String {
+    /// With the addresses of its links, unless it would be too long with them.
+    fn plain(&self, chunk: &str, size: Size) -> String {
         let whole = shown(chunk, true);
-        if text::length(&whole, Unit::Utf16) > TEXT_MAX { shown(chunk, false) } else { whole }
+        if text::length(&whole, size.unit) > size.max { shown(chunk, false) } else { whole }
     }
 }
 

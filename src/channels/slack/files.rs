@@ -85,6 +85,7 @@ pub(super) fn read(file: &Value) -> Option<MediaRef> {
         // Of files from other workspaces only the id is told.
         handle: address(file).or(field("id"))?.to_owned(),
         fetched: None,
+        quoted: false,
     })
 }
 

@@ -12,8 +12,8 @@ use teloxide::types::FileId;
 
 use super::call::CallError;
 use super::outgoing::{Attempt, posted};
-use super::{MARKUP, Telegram};
-use crate::channels::{ChannelError, FileContent, Markup, MediaSink, Sent};
+use super::{MARKUP, TEXT_MAX, Telegram};
+use crate::channels::{ChannelError, FileContent, MediaSink, Sent, Unit, markup};
 use crate::message::{self, MediaKind, MediaRef, Outbound};
 use crate::replies;
 
@@ -97,7 +97,7 @@ impl Telegram {
         message: &Outbound,
         file: &FileContent,
     ) -> Result<Sent, ChannelError> {
-        let mut attempt = Attempt::new(message, MARKUP)?;
+        let mut attempt = Attempt::new(message)?;
         let mut shape = Shape::of(file);
         loop {
             let form = form(&attempt, shape, file).map_err(|error| {
@@ -115,9 +115,10 @@ impl Telegram {
                     };
                     tracing::warn!(reason, "Telegram does not take a file");
                     let words = replies::file_not_sent(&file.name, reason);
-                    let body = message::Body::Text(words);
+                    let words = markup::render(&words, MARKUP, TEXT_MAX, Unit::Utf16);
+                    let body = message::Body::Text(words.into_iter().next().unwrap_or_default());
                     let instead = Outbound { body, ..message.clone() };
-                    return self.say(&instead, Markup::Plain).await;
+                    return self.say(&instead).await;
                 }
                 sent => return sent.map_err(CallError::while_sending),
             }

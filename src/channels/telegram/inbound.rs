@@ -1,6 +1,7 @@
 //! What an update means to us. Pure: an update in, a message that speaks to the bot out. Roles
 //! are not its business, only whether the bot is spoken to.
 
+mod forward;
 mod marks;
 mod media;
 mod press;
@@ -12,8 +13,8 @@ use sha2::{Digest, Sha256};
 use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
 use crate::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, Line, MessageId, Place, Quote, Said, Sender,
-    SenderId,
+    Address, Cause, ChannelName, DedupKey, Inbound, Line, MediaRef, MessageId, Place, Quote, Said,
+    Sender, SenderId,
 };
 use crate::people::Groups;
 
@@ -138,6 +139,10 @@ fn legible(raw: &Value) -> Value {
             object.insert("entities".to_owned(), entities);
         }
     }
+    if forward::is_one(raw) {
+        // Whoever passes on what somebody else said to the bot does not say it to the bot.
+        object.remove("entities");
+    }
     if let Some(Value::Array(entities)) = object.get_mut("entities") {
         entities.retain(|entity| {
             let kind = entity.get("type").and_then(Value::as_str);
@@ -216,6 +221,10 @@ fn hear(
     if addressed != To::Us {
         let text = spoken_text(message, described, ears.bot, place);
         let text = text.filter(|text| addressed == To::Others && !text.is_empty())?;
+        let text = match forward::author(raw) {
+            Some(author) => format!("({author}) {text}"),
+            None => text,
+        };
         let line = Line { at, author: sender.name, text };
         return Some(Reading::Overheard { at: from, id, line });
     }
@@ -225,7 +234,8 @@ fn hear(
     Some(to_us(Box::new(Inbound { key, at, from, place, within, cause, id, body })))
 }
 
-/// What was said; none if nothing was.
+/// What was said; none if nothing was. What is passed on is quoted: its words are another's, and none
+/// of them a command.
 fn said(
     message: &Message,
     raw: &Value,
@@ -233,21 +243,35 @@ fn said(
     (bot, place): (&Identity, Place),
 ) -> Option<Said> {
     let own = media::file(raw);
+    let more = raw.get("media_group_id").is_some()
+        || message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
+    if let Some(author) = forward::author(raw) {
+        let text = spoken_text(message, described, bot, place).unwrap_or_default();
+        if text.is_empty() && own.is_none() {
+            return None;
+        }
+        let media = own.map(quoted_file).into_iter().collect();
+        return Some(Said { quoted: Some(Quote { author, text }), media, more, ..Said::default() });
+    }
     // What can be fetched needs no words, but for what a sticker stands for.
     let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
     let text = spoken_text(message, described, bot, place);
     if text.is_none() && own.is_none() {
         return None;
     }
-    let pasted = message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
+    let beside = beside(message, raw).and_then(media::file).map(quoted_file);
     Some(Said {
         text: text.unwrap_or_default(),
         quoted: quoted(message, raw),
         // Who replies to a picture asks about it.
-        media: own.into_iter().chain(beside(message, raw).and_then(media::file)).collect(),
+        media: own.into_iter().chain(beside).collect(),
         press: None,
-        more: pasted || raw.get("media_group_id").is_some(),
+        more,
     })
+}
+
+fn quoted_file(file: MediaRef) -> MediaRef {
+    MediaRef { quoted: true, ..file }
 }
 
 /// Who speaks; none for bots that may not, and for what a channel posts into its discussion group.
@@ -341,7 +365,7 @@ fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
             let chat = replied.sender_chat.as_ref().map(chat_name);
             chat.or(replied.from.as_ref().map(User::full_name))
         }
-        None => beside.get("origin").and_then(author_elsewhere),
+        None => beside.get("origin").and_then(forward::author_of),
     };
     let author = author.unwrap_or_else(|| "somebody".to_owned());
     let chosen = message.quote().map(|quote| quote.text.as_str());
@@ -351,14 +375,6 @@ fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
         .or_else(|| description(beside))?;
     Some(Quote { author, text })
-}
-
-/// Who said what stands in another chat (Bot API, MessageOrigin).
-fn author_elsewhere(origin: &Value) -> Option<String> {
-    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
-    let user = origin.get("sender_user").and_then(|user| text(user, "first_name"));
-    let chat = ["sender_chat", "chat"].into_iter().find_map(|chat| origin.get(chat));
-    user.or_else(|| text(origin, "sender_user_name")).or_else(|| text(chat?, "title"))
 }
 
 /// Never made of the update's id, which Telegram may give twice.

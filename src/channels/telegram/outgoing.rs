@@ -16,10 +16,10 @@ use teloxide::types::{
     ThreadId,
 };
 
-use super::Telegram;
 use super::call::CallError;
+use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
-use crate::channels::{ChannelError, Markup, Sent, markup};
+use crate::channels::{ChannelError, Markup, Sent, Unit, markup};
 use crate::message::{Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction};
 use crate::replies;
 
@@ -30,7 +30,7 @@ const IN_ROW_MAX: usize = 3;
 /// What is left of a longer label would not be shown either.
 const LABEL_CHARS_MAX: usize = 64;
 
-/// Whoever pressed a button sees it wait; so does the next poll.
+/// Whoever pressed a button sees it wait.
 const PRESS_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// What Telegram says when it cannot read our markup; nothing was sent then.
@@ -83,17 +83,23 @@ pub(super) struct Attempt {
     pub(super) reply_to: Option<TelegramMessageId>,
     pub(super) text: String,
     markup: Markup,
+    /// The longest text that it may have, in UTF-16 units.
+    text_max: usize,
     moved: bool,
 }
 
 impl Attempt {
-    pub(super) fn new(message: &Outbound, markup: Markup) -> Result<Self, ChannelError> {
+    pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
         let to = Place::of(&message.to)?;
         // In private it is plain what is answered. Groups have negative ids.
         let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
         let reply_to = asked.and_then(parse_message_id);
         let text = message.body.text().to_owned();
-        Ok(Self { to, reply_to, text, markup, moved: false })
+        let text_max = match message.body {
+            Body::File(_) => CAPTION_MAX,
+            Body::Text(_) | Body::Choice(_) => TEXT_MAX,
+        };
+        Ok(Self { to, reply_to, text, markup: MARKUP, text_max, moved: false })
     }
 
     pub(super) fn parse_mode(&self) -> Option<ParseMode> {
@@ -109,7 +115,7 @@ impl Attempt {
     pub(super) fn mend(&mut self, error: &CallError) -> bool {
         if self.parse_mode().is_some() && error.says(NOT_READ) {
             tracing::warn!("Telegram cannot read our markup, sending plain text");
-            self.text = markup::plain(&self.text, self.markup);
+            self.text = markup::plain(&self.text, self.markup, self.text_max, Unit::Utf16);
             self.markup = Markup::Plain;
             return true;
         }
@@ -138,13 +144,9 @@ pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallErro
 }
 
 impl Telegram {
-    /// Sends a text or a question that is in this markup.
-    pub(super) async fn say(
-        &self,
-        message: &Outbound,
-        markup: Markup,
-    ) -> Result<Sent, ChannelError> {
-        let mut attempt = Attempt::new(message, markup)?;
+    /// Sends a text or a question.
+    pub(super) async fn say(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        let mut attempt = Attempt::new(message)?;
         if let Some(draft) = &message.replaces {
             let id = parse_message_id(draft).ok_or(ChannelError::DraftGone)?;
             let edited = loop {
@@ -156,8 +158,9 @@ impl Telegram {
             return match edited {
                 Ok(()) => Ok(Sent { id: Some(draft.clone()) }),
                 Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
-                // An edit may be repeated without harm, so "perhaps" is "not yet".
-                Err(CallError::Lost(reason)) => {
+                // An edit may be repeated without harm, so "perhaps" is "not yet". A draft's may arrive
+                // behind the answer's, in its place: nobody may then edit it as if it were there.
+                Err(CallError::Lost(reason)) if !is_draft(message) => {
                     Err(ChannelError::unavailable(format!("telegram: {reason}")))
                 }
                 Err(error) => Err(error.while_sending()),
@@ -249,6 +252,11 @@ impl Telegram {
             tracing::debug!(%error, "Could not tell what came of a button");
         }
     }
+}
+
+/// Drafts are no rows of the outbox, and have no ids.
+fn is_draft(message: &Outbound) -> bool {
+    message.id.0 == 0
 }
 
 pub(super) fn parse_message_id(id: &MessageId) -> Option<TelegramMessageId> {

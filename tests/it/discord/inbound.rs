@@ -177,6 +177,7 @@ fn files_come_along() {
         size: Some(900),
         handle: "https://cdn.discordapp.com/attachments/1/2/voice-message.ogg?ex=1".to_owned(),
         fetched: None,
+        quoted: false,
     };
     assert_eq!(heard.body, Said { media: vec![expected], ..Said::default() });
     let kinds = [

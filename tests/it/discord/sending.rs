@@ -255,7 +255,7 @@ async fn sends_a_file_into_a_thread_that_is_to_be_opened() {
 
 fn media(url: &str) -> MediaRef {
     let (kind, handle) = (MediaKind::Document, url.to_owned());
-    MediaRef { kind, name: None, mime: None, size: None, handle, fetched: None }
+    MediaRef { kind, name: None, mime: None, size: None, handle, fetched: None, quoted: false }
 }
 
 /// What is fetched of `url`, up to a bound.

@@ -170,3 +170,21 @@ async fn shows_only_what_is_a_picture_and_still_there() {
     assert_eq!(images(&rig), [format!("{} image/jpeg", expected[3])]);
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn shows_no_more_than_a_small_board_can_hold_the_newest_first() {
+    let mut rig = rig().await;
+    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    for n in 1..=3 {
+        send(&rig, "1", &format!("see {n}"), [photo("a")]);
+        rig.hear("1").await;
+    }
+    let files = inbox(&rig);
+    let mut large = JPEG.to_vec();
+    large.resize(1_400_000, 0);
+    files.iter().for_each(|file| fs::write(rig.workspace().join(file), &large).unwrap());
+    rig.ask("1", "again").await;
+    let expected: Vec<_> = files[1..].iter().map(|path| format!("{path} image/jpeg")).collect();
+    assert_eq!(images(&rig), expected);
+    rig.finish().await;
+}

@@ -381,7 +381,15 @@ async fn a_file_that_is_in_doubt_is_looked_for() {
 fn media(handle: &str) -> MediaRef {
     let mime = Some("text/plain".to_owned());
     let handle = handle.to_owned();
-    MediaRef { kind: MediaKind::Document, name: None, mime, size: None, handle, fetched: None }
+    MediaRef {
+        kind: MediaKind::Document,
+        name: None,
+        mime,
+        size: None,
+        handle,
+        fetched: None,
+        quoted: false,
+    }
 }
 
 async fn fetched(slack: &Slack, media: &MediaRef, max: u64) -> Result<Vec<u8>, ChannelError> {

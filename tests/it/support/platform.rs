@@ -213,6 +213,7 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         size: None,
         handle: "photo".to_owned(),
         fetched: None,
+        quoted: false,
     };
     let media = line.text.contains("photo").then_some(photo).into_iter().collect();
     Inbound {

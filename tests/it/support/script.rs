@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Pictures, Provider, ProviderError, Request, StopReason, ToolCall,
+    Delta, DeltaStream, Message, Provider, ProviderError, Request, Seen, StopReason, ToolCall,
     ToolSchema, Usage,
 };
 use serde_json::Value;
@@ -152,7 +152,7 @@ impl Script {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, request: &Request<'_>) -> Reply {
+    fn take(&self, request: &Request<'_>, seen: &Seen) -> Reply {
         let newest = newest_words(&request.messages);
         let mut written = self.written();
         written.faults.extend(faults(&request.messages));
@@ -160,7 +160,7 @@ impl Script {
             system: request.system.to_vec(),
             tools: request.tools.to_vec(),
             may_call: request.may_call,
-            messages: request.messages.iter().flat_map(|it| lines(it, request.pictures)).collect(),
+            messages: request.messages.iter().flat_map(|it| lines(it, seen)).collect(),
         });
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);
         match written.scenes.iter_mut().find(fits) {
@@ -184,7 +184,7 @@ impl Provider for Script {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let mut reply = self.take(request);
+        let mut reply = self.take(request, &request.pictures.load().await);
         loop {
             reply = match reply {
                 Reply::Says(deltas) => return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed()),
@@ -213,10 +213,10 @@ fn said(text: &str) -> String {
     lines.join(" ").trim().to_owned()
 }
 
-fn lines(message: &Message<'_>, pictures: &Pictures) -> Vec<String> {
+fn lines(message: &Message<'_>, seen: &Seen) -> Vec<String> {
     match message {
         Message::User { text, images } => {
-            let shown = images.iter().filter(|image| pictures.get(image).is_some());
+            let shown = images.iter().filter(|image| seen.get(image).is_some());
             let shown = shown.map(|image| format!("image: {} {}", image.path, image.mime));
             shown.chain([format!("user: {text}")]).collect()
         }

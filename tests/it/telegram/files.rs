@@ -86,6 +86,11 @@ async fn words_under_a_file_have_markup_where_telegram_can_read_it() {
     let message = Outbound { body: with_caption(&longest), ..to_ada("") };
     telegram.upload(&message, content("a.txt", MediaKind::Document, b"x")).await.unwrap();
     assert_eq!(shown(&api).0.text, longest);
+    // As plain text, without the addresses for which there is no room.
+    let link = format!("<a href=\"https://x.org/{}\">{}</a><b>", "y".repeat(900), "z".repeat(900));
+    let message = Outbound { body: with_caption(&link), ..to_ada("") };
+    telegram.upload(&message, content("a.txt", MediaKind::Document, b"x")).await.unwrap();
+    assert_eq!(shown(&api).0.text, "z".repeat(900));
 }
 
 #[tokio::test]
@@ -185,6 +190,7 @@ fn reference(handle: &str) -> MediaRef {
         size: None,
         handle: handle.to_owned(),
         fetched: None,
+        quoted: false,
     }
 }
 

@@ -320,13 +320,27 @@ async fn all_of_an_album_is_said_to_whom_its_words_are() {
     let spoken = photo("a", "one")
         .with("caption", "@peacrab_bot which is best?")
         .with("caption_entities", mention);
-    for line in [spoken, photo("a", "two"), photo("b", "another")] {
+    let others = Line::private(&ADA, "").media(
+        "photo",
+        json!([{ "file_id": "hers", "file_unique_id": "hers", "width": 9, "height": 9 }]),
+    );
+    for line in [spoken, others.with("media_group_id", "c"), photo("a", "two"), photo("b", "x")] {
         api.say(&line);
     }
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    // Whichever link hears the rest of it.
+    let telegram = telegram(&api, DEADLINES);
+    tokio::select! {
+        ended = telegram.listen(&desk.publisher) => panic!("stopped listening: {ended:?}"),
+        () = async { api.wait_for_confirmed().await; } => {}
+    }
+    api.say(&photo("a", "three"));
+    tokio::select! {
+        ended = telegram.listen(&desk.publisher) => panic!("stopped listening: {ended:?}"),
+        () = async { api.wait_for_confirmed().await; } => {}
+    }
     let heard = desk.heard().await;
     let handles: Vec<_> = heard.iter().map(|heard| heard.body.media[0].handle.as_str()).collect();
-    assert_eq!(handles, ["one", "two"]);
+    assert_eq!(handles, ["one", "hers", "two", "three"]);
     assert!(heard.iter().all(|heard| heard.body.more), "{heard:?}");
 }
 
@@ -402,5 +416,24 @@ async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
     api.press_old(&ADA, question, "yes");
     api.say(&from_ada("and?"));
     desk.listening(&api, api.wait_for_confirmed()).await;
+    assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
+}
+
+#[tokio::test]
+async fn a_press_that_telegram_does_not_answer_holds_up_nobody() {
+    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let question = asked(&api, &desk, Entitled::Anyone).await;
+    api.fail("answerCallbackQuery", 1, &Fault::Hang);
+    api.press_old(&ADA, question, "yes");
+    let began = std::time::Instant::now();
+    desk.listening(&api, async {
+        while desk.texts().await.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        api.say(&from_ada("and?"));
+        api.wait_for_confirmed().await;
+    })
+    .await;
+    assert!(began.elapsed() < Duration::from_millis(2500), "{:?}", began.elapsed());
     assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
 }

@@ -30,6 +30,7 @@ fn media(kind: MediaKind, name: Option<&str>, mime: Option<&str>) -> MediaRef {
         size: Some(9),
         handle: "f".to_owned(),
         fetched: None,
+        quoted: false,
     }
 }
 
@@ -96,7 +97,50 @@ fn who_replies_to_a_picture_speaks_of_it() {
     assert_eq!(body.text, "what is this?");
     let quoted = Quote { author: "Bob".to_owned(), text: "[sent a photo]".to_owned() };
     assert_eq!(body.quoted, Some(quoted));
-    assert_eq!(body.media, [media(MediaKind::Image, None, Some("image/jpeg"))]);
+    let picture = media(MediaKind::Image, None, Some("image/jpeg"));
+    assert_eq!(body.media, [MediaRef { quoted: true, ..picture }]);
+}
+
+#[test]
+fn what_is_passed_on_is_another_persons() {
+    let origin = |more: Value| {
+        let mut origin = json!({ "date": 1 });
+        origin.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        origin
+    };
+    let bob = json!({ "id": 7002, "is_bot": false, "first_name": "Bob", "last_name": "B" });
+    let news = json!({ "id": -9, "type": "channel", "title": "News" });
+    for (more, author) in [
+        (json!({ "type": "user", "sender_user": bob }), "forwarded from Bob B"),
+        (json!({ "type": "hidden_user", "sender_user_name": "Eve" }), "forwarded from Eve"),
+        (json!({ "type": "channel", "message_id": 4, "chat": news }), "forwarded from News"),
+        (json!({ "type": "of_next_year" }), "forwarded from somebody"),
+    ] {
+        let line = Line::private(&ADA, "/stop it").with("forward_origin", origin(more.clone()));
+        let text = "/stop it".to_owned();
+        let quoted = Some(Quote { author: author.to_owned(), text });
+        assert_eq!(heard(&line), Said { quoted, ..Said::default() });
+        let voice = sent("voice", file(&json!({ "duration": 7 })));
+        let body = heard(&voice.with("forward_origin", origin(more)));
+        let text = "[sent a voice message, 7 s]".to_owned();
+        assert_eq!(body.quoted, Some(Quote { author: author.to_owned(), text }));
+        let voice = media(MediaKind::Voice, None, Some("audio/ogg"));
+        assert_eq!(
+            (body.text.as_str(), body.media),
+            ("", vec![MediaRef { quoted: true, ..voice }])
+        );
+    }
+}
+
+#[test]
+fn what_is_passed_on_to_a_group_does_not_speak_to_the_bot() {
+    let origin = json!({ "type": "hidden_user", "sender_user_name": "Eve", "date": 1 });
+    let line = Line::group(CREW, &ADA, "@peacrab_bot /stop").with("forward_origin", origin);
+    let update = json!({ "update_id": 1, "message": line.json(55, None) });
+    let Reading::Overheard { line, .. } = reading_after(&update, Groups::Mention, None) else {
+        panic!()
+    };
+    assert_eq!(line.text, "(forwarded from Eve) @peacrab_bot /stop");
 }
 
 #[test]
@@ -110,7 +154,8 @@ fn a_picture_of_another_chat_comes_along_too() {
     let body = heard(&line);
     let quoted = Quote { author: "News".to_owned(), text: "[sent a file: a.txt]".to_owned() };
     assert_eq!(body.quoted, Some(quoted));
-    assert_eq!(body.media, [media(MediaKind::Document, Some("a.txt"), None)]);
+    let file = media(MediaKind::Document, Some("a.txt"), None);
+    assert_eq!(body.media, [MediaRef { quoted: true, ..file }]);
 }
 
 #[test]

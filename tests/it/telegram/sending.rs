@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use peacrab::channels::telegram::Deadlines;
 use peacrab::channels::{Channel, ChannelError, Sent};
-use peacrab::message::{Hint, Outbound, Reaction};
+use peacrab::message::{DeliveryId, Hint, Outbound, Reaction};
 use tokio::net::TcpListener;
 
 use super::{CREW, DEADLINES, FORUM, acquainted, address, message, telegram, telegram_at, to_ada};
@@ -113,6 +113,11 @@ async fn an_edit_that_is_in_doubt_is_made_again() {
     api.fail("editMessageText", 1, &Fault::CutAfter);
     let error = telegram.send(&answer).await.unwrap_err();
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    // What is only a draft is given up: it could come after the answer.
+    let drafted = Outbound { id: DeliveryId(0), ..answer.clone() };
+    api.fail("editMessageText", 1, &Fault::CutAfter);
+    let error = telegram.send(&drafted).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Ambiguous(_)), "{error}");
     assert_eq!(telegram.send(&answer).await.unwrap(), draft);
     assert_eq!(api.sent().len(), 1);
 }

@@ -102,6 +102,7 @@ pub(super) fn file(raw: &Value) -> Option<MediaRef> {
         size: media.get("file_size").and_then(Value::as_u64),
         handle: text("file_id")?,
         fetched: None,
+        quoted: false,
     })
 }
 

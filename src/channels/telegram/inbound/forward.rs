@@ -1,0 +1,43 @@
+//! Messages that somebody passes on, and who said them.
+
+use serde_json::Value;
+
+/// Fields by which a message is known to be passed on; servers of an operator's own may still send the
+/// older ones, which have no `forward_origin` (Bot API 7.0).
+const SIGNS: &[&str] =
+    &["forward_origin", "forward_date", "forward_from", "forward_from_chat", "forward_sender_name"];
+
+pub(super) fn is_one(raw: &Value) -> bool {
+    SIGNS.iter().any(|sign| raw.get(sign).is_some_and(|value| !value.is_null()))
+}
+
+/// Who said what is passed on, as its quote tells; none where nothing is.
+pub(super) fn author(raw: &Value) -> Option<String> {
+    let origin = raw.get("forward_origin");
+    let chat = || raw.get("forward_from_chat").and_then(|chat| text(chat, "title"));
+    let name = origin
+        .and_then(author_of)
+        .or_else(|| raw.get("forward_from").and_then(full_name))
+        .or_else(chat)
+        .or_else(|| text(raw, "forward_sender_name"));
+    is_one(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
+}
+
+/// Who said what stands in another chat (Bot API, MessageOrigin).
+pub(super) fn author_of(origin: &Value) -> Option<String> {
+    let chat = ["sender_chat", "chat"].into_iter().find_map(|chat| origin.get(chat));
+    let user = origin.get("sender_user").and_then(full_name);
+    user.or_else(|| text(origin, "sender_user_name")).or_else(|| text(chat?, "title"))
+}
+
+fn full_name(user: &Value) -> Option<String> {
+    let first = text(user, "first_name")?;
+    Some(match text(user, "last_name") {
+        Some(last) => format!("{first} {last}"),
+        None => first,
+    })
+}
+
+fn text(of: &Value, name: &str) -> Option<String> {
+    of.get(name).and_then(Value::as_str).map(str::to_owned)
+}
