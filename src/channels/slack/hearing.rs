@@ -134,9 +134,11 @@ impl Ears<'_> {
         let Some(line) = self.for_us(line).await? else { return Ok(replies::COMMAND_NOT_TAKEN) };
         Ok(match self.publisher.publish(line.inbound).await? {
             Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
-            Published::TurnedAway | Published::NotYours | Published::Decided | Published::Gone => {
-                replies::COMMAND_NOT_TAKEN
-            }
+            Published::TurnedAway
+            | Published::Full
+            | Published::NotYours
+            | Published::Decided
+            | Published::Gone => replies::COMMAND_NOT_TAKEN,
         })
     }
 
