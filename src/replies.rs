@@ -141,7 +141,7 @@ pub const TRANSCRIPT_TOO_SLOW: &str = "the transcription took too long";
 
 pub fn too_many_waiting(bound: usize) -> String {
     format!(
-        "{bound} of your messages are still waiting, so I can't take this one. Send it again later, or say /stop to drop those."
+        "{bound} of your messages are still waiting, so I can't take this one, or more, until I have come to those. Send it again then, or say /stop to drop what waits."
     )
 }
 

@@ -239,7 +239,9 @@ impl Fetcher {
         }
         let mut wait = pause;
         loop {
-            match self.in_turn(timeout(time_max, self.attempt(path, file))).await {
+            // Its time begins when its turn has come.
+            let attempt = async { timeout(time_max, self.attempt(path, file)).await };
+            match self.in_turn(attempt).await {
                 Err(_) => return Err(replies::FILE_TOO_SLOW.to_owned()),
                 Ok(Ok(())) => return Ok(()),
                 Ok(Err(ChannelError::Unavailable { after, .. })) if !patience.is_zero() => {

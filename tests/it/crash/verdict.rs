@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database;
-use crate::support::platform::{Manners, PHOTO, Platform};
+use crate::support::platform::{Got, Manners, PHOTO, Platform};
 
 /// The mark of what may have been sent before (README tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
@@ -119,40 +119,62 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
         assert_eq!(count(store, dead), Some(0), "given up: {}", dump(platform));
     }
     let mut rows = store
-        .prepare("SELECT o.id, o.chat, json_extract(c.body, '$.text'), c.state, c.seq FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
+        .prepare("SELECT o.id, o.chat, json_extract(c.body, '$.text'), c.state, c.seq, o.urgent FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
         .unwrap();
     let rows = rows
-        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+        .query_map([], |row| {
+            Ok(Chunk {
+                delivery: row.get(0)?,
+                chat: row.get(1)?,
+                text: row.get(2)?,
+                dead: row.get::<_, String>(3)? == "dead",
+                part: row.get(4)?,
+                urgent: row.get(5)?,
+            })
+        })
         .unwrap();
-    let chunks: Vec<(i64, String, String, String, u32)> = rows.collect::<Result<_, _>>().unwrap();
+    let chunks: Vec<Chunk> = rows.collect::<Result<_, _>>().unwrap();
     let got = platform.got();
-    let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (delivery, chat, text, state, part) in &chunks {
-        let copies = |text: &str| {
-            got.iter()
-                .filter(|got| (got.delivery, got.part) == (*delivery, *part) && got.text == text)
-                .count()
-        };
+    for chunk in &chunks {
+        let copies =
+            |text: &str| got.iter().filter(|got| chunk.is_part_of(got) && got.text == text).count();
+        let text = &chunk.text;
         let (plain, marked) = (copies(text), copies(&format!("{MARK}{text}")));
         assert!(plain <= 1, "sent twice without a mark: {text}\n{}", dump(platform));
-        assert!(plain + marked >= 1 || state == "dead", "never sent: {text}\n{}", dump(platform));
+        assert!(plain + marked >= 1 || chunk.dead, "never sent: {text}\n{}", dump(platform));
         if manners.knows {
             assert_eq!(marked, 0, "marked though the platform knows: {text}");
         }
-        if plain + marked > 0 {
-            expected.entry(chat.clone()).or_default().push(text.clone());
-        }
     }
-    for (chat, expected) in expected {
-        let mut seen = HashSet::new();
-        let first: Vec<_> = got
-            .iter()
-            .filter(|got| got.chat == chat && got.delivery != 0)
-            .map(|got| (got.delivery, got.part, got.text.trim_start_matches(MARK).to_owned()))
-            .filter(|got| seen.insert(got.clone()))
-            .map(|(_, _, text)| text)
-            .collect();
-        assert_eq!(first, expected, "out of order in chat {chat}");
+    for stray in got.iter().filter(|got| got.delivery != 0) {
+        assert!(chunks.iter().any(|chunk| chunk.is_part_of(stray)), "from nowhere: {stray:?}");
+    }
+    // What answers a command passes by the rest; each of the two lines keeps its order.
+    let arrived = |chunk: &Chunk| got.iter().position(|got| chunk.is_part_of(got));
+    let mut lanes: BTreeMap<(&str, bool), Vec<(&str, usize)>> = BTreeMap::new();
+    for chunk in &chunks {
+        let lane = lanes.entry((&chunk.chat, chunk.urgent)).or_default();
+        lane.extend(arrived(chunk).map(|place| (&*chunk.text, place)));
+    }
+    for (lane, arrived) in lanes {
+        let places = arrived.iter().map(|(_, place)| place);
+        assert!(places.is_sorted(), "out of order in {lane:?}: {arrived:#?}");
+    }
+}
+
+/// A chunk of a delivery, as it stands in the store.
+struct Chunk {
+    delivery: i64,
+    part: u32,
+    chat: String,
+    text: String,
+    dead: bool,
+    urgent: bool,
+}
+
+impl Chunk {
+    fn is_part_of(&self, got: &Got) -> bool {
+        (got.delivery, got.part) == (self.delivery, self.part)
     }
 }
 

@@ -1,0 +1,96 @@
+//! What the journal tells of the past of an address.
+
+use std::collections::HashSet;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Fate, address_params, read_address, read_waiting};
+use crate::message::{Address, ChannelName, MessageId};
+
+/// Messages with files that are looked through for what may be read at an address.
+const LOOKED_BACK_MAX: usize = 200;
+
+/// Places that are looked at for what was missed.
+const CAUGHT_UP_MAX: usize = 100;
+
+/// Whether the bot was ever spoken to at an address.
+pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
+             AND ifnull(outcome, '') <> 'turned away'",
+        )?
+        .exists(address_params(at))
+}
+
+/// The newest message of each address of a channel since a time, the newest first; of a bounded
+/// number of addresses, and of chats, in which there may be many threads.
+pub fn last_heard(
+    store: &Connection,
+    channel: &ChannelName,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<Vec<(Address, MessageId)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, json_extract(message, '$.id') FROM inbound
+         WHERE id IN (SELECT max(id) FROM inbound WHERE channel = ?
+                      AND json_extract(message, '$.id') IS NOT NULL GROUP BY chat, thread)
+         AND received > ? ORDER BY id DESC",
+    )?;
+    let mut rows = rows.query(params![channel.as_str(), since.timestamp_millis()])?;
+    let (mut found, mut chats) = (Vec::new(), HashSet::new());
+    while let Some(row) = rows.next()? {
+        let address = read_address(row)?;
+        let new_chat = chats.len() < CAUGHT_UP_MAX && chats.insert(address.chat.clone());
+        if new_chat || found.len() < CAUGHT_UP_MAX {
+            found.push((address, row.get::<_, String>(3)?.into()));
+        }
+    }
+    Ok(found)
+}
+
+/// Whether the newest message at an address was refused.
+pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let outcome = store
+        .prepare_cached(
+            "SELECT outcome FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(address_params(at), |row| row.get::<_, Option<String>>(0))
+        .optional()?;
+    Ok(outcome.flatten().as_deref() == Some(Fate::Refused.as_str()))
+}
+
+/// How many of the newest messages at an address, in a row, were said by bots.
+pub fn bots_in_a_row(
+    store: &Connection,
+    at: &Address,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) FROM inbound
+         WHERE channel = ? AND chat = ? AND thread IS ? AND received > ?
+         AND ifnull(outcome, '') <> 'turned away' ORDER BY id DESC LIMIT 100",
+    )?;
+    let bots = rows.query_map(params![channel, chat, thread, since.timestamp_millis()], |row| {
+        row.get::<_, bool>(0)
+    })?;
+    let bots = bots.collect::<Result<Vec<_>, _>>()?;
+    Ok(bots.into_iter().take_while(|bot| *bot).count())
+}
+
+/// Where the files lie that came to an address lately.
+pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound INDEXED BY inbound_media
+         WHERE channel = ? AND chat = ? AND thread IS ?
+         AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
+    )?;
+    let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
+    let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
+    let rows = rows.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let files = rows.into_iter().flat_map(|row| row.inbound.body.media);
+    Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
+}
