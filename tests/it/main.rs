@@ -7,9 +7,13 @@ mod support;
 mod admission;
 mod commands;
 mod config;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod conformance;
 mod crash;
+#[cfg(any(feature = "discord", feature = "telegram"))]
 mod daemon;
 mod delivery;
+#[cfg(feature = "discord")]
 mod discord;
 mod groups;
 mod logging;
@@ -18,9 +22,11 @@ mod markup;
 mod media;
 mod prompt;
 mod providers;
+#[cfg(feature = "slack")]
 mod slack;
 mod steering;
 mod store;
+#[cfg(feature = "telegram")]
 mod telegram;
 mod text;
 mod tidy;

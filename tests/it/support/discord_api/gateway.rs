@@ -15,9 +15,9 @@ use tokio_tungstenite::tungstenite::handshake::server::{
 };
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
+use super::Inner;
 use super::line::{BOT, GUILD};
 use super::sessions::{Disturb, Event};
-use super::{Inner, TOKEN};
 
 /// Discord's intents that exist (gateway, list of intents).
 const INTENTS_KNOWN: u64 = 0x331_FFFF;
@@ -141,7 +141,7 @@ impl Wire {
             return self.close(Some(4005)).await;
         }
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != TOKEN {
+        if token.trim_start_matches("Bot ") != self.inner.token {
             return self.close(Some(4004)).await;
         }
         let properties = &said["properties"];
@@ -182,7 +182,7 @@ impl Wire {
 
     async fn resume(&mut self, said: &Value) -> Result<(), Over> {
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != TOKEN {
+        if token.trim_start_matches("Bot ") != self.inner.token {
             return self.close(Some(4004)).await;
         }
         let id = said["session_id"].as_str().unwrap_or_default().to_owned();

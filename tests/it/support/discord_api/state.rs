@@ -96,6 +96,8 @@ pub(super) struct State {
     pub(super) interactions: BTreeMap<u64, Interaction>,
     pub(super) commands: Vec<Value>,
     pub(super) sessions: Sessions,
+    /// Whether no token is accepted any more.
+    pub(super) is_revoked: bool,
     /// Calls that a bucket lets through within a window, once they are counted.
     pub(super) limit: Option<(u32, Duration)>,
     /// When each bucket's window began, and what was taken from it.
@@ -133,6 +135,7 @@ impl State {
             interactions: BTreeMap::new(),
             commands: Vec::new(),
             sessions: Sessions::default(),
+            is_revoked: false,
             limit: None,
             buckets: HashMap::new(),
             nonces: HashMap::new(),

@@ -90,6 +90,7 @@ pub(super) struct State {
     pub(super) offences: Vec<String>,
     pub(super) url: String,
     pub(super) socket_url: String,
+    last_event: Value,
     next: u64,
     /// Everybody's messages, by channel and time.
     messages: BTreeMap<(String, String), Value>,
@@ -114,6 +115,7 @@ impl State {
             offences: Vec::new(),
             url,
             socket_url,
+            last_event: Value::Null,
             next: 0,
             messages: BTreeMap::new(),
         }
@@ -190,7 +192,12 @@ impl State {
         self.push_event(event);
     }
 
+    pub(super) fn repeat(&mut self) {
+        self.push_event(self.last_event.clone());
+    }
+
     pub(super) fn push_event(&mut self, mut event: Value) {
+        self.last_event = event.clone();
         if self.invents {
             event["of_next_year"] = json!({ "deep": [1, null] });
             event["blocks"] = json!([{ "type": "hologram", "elements": 3 }]);
