@@ -3,13 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-use peacrab::provider::{Delta, StopReason, ToolCall};
 use peacrab::replies;
 use serde_json::json;
 
 use super::scene::Scene;
 use super::stage::{Bot, Place, Seen, Stage, Who};
-use crate::support::script::{Gate, Reply, calls, held, says};
+use crate::support::script::{Gate, calls, held, paced, says};
 
 use Place::{Group, Private, Thread};
 use Who::{Ada, Bob, Eve};
@@ -107,7 +106,7 @@ pub(super) async fn shows_markup_as_the_platform_has_it<S: Stage>() {
         assert!(seen.contains(words) || words.starts_with("https"), "no {words} in {seen}");
     }
     let row = |words: [&str; 2]| seen.lines().any(|line| words.iter().all(|it| line.contains(it)));
-    assert!(row(["crab", "legs"]) && row(["pea", "8"]) && !seen.contains("|---"), "{seen}");
+    assert!(row(["crab", "legs"]) && row(["pea", "8"]) && !seen.contains("|---|"), "{seen}");
     scene.ends_with(1, &[&seen]).await;
 }
 
@@ -169,27 +168,17 @@ pub(super) async fn sends_a_file_byte_for_byte<S: Stage>() {
 pub(super) async fn lets_a_draft_grow_into_the_answer<S: Stage>() {
     let scene = Scene::<S>::drafting().await;
     let (gate, another) = (Gate::shut(), Gate::shut());
-    let steps =
-        [look("Let me see."), held(&gate, look("And there.")), held(&another, says("Done."))];
-    scene.model.on("grow", steps);
+    let pieces = [("Let me", None), (" see. It is", Some(&gate)), (" done.", Some(&another))];
+    scene.model.on("grow", [paced(&pieces)]);
     scene.stage.say(Private(Ada), Ada, "grow");
-    let draft = scene.hears("Let me see.").await;
+    let draft = scene.hears("Let me").await;
     gate.open();
-    let grown = scene.hears("And there.").await;
+    let grown = scene.hears("see. It is").await;
     assert_eq!(grown.id, draft.id);
     another.open();
-    scene.becomes("the answer", |scene| scene.stage.seen()[0].text == "Done.").await;
-    let answer = scene.stage.seen().remove(0);
+    let answer = scene.hears("done.").await;
     assert!(answer.id == draft.id && answer.edits >= 2, "{answer:?}");
-    scene.ends_with(1, &["Done."]).await;
-}
-
-/// Says something, and looks around.
-pub(super) fn look(words: &str) -> Reply {
-    let (name, arguments) = ("list_files".to_owned(), "{}".to_owned());
-    let call = ToolCall { id: format!("call {words}"), name, arguments };
-    let words = Delta::Text(words.to_owned());
-    Reply::Says(vec![words, Delta::Call(call), Delta::End(StopReason::Calls)])
+    scene.ends_with(1, &["Let me see. It is done."]).await;
 }
 
 pub(super) async fn shows_that_it_works<S: Stage>() {
@@ -209,15 +198,15 @@ pub(super) async fn puts_a_sign_at_what_it_takes_up<S: Stage>() {
     if !S::adapter(&scene.stage.base(), Bot::First).limits().reacts {
         return;
     }
-    let gate = Gate::shut();
-    scene.model.on("work", [held(&gate, says("Done.")), says("Done here.")]);
-    for place in [Private(Ada), Thread] {
-        let asked = scene.stage.say(place, Ada, &S::mention("work"));
+    for (place, words) in [(Private(Ada), "dig"), (Thread, "swim")] {
+        let gate = Gate::shut();
+        scene.model.on(words, [held(&gate, says(&format!("I {words}.")))]);
+        let asked = scene.stage.say(place, Ada, &S::mention(words));
         scene.becomes("a sign", |scene| scene.stage.reacted(place, &asked)).await;
         gate.open();
-        scene.hears("Done").await;
+        scene.hears(&format!("I {words}.")).await;
     }
-    scene.ends_with(2, &["Done.", "Done here."]).await;
+    scene.ends_with(2, &["I dig.", "I swim."]).await;
 }
 
 pub(super) async fn takes_one_press_of_whom_it_asked<S: Stage>() {

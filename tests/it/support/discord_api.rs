@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use line::{Line, Person};
+use line::{ANOTHER_BOT, BOT, Line, Person};
 pub(crate) use sessions::Disturb;
 use state::State;
 pub(crate) use state::{Interaction, Request as Received, Sent};
@@ -77,22 +77,22 @@ impl DiscordApi {
         Self::start_at(TcpListener::bind("127.0.0.1:0").await.unwrap()).await
     }
 
-    /// With another token than that of [`Self::start`].
+    /// Another bot than that of [`Self::start`].
     pub(crate) async fn start_another() -> Self {
         let rest = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::serve(rest, ANOTHER_TOKEN).await
+        Self::serve(rest, ANOTHER_TOKEN, ANOTHER_BOT).await
     }
 
     /// As [`Self::start`], at an address of the caller's.
     pub(crate) async fn start_at(rest: TcpListener) -> Self {
-        Self::serve(rest, TOKEN).await
+        Self::serve(rest, TOKEN, BOT).await
     }
 
-    async fn serve(rest: TcpListener, token: &'static str) -> Self {
+    async fn serve(rest: TcpListener, token: &'static str, bot: Person) -> Self {
         let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", rest.local_addr().unwrap());
         let gateway_url = format!("ws://{}", gateway.local_addr().unwrap());
-        let state = Mutex::new(State::new(gateway_url, url.clone()));
+        let state = Mutex::new(State::new(bot, gateway_url, url.clone()));
         let inner = Arc::new(Inner { token, state, changed: watch::Sender::new(()) });
         let mut servers = JoinSet::new();
         servers.spawn(rest::serve(rest, Arc::clone(&inner)));

@@ -92,22 +92,27 @@ impl SlackApi {
 
     /// At an address of the caller's.
     pub(crate) async fn start_at(listener: TcpListener) -> Self {
-        Self::serve(listener, [BOT_TOKEN, APP_TOKEN]).await
+        Self::serve(listener, [BOT_TOKEN, APP_TOKEN], [BOT, BOT_ID]).await
     }
 
-    /// With other tokens than those of [`Self::start`].
+    /// Another bot of the workspace than that of [`Self::start`].
     pub(crate) async fn start_another() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::serve(listener, [ANOTHER_BOT_TOKEN, ANOTHER_APP_TOKEN]).await
+        let account = ["U1CRAB", "B1CRAB"];
+        Self::serve(listener, [ANOTHER_BOT_TOKEN, ANOTHER_APP_TOKEN], account).await
     }
 
-    async fn serve(listener: TcpListener, tokens: [&'static str; 2]) -> Self {
+    async fn serve(
+        listener: TcpListener,
+        tokens: [&'static str; 2],
+        account: [&'static str; 2],
+    ) -> Self {
         let links = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let socket_url = format!("ws://{}", links.local_addr().unwrap());
         let inner = Arc::new(Inner {
             tokens,
-            state: Mutex::new(State::new(url.clone(), socket_url)),
+            state: Mutex::new(State::new(account, url.clone(), socket_url)),
             link_fault: Mutex::new(None),
             again_after: Mutex::new(AGAIN_AFTER),
             changed: watch::Sender::new(()),

@@ -16,7 +16,7 @@ use tokio_tungstenite::tungstenite::handshake::server::{
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
 use super::Inner;
-use super::line::{BOT, GUILD};
+use super::line::GUILD;
 use super::sessions::{Disturb, Event};
 
 /// Discord's intents that exist (gateway, list of intents).
@@ -166,11 +166,11 @@ impl Wire {
             state.sessions.identified += 1;
             let id = state.sessions.begin();
             let ready = json!({
-                "v": 10, "user": BOT.json(), "session_id": id, "shard": [0, 1],
+                "v": 10, "user": state.bot.json(), "session_id": id, "shard": [0, 1],
                 "resume_gateway_url": state.gateway_url, "session_type": "normal",
                 "guilds": [{ "id": GUILD.to_string(), "unavailable": true }],
                 "private_channels": [], "relationships": [],
-                "application": { "id": BOT.id.to_string(), "flags": 0 },
+                "application": { "id": state.bot.id.to_string(), "flags": 0 },
             });
             let session = state.sessions.by_id.get_mut(&id).unwrap();
             session.log.push(("READY".to_owned(), ready));
@@ -240,7 +240,7 @@ impl Wire {
             return None;
         }
         let to_us = event["mentions"].as_array().into_iter().flatten();
-        let ours = BOT.id.to_string();
+        let ours = self.inner.state.lock().unwrap().bot.id.to_string();
         let to_us = to_us.into_iter().any(|person| person["id"].as_str() == Some(&ours));
         if in_server
             && self.intents & MESSAGE_CONTENT == 0

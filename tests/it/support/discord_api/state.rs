@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use chrono::Utc;
 use serde_json::{Value, json};
 
-use super::line::{
-    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
-};
+use super::line::{ADA, BOB, CREW, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json};
 use super::sessions::Sessions;
 use super::{Fault, rules};
 
@@ -82,6 +80,7 @@ pub(crate) struct Interaction {
 }
 
 pub(super) struct State {
+    pub(super) bot: Person,
     pub(super) gateway_url: String,
     /// Where files lie.
     pub(super) cdn_url: String,
@@ -107,7 +106,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(gateway_url: String, cdn_url: String) -> Self {
+    pub(super) fn new(bot: Person, gateway_url: String, cdn_url: String) -> Self {
         let text = |name: &str| Channel {
             kind: 0,
             guild: Some(GUILD),
@@ -117,6 +116,7 @@ impl State {
         let thread = Channel { kind: 11, parent: Some(CREW), ..text("old thread") };
         let dm = Channel { kind: 1, guild: None, parent: None, name: String::new() };
         Self {
+            bot,
             gateway_url,
             cdn_url,
             channels: BTreeMap::from([
@@ -187,7 +187,7 @@ impl State {
         let id = self.next_id();
         let token = format!("interaction-token-{id}");
         let mut event = json!({
-            "id": id.to_string(), "application_id": BOT.id.to_string(), "type": kind,
+            "id": id.to_string(), "application_id": self.bot.id.to_string(), "type": kind,
             "token": token, "version": 1, "data": data, "channel_id": channel.to_string(),
             "locale": "en-US", "entitlements": [], "authorizing_integration_owners": {},
             "attachment_size_limit": 10_485_760, "app_permissions": "0",
@@ -233,7 +233,7 @@ impl State {
 
     /// `None`: 204.
     pub(super) fn perform(&mut self, call: Call<'_>) -> Result<Option<Value>, Denial> {
-        let bot = BOT.id.to_string();
+        let bot = self.bot.id.to_string();
         match (call.method, call.path) {
             ("GET", ["gateway"]) => Ok(Some(json!({ "url": self.gateway_url }))),
             ("GET", ["gateway", "bot"]) => Ok(Some(json!({
@@ -243,7 +243,7 @@ impl State {
                     "reset_after": 14_400_000, "max_concurrency": 1,
                 },
             }))),
-            ("GET", ["users", "@me"]) => Ok(Some(BOT.json())),
+            ("GET", ["users", "@me"]) => Ok(Some(self.bot.json())),
             ("GET", ["applications", "@me"] | ["oauth2", "applications", "@me"]) => {
                 Ok(Some(json!({
                     "id": bot, "name": "Peacrab", "description": "", "flags": 0,
@@ -382,7 +382,7 @@ impl State {
         }
         let id = self.next_id();
         let text = body["content"].as_str().unwrap_or_default().trim().to_owned();
-        let mut message = message_json(id, channel, &BOT, &text);
+        let mut message = message_json(id, channel, &self.bot, &text);
         if let Some(reply_to) = reply_to {
             message["type"] = 19.into();
             message["message_reference"] = json!({

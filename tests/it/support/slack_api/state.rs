@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::line::{Line, PEOPLE, channel_type};
-use super::{APP, BOT, BOT_ID, BOT_NAME, Fault, TEAM};
+use super::{APP, BOT_NAME, Fault, TEAM};
 
 /// chat.postMessage, chat.update.
 const TEXT_MAX: usize = 40_000;
@@ -71,6 +71,9 @@ pub(crate) struct Upload {
 }
 
 pub(super) struct State {
+    /// The bot as a user, and as a bot.
+    user: &'static str,
+    bot: &'static str,
     pub(super) pending: VecDeque<Envelope>,
     pub(super) acknowledged: Vec<String>,
     /// Deliveries of envelopes, repeated ones too.
@@ -97,8 +100,10 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(url: String, socket_url: String) -> Self {
+    pub(super) fn new([user, bot]: [&'static str; 2], url: String, socket_url: String) -> Self {
         Self {
+            user,
+            bot,
             pending: VecDeque::new(),
             acknowledged: Vec::new(),
             delivered: 0,
@@ -208,7 +213,7 @@ impl State {
             "type": "event_callback", "event_id": format!("Ev{number:09}"),
             "event_time": chrono::Utc::now().timestamp(),
             "authorizations": [{
-                "enterprise_id": null, "team_id": TEAM, "user_id": BOT, "is_bot": true,
+                "enterprise_id": null, "team_id": TEAM, "user_id": self.user, "is_bot": true,
                 "is_enterprise_install": false
             }],
             "is_ext_shared_channel": false, "event_context": format!("4-{number}"),
@@ -226,7 +231,7 @@ impl State {
         let sent = self.sent.iter().find(|sent| sent.ts == ts).unwrap().clone();
         let action_ts = self.ts();
         let mut message = json!({
-            "type": "message", "user": BOT, "bot_id": BOT_ID, "ts": ts, "text": sent.text,
+            "type": "message", "user": self.user, "bot_id": self.bot, "ts": ts, "text": sent.text,
             "blocks": sent.blocks,
         });
         let mut container = json!({
@@ -271,7 +276,7 @@ impl State {
         match method {
             "auth.test" => Ok(json!({
                 "url": "https://crew.slack.com/", "team": "The crew", "user": BOT_NAME,
-                "team_id": TEAM, "user_id": BOT, "bot_id": BOT_ID, "is_enterprise_install": false
+                "team_id": TEAM, "user_id": self.user, "bot_id": self.bot, "is_enterprise_install": false
             })),
             "apps.connections.open" => {
                 let ticket = format!("ticket-{}", self.number());
@@ -351,7 +356,7 @@ impl State {
         let mut sent = Sent::new(&ts, &channel, thread, text);
         sent.blocks = blocks;
         sent.metadata = arguments.get("metadata").cloned().unwrap_or_default();
-        let message = sent.message();
+        let message = sent.message([self.user, self.bot]);
         self.messages.insert((channel.clone(), ts.clone()), message.clone());
         self.sent.push(sent);
         Ok(json!({ "channel": channel, "ts": ts, "message": message }))
@@ -364,7 +369,7 @@ impl State {
             return Err("msg_too_long");
         }
         let key = (channel.to_owned(), ts.to_owned());
-        let author = self.messages.get(&key).map(|message| message["user"] == BOT);
+        let author = self.messages.get(&key).map(|message| message["user"] == self.user);
         match author {
             None => return Err("message_not_found"),
             Some(false) => return Err("cant_update_message"),
@@ -379,7 +384,7 @@ impl State {
         if let Some(metadata) = arguments.get("metadata") {
             sent.metadata = metadata.clone();
         }
-        let message = sent.message();
+        let message = sent.message([self.user, self.bot]);
         self.messages.insert(key, message);
         Ok(json!({ "channel": channel, "ts": ts, "text": text }))
     }
@@ -402,7 +407,7 @@ impl State {
             let text = field("initial_comment").unwrap_or_default();
             let mut sent = Sent::new(&ts, channel, field("thread_ts").map(str::to_owned), text);
             sent.files = names;
-            let mut message = sent.message();
+            let mut message = sent.message([self.user, self.bot]);
             message["files"] = files.clone().into();
             message["subtype"] = "file_share".into();
             self.messages.insert((channel.to_owned(), ts), message);
@@ -480,9 +485,9 @@ impl Sent {
         }
     }
 
-    fn message(&self) -> Value {
+    fn message(&self, [user, bot]: [&str; 2]) -> Value {
         let mut message = json!({
-            "type": "message", "user": BOT, "bot_id": BOT_ID, "app_id": APP, "team": TEAM,
+            "type": "message", "user": user, "bot_id": bot, "app_id": APP, "team": TEAM,
             "ts": self.ts, "text": self.text, "blocks": self.blocks,
         });
         if let Some(thread) = &self.thread {
