@@ -6,6 +6,7 @@ mod support;
 
 mod admission;
 mod commands;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod conformance;
@@ -16,6 +17,8 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod groups;
+#[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
+mod left_out;
 mod logging;
 mod loops;
 mod markup;
