@@ -149,7 +149,8 @@ impl Channel for Discord {
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
-        self.keep_listening(publisher).await
+        // It holds two connections' state.
+        Box::pin(self.keep_listening(publisher)).await
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {

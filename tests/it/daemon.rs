@@ -1,15 +1,29 @@
 //! The real program over real sockets: people write through the stand-in for Telegram, the model
 //! is the stand-in for a model API or the rehearsal, and the daemon is begun, killed and begun again.
 
+#[cfg(feature = "telegram")]
 mod cli;
+#[cfg(feature = "telegram")]
 mod crash;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod crash_everywhere;
+#[cfg(feature = "discord")]
 mod discord;
+#[cfg(feature = "telegram")]
 mod drafts;
+#[cfg(feature = "telegram")]
 mod groups;
+#[cfg(feature = "telegram")]
 mod life;
+#[cfg(feature = "telegram")]
 mod models;
+#[cfg(feature = "telegram")]
 mod pairing;
+#[cfg(feature = "telegram")]
 mod sync;
+#[cfg(feature = "telegram")]
 mod telegram;
+#[cfg(feature = "telegram")]
 mod telegram_files;
+#[cfg(feature = "telegram")]
 mod trouble;

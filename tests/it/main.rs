@@ -6,12 +6,19 @@ mod support;
 
 mod admission;
 mod commands;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod conformance;
 mod crash;
+#[cfg(any(feature = "discord", feature = "telegram"))]
 mod daemon;
 mod delivery;
+#[cfg(feature = "discord")]
 mod discord;
 mod groups;
+#[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
+mod left_out;
 mod logging;
 mod loops;
 mod markup;
@@ -20,9 +27,11 @@ mod mcp;
 mod media;
 mod prompt;
 mod providers;
+#[cfg(feature = "slack")]
 mod slack;
 mod steering;
 mod store;
+#[cfg(feature = "telegram")]
 mod telegram;
 mod text;
 mod tidy;

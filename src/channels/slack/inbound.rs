@@ -290,7 +290,8 @@ impl Scene<'_> {
     }
 
     fn key(&self, chat: &str, ts: &str) -> DedupKey {
-        format!("slack:{}:{chat}:{ts}", self.bot.team).into()
+        // Two bots of a workspace hear one message, and each is to answer it.
+        format!("slack:{}:{}:{chat}:{ts}", self.bot.team, self.bot.user).into()
     }
 }
 
@@ -340,5 +341,5 @@ pub(super) fn moment(ts: &str) -> Option<DateTime<Utc>> {
 pub(super) fn raw_key(bot: &Identity, event: &Value) -> DedupKey {
     let digest = Sha256::digest(event.to_string());
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("slack:{}:raw:{digest}", bot.team).into()
+    format!("slack:{}:{}:raw:{digest}", bot.team, bot.user).into()
 }

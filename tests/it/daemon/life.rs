@@ -8,10 +8,11 @@ use tokio::net::UnixDatagram;
 use tokio::time::timeout;
 
 use super::models::{answer, hang};
-use crate::support::binary::{PATIENCE, Scene, closed_port, home, home_at, model, said};
+use crate::support::binary::{PATIENCE, Scene, home, home_at, model, said};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault};
 use crate::support::model_api::{ModelApi, Platform};
+use crate::support::wire::closed_port;
 
 /// Less than systemd and people wait.
 const END_TIME_MAX: Duration = Duration::from_secs(5);

@@ -4,10 +4,11 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 
-use crate::support::binary::{Scene, closed_port, home, model, model_at, said, until};
+use crate::support::binary::{Scene, home, model, model_at, said, until};
 use crate::support::bot_api::BotApi;
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{Ending, ModelApi, Platform, Reply, sse};
+use crate::support::wire::closed_port;
 
 fn chunk(delta: &Value, finish: Option<&str>) -> Value {
     json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})

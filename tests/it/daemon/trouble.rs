@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
 
-use crate::support::binary::{Scene, channel, closed_port, home, home_at, said, until};
+use crate::support::binary::{Scene, channel, home, home_at, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::bot_api::{BotApi, Fault, Sent};
+use crate::support::wire::closed_port;
 
 const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 const MARK: &str = "(perhaps sent twice)";

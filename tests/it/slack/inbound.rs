@@ -64,7 +64,7 @@ fn in_crew(text: &str) -> Line {
 fn reads_a_private_message_whole() {
     let line = heard(&Line::im(&ADA, "Hello, crab").event(TS)).unwrap();
     let expected = Inbound {
-        key: "slack:T0CREW:D0ADA:1700000055.000200".into(),
+        key: "slack:T0CREW:U0CRAB:D0ADA:1700000055.000200".into(),
         at: DateTime::from_timestamp(1_700_000_055, 200_000).unwrap(),
         from: address("D0ADA", None),
         place: Place::Private,
@@ -253,7 +253,7 @@ fn knows_an_edit_from_what_only_looks_like_one() {
         panic!("not an edit");
     };
     assert_eq!(line.inbound.body.text, "hello");
-    assert_eq!(line.inbound.key, format!("slack:{TEAM}:{CREW}:{TS}").as_str().into());
+    assert_eq!(line.inbound.key, format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}").as_str().into());
     // A link unfolds, a thread grows.
     assert_eq!(reading(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), Reading::Ignored);
     let mut ours = change("old", "new");
@@ -269,7 +269,7 @@ fn knows_what_was_deleted() {
         "type": "message", "subtype": "message_deleted", "channel": CREW, "deleted_ts": TS,
         "channel_type": "channel", "ts": "1700000099.000100", "previous_message": before
     });
-    let key = format!("slack:{TEAM}:{CREW}:{TS}");
+    let key = format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}");
     let at = address(CREW, Some(thread));
     let expected = Reading::Deleted { at, id: TS.into(), key: key.as_str().into() };
     assert_eq!(reading(&event), expected);

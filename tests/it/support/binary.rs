@@ -13,13 +13,14 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::io::AsyncWriteExt as _;
-use tokio::net::TcpSocket;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
-use super::bot_api::BotApi;
-use super::bot_api::line::{ADA, BOB, Line, Person};
-use super::model_api::{KEY, MODEL, ModelApi};
+#[cfg(feature = "telegram")]
+mod telegram;
+
+#[cfg(feature = "telegram")]
+pub(crate) use telegram::{channel, home, home_at, model, model_at, now, said};
 
 /// The longest that a test waits for something that must come, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -181,49 +182,4 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
         }
     };
     timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
-
-/// A channel `home` that belongs to Ada and lets Bob in.
-pub(crate) fn home(api: &BotApi) -> String {
-    home_at(api.url(), api.token())
-}
-
-pub(crate) fn home_at(url: &str, token: &str) -> String {
-    let (owner, user) = (ADA.id, BOB.id);
-    channel("home", url, token) + &format!("owners = [{owner}]\nallow = [{user}]\n")
-}
-
-/// A channel of the name that belongs to nobody.
-pub(crate) fn channel(name: &str, url: &str, token: &str) -> String {
-    format!("[channels.{name}]\ntype = \"telegram\"\ntoken = \"{token}\"\napi_url = \"{url}\"\n")
-}
-
-/// A provider of the name.
-pub(crate) fn model(name: &str, api: &ModelApi) -> String {
-    model_at(name, &api.base_url)
-}
-
-pub(crate) fn model_at(name: &str, url: &str) -> String {
-    format!(
-        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
-         base_url = \"{url}\"\n"
-    )
-}
-
-/// An address that is ours and refuses connections until it is listened on.
-pub(crate) fn closed_port() -> (TcpSocket, String) {
-    let socket = TcpSocket::new_v4().unwrap();
-    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let url = format!("http://{}", socket.local_addr().unwrap());
-    (socket, url)
-}
-
-/// Said in private, just now.
-pub(crate) fn said(by: &Person, text: &str) -> Line {
-    now(Line::private(by, text))
-}
-
-/// Said just now; what is found a day late is not answered.
-pub(crate) fn now(line: Line) -> Line {
-    line.with("date", chrono::Utc::now().timestamp())
 }

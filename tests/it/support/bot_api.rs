@@ -6,7 +6,6 @@ mod html;
 pub(crate) mod line;
 mod rules;
 mod state;
-pub(crate) mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -22,12 +21,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::record::record;
+use super::wire::{Cutter, Upload, Wires, parameters};
 pub(crate) use files::SentFile;
-use files::Upload;
 use line::{Line, Person};
+pub(crate) use state::{ANOTHER_TOKEN, TOKEN};
 use state::{Denial, State};
 pub(crate) use state::{Request as Received, Sent};
-use wire::{Cutter, Wires};
 
 /// The longest that a test waits for something that must come.
 const DEADLINE: Duration = Duration::from_secs(20);
@@ -92,18 +91,18 @@ struct Inner {
 
 impl BotApi {
     pub(crate) async fn start() -> Self {
-        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), state::TOKEN)
+        Self::serve(TcpListener::bind("127.0.0.1:0").await.unwrap(), TOKEN)
     }
 
     /// Another bot than that of [`Self::start`].
     pub(crate) async fn start_another() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        Self::serve(listener, state::ANOTHER_TOKEN)
+        Self::serve(listener, ANOTHER_TOKEN)
     }
 
     /// The bot of [`Self::start`], at an address of the caller's.
     pub(crate) fn start_at(listener: TcpListener) -> Self {
-        Self::serve(listener, state::TOKEN)
+        Self::serve(listener, TOKEN)
     }
 
     fn serve(listener: TcpListener, token: &'static str) -> Self {
@@ -135,6 +134,16 @@ impl BotApi {
         self.inner.token
     }
 
+    /// From now on, the token is not accepted any more.
+    pub(crate) fn revoke(&self) {
+        self.change(|state| state.is_revoked = true);
+    }
+
+    /// Tells the last update once more, as if it were new.
+    pub(crate) fn repeat_last_update(&self) {
+        self.change(State::repeat);
+    }
+
     /// Somebody says something; returns the message's id. Chats, topics and people that speak are
     /// known from then on.
     pub(crate) fn say(&self, line: &Line) -> i64 {
@@ -149,6 +158,12 @@ impl BotApi {
     /// Somebody presses a button of one of the bot's messages; gives the query's id.
     pub(crate) fn press(&self, by: &Person, message: i64, label: &str) -> String {
         self.change(|state| state.press(by, message, label, false))
+    }
+
+    /// What a button of one of the bot's messages says to the bot.
+    pub(crate) fn button(&self, message: i64, label: &str) -> String {
+        let (_, data) = self.state().button(message, label);
+        data.as_str().unwrap().to_owned()
     }
 
     /// The same, of a message so old that it is not shown to the bot any more.
@@ -167,6 +182,12 @@ impl BotApi {
         self.wait_until("an answer to a press", answered).await;
         let answers = self.state().answers.clone();
         answers.into_iter().find(|(id, _)| id == query).unwrap().1
+    }
+
+    /// The same, if there is one yet.
+    pub(crate) fn answer_to(&self, query: &str) -> Option<Option<String>> {
+        let answers = self.state().answers.clone();
+        answers.into_iter().find(|(id, _)| id == query).map(|(_, words)| words)
     }
 
     /// Telegram has a file of this id.
@@ -302,13 +323,14 @@ async fn answer(
     ConnectInfo(cutter): ConnectInfo<Cutter>,
     request: Request,
 ) -> Response {
-    if token != format!("bot{}", inner.token) {
+    let is_ours = token == format!("bot{}", inner.token);
+    if !is_ours || inner.state.lock().unwrap().is_revoked {
         return denied(&Denial::new(401, "Unauthorized"));
     }
     let Some(method) = rules::method(&method) else {
         return denied(&Denial::new(404, "Not Found"));
     };
-    let found = wire::parameters(request).await;
+    let found = parameters(request).await;
     let checked = found.ok_or_else(|| "Bad Request: can't parse the request".to_owned());
     let checked = checked.and_then(|(found, file)| Ok((rules::check(method, found)?, file)));
     let (parameters, file) = match checked {

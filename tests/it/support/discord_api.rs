@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use line::{Line, Person};
+use line::{ANOTHER_BOT, BOT, Line, Person};
 pub(crate) use sessions::Disturb;
 use state::State;
 pub(crate) use state::{Interaction, Request as Received, Sent};
@@ -26,6 +26,7 @@ pub(crate) use state::{Interaction, Request as Received, Sent};
 const DEADLINE: Duration = Duration::from_secs(20);
 
 pub(crate) const TOKEN: &str = "ODAwMDA.AAAA.this-is-a-token-of-the-right-length";
+pub(crate) const ANOTHER_TOKEN: &str = "ODAwMDA.BBBB.this-is-a-token-of-the-right-length";
 
 /// What a REST call comes to instead of what it should.
 #[derive(Clone, Debug)]
@@ -64,6 +65,7 @@ pub(crate) struct DiscordApi {
 }
 
 struct Inner {
+    token: &'static str,
     // A mutex, since the servers' tasks and the test look at one state; never held over an await.
     state: Mutex<State>,
     /// Rings whenever the state has changed.
@@ -72,13 +74,26 @@ struct Inner {
 
 impl DiscordApi {
     pub(crate) async fn start() -> Self {
-        let [rest, gateway] =
-            [(); 2].map(|()| async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
-        let (rest, gateway) = (rest.await, gateway.await);
+        Self::start_at(TcpListener::bind("127.0.0.1:0").await.unwrap()).await
+    }
+
+    /// Another bot than that of [`Self::start`].
+    pub(crate) async fn start_another() -> Self {
+        let rest = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::serve(rest, ANOTHER_TOKEN, ANOTHER_BOT).await
+    }
+
+    /// As [`Self::start`], at an address of the caller's.
+    pub(crate) async fn start_at(rest: TcpListener) -> Self {
+        Self::serve(rest, TOKEN, BOT).await
+    }
+
+    async fn serve(rest: TcpListener, token: &'static str, bot: Person) -> Self {
+        let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", rest.local_addr().unwrap());
         let gateway_url = format!("ws://{}", gateway.local_addr().unwrap());
-        let state = Mutex::new(State::new(gateway_url, url.clone()));
-        let inner = Arc::new(Inner { state, changed: watch::Sender::new(()) });
+        let state = Mutex::new(State::new(bot, gateway_url, url.clone()));
+        let inner = Arc::new(Inner { token, state, changed: watch::Sender::new(()) });
         let mut servers = JoinSet::new();
         servers.spawn(rest::serve(rest, Arc::clone(&inner)));
         servers.spawn(gateway::serve(gateway, Arc::clone(&inner)));
@@ -87,6 +102,14 @@ impl DiscordApi {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// From now on, the token is not accepted any more, not even on a link that stands.
+    pub(crate) fn revoke(&self) {
+        self.change(|state| {
+            state.is_revoked = true;
+            state.sessions.disturb.push_back(Disturb::Close(Some(4004)));
+        });
     }
 
     /// Somebody says something; returns the message's id.
@@ -144,6 +167,10 @@ impl DiscordApi {
             data["options"] = json!([{ "name": "text", "type": 3, "value": text }]);
         }
         self.change(|state| state.interact(by, channel, 2, &data, None))
+    }
+
+    pub(crate) fn interaction(&self, id: u64) -> Interaction {
+        self.state().interactions[&id].clone()
     }
 
     pub(crate) async fn wait_for_answer(&self, interaction: u64) -> Interaction {

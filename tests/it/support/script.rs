@@ -18,6 +18,8 @@ pub(crate) enum Reply {
     Says(Vec<Delta>),
     Fails(ProviderError),
     Panics,
+    /// Hangs at a gate before a delta that has one.
+    Paced(Vec<(Option<Gate>, Delta)>),
     /// Hangs at the gate, and then goes on.
     Held(Gate, Box<Self>),
 }
@@ -46,6 +48,12 @@ pub(crate) fn calls_raw(calls: &[(&str, String)]) -> Reply {
         Delta::Call(ToolCall { id: format!("call_{at}"), name, arguments })
     });
     Reply::Says(calls.chain([Delta::End(StopReason::Calls)]).collect())
+}
+
+/// An answer that comes in pieces; before one with a gate, it hangs there.
+pub(crate) fn paced(pieces: &[(&str, Option<&Gate>)]) -> Reply {
+    let deltas = pieces.iter().map(|(text, gate)| (gate.cloned(), Delta::Text((*text).to_owned())));
+    Reply::Paced(deltas.chain([(None, Delta::End(StopReason::Done))]).collect())
 }
 
 /// Hangs at `gate` first.
@@ -188,6 +196,15 @@ impl Provider for Script {
         loop {
             reply = match reply {
                 Reply::Says(deltas) => return Ok(stream::iter(deltas.into_iter().map(Ok)).boxed()),
+                Reply::Paced(deltas) => {
+                    let pass = async |(gate, delta): (Option<Gate>, Delta)| {
+                        if let Some(gate) = gate {
+                            gate.pass().await;
+                        }
+                        Ok(delta)
+                    };
+                    return Ok(stream::iter(deltas).then(pass).boxed());
+                }
                 Reply::Fails(error) => return Err(error),
                 Reply::Panics => panic!("the script says that the model panics"),
                 Reply::Held(gate, then) => {

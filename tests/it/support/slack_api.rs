@@ -20,8 +20,8 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::bot_api::wire::{Cutter, Wires, parameters};
 use super::record::record;
+use super::wire::{Cutter, Wires, parameters};
 use line::{Line, Person};
 use rules::{Takes, Token, Wrong};
 use socket::LinkFault;
@@ -41,6 +41,11 @@ pub(crate) const TEAM: &str = "T0CREW";
 pub(crate) const APP: &str = "A0CRAB";
 pub(crate) const BOT_TOKEN: &str = "xoxb-111111111111-222222222222-abcdefghijklmnopqrstuvwx";
 pub(crate) const APP_TOKEN: &str = "xapp-1-A0CRAB-333333333333-0123456789abcdef0123456789abcdef";
+
+pub(crate) const ANOTHER_BOT_TOKEN: &str =
+    "xoxb-111111111111-222222222222-zyxwvutsrqponmlkjihgfedc";
+pub(crate) const ANOTHER_APP_TOKEN: &str =
+    "xapp-1-A0CRAB-333333333333-fedcba9876543210fedcba9876543210";
 
 /// What a call comes to instead of what it should.
 #[derive(Clone, Debug)]
@@ -69,6 +74,8 @@ pub(crate) struct SlackApi {
 }
 
 struct Inner {
+    /// The bot's, and the app's.
+    tokens: [&'static str; 2],
     // A mutex, since the server's tasks and the test look at one state; never held over an await.
     state: Mutex<State>,
     /// For the link that is there now, or for the next that opens.
@@ -85,11 +92,27 @@ impl SlackApi {
 
     /// At an address of the caller's.
     pub(crate) async fn start_at(listener: TcpListener) -> Self {
+        Self::serve(listener, [BOT_TOKEN, APP_TOKEN], [BOT, BOT_ID]).await
+    }
+
+    /// Another bot of the workspace than that of [`Self::start`].
+    pub(crate) async fn start_another() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let account = ["U1CRAB", "B1CRAB"];
+        Self::serve(listener, [ANOTHER_BOT_TOKEN, ANOTHER_APP_TOKEN], account).await
+    }
+
+    async fn serve(
+        listener: TcpListener,
+        tokens: [&'static str; 2],
+        account: [&'static str; 2],
+    ) -> Self {
         let links = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let socket_url = format!("ws://{}", links.local_addr().unwrap());
         let inner = Arc::new(Inner {
-            state: Mutex::new(State::new(url.clone(), socket_url)),
+            tokens,
+            state: Mutex::new(State::new(account, url.clone(), socket_url)),
             link_fault: Mutex::new(None),
             again_after: Mutex::new(AGAIN_AFTER),
             changed: watch::Sender::new(()),
@@ -144,6 +167,11 @@ impl SlackApi {
 
     pub(crate) fn push_event(&self, event: Value) {
         self.change(|state| state.push_event(event));
+    }
+
+    /// Tells the last event once more, in an envelope of its own.
+    pub(crate) fn repeat_last_event(&self) {
+        self.change(State::repeat);
     }
 
     pub(crate) fn push_envelope(&self, kind: &'static str, payload: Value) {
@@ -326,7 +354,7 @@ async fn answer(
 ) -> Response {
     let Some(method) = rules::method(&name) else { return denied("unknown_method") };
     let revoked = inner.state.lock().unwrap().revoked;
-    if let Err(error) = check_token(request.headers(), method.token) {
+    if let Err(error) = check_token(&inner, request.headers(), method.token) {
         return denied(error);
     }
     if let Some(error) = revoked {
@@ -395,12 +423,13 @@ async fn come_to(
     }
 }
 
-fn check_token(headers: &HeaderMap, wanted: Token) -> Result<(), &'static str> {
+fn check_token(inner: &Inner, headers: &HeaderMap, wanted: Token) -> Result<(), &'static str> {
     let given = headers.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
     let given = given.and_then(|given| given.strip_prefix("Bearer ")).ok_or("not_authed")?;
+    let [bot, app] = inner.tokens;
     let kind = match given {
-        BOT_TOKEN => Token::Bot,
-        APP_TOKEN => Token::App,
+        given if given == bot => Token::Bot,
+        given if given == app => Token::App,
         _ => return Err("invalid_auth"),
     };
     if kind == wanted { Ok(()) } else { Err("not_allowed_token_type") }
@@ -459,7 +488,7 @@ async fn give_file(
     Path(file): Path<String>,
     request: Request,
 ) -> Response {
-    if check_token(request.headers(), Token::Bot).is_err() {
+    if check_token(&inner, request.headers(), Token::Bot).is_err() {
         let page = "<!DOCTYPE html><html>Sign in</html>";
         return ([(CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response();
     }

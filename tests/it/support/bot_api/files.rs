@@ -7,6 +7,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
+use super::super::wire::Upload;
 use super::Inner;
 use super::state::Denial;
 
@@ -15,13 +16,6 @@ const GIVEN_MAX: usize = 20 << 20;
 /// Bot API, "Sending files".
 const TAKEN_MAX: usize = 50 << 20;
 const PHOTO_MAX: usize = 10 << 20;
-
-/// A file that came with a call.
-#[derive(Clone, Debug)]
-pub(crate) struct Upload {
-    pub(crate) name: String,
-    pub(crate) bytes: Vec<u8>,
-}
 
 /// A file under a message of the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,12 +4,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use serde_json::{Map, Value, json};
 
-use super::files::{self, SentFile, Upload};
+use super::super::wire::Upload;
+use super::files::{self, SentFile};
 use super::line::{Line, Person, chat_json};
 use super::{BOT_NAME, Fault, html};
 
-pub(super) const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
-pub(super) const ANOTHER_TOKEN: &str = "4343:BBBB-this-is-a-token-of-the-right-length";
+pub(crate) const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+pub(crate) const ANOTHER_TOKEN: &str = "4343:BBBB-this-is-a-token-of-the-right-length";
 
 /// Bot API, sendMessage; in UTF-16 units.
 const TEXT_MAX: usize = 4096;
@@ -103,6 +104,10 @@ pub(super) struct State {
     pub(super) sees_groups: bool,
     /// The emoji that the bot put at messages, by chat and id.
     pub(super) reactions: BTreeMap<(i64, i64), String>,
+    /// Whether no token is accepted any more.
+    pub(super) is_revoked: bool,
+    /// The last update, without its id.
+    last: Value,
     next_message: i64,
     chats: BTreeSet<i64>,
     topics: BTreeSet<(i64, i64)>,
@@ -129,6 +134,8 @@ impl State {
             commands: json!([]),
             sees_groups: false,
             reactions: BTreeMap::new(),
+            is_revoked: false,
+            last: Value::Null,
             next_message: 10,
             chats: BTreeSet::new(),
             topics: BTreeSet::new(),
@@ -161,9 +168,19 @@ impl State {
 
     /// Somebody presses a button; gives the query's id. An old message is not shown to the bot.
     pub(super) fn press(&mut self, by: &Person, message: i64, label: &str, old: bool) -> String {
+        let (shown, data) = self.button(message, label);
+        let shown = if old {
+            json!({ "message_id": message, "chat": shown["chat"], "date": 0 })
+        } else {
+            shown
+        };
+        self.query(by, &json!({ "data": data, "message": shown, "chat_instance": "1" }))
+    }
+
+    /// A message of the bot, and what a button under it says.
+    pub(super) fn button(&self, message: i64, label: &str) -> (Value, Value) {
         let sent = self.sent.iter().find(|sent| sent.id == message).expect("no such message");
-        let chat = sent.chat;
-        let shown = self.messages[&(chat, message)].clone();
+        let shown = self.messages[&(sent.chat, message)].clone();
         let rows = shown["reply_markup"]["inline_keyboard"].as_array().cloned();
         let buttons = rows
             .unwrap_or_default()
@@ -172,12 +189,7 @@ impl State {
         let data = buttons.into_iter().find(|button| button["text"] == label);
         let data =
             data.unwrap_or_else(|| panic!("no button {label}: {shown}"))["callback_data"].clone();
-        let shown = if old {
-            json!({ "message_id": message, "chat": shown["chat"], "date": 0 })
-        } else {
-            shown
-        };
-        self.query(by, &json!({ "data": data, "message": shown, "chat_instance": "1" }))
+        (shown, data)
     }
 
     pub(super) fn query(&mut self, by: &Person, fields: &Value) -> String {
@@ -199,9 +211,14 @@ impl State {
         self.pending.values().filter(|update| !kept_back(update)).take(limit).cloned().collect()
     }
 
+    pub(super) fn repeat(&mut self) {
+        self.push(self.last.clone());
+    }
+
     pub(super) fn push(&mut self, mut update: Value) {
         let id = self.next_update;
         self.next_update += 1;
+        self.last = update.clone();
         if self.invents {
             invent(&mut update);
         }

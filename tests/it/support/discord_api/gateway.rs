@@ -15,9 +15,9 @@ use tokio_tungstenite::tungstenite::handshake::server::{
 };
 use tokio_tungstenite::tungstenite::protocol::CloseFrame;
 
-use super::line::{BOT, GUILD};
+use super::Inner;
+use super::line::GUILD;
 use super::sessions::{Disturb, Event};
-use super::{Inner, TOKEN};
 
 /// Discord's intents that exist (gateway, list of intents).
 const INTENTS_KNOWN: u64 = 0x331_FFFF;
@@ -141,7 +141,7 @@ impl Wire {
             return self.close(Some(4005)).await;
         }
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != TOKEN {
+        if token.trim_start_matches("Bot ") != self.inner.token {
             return self.close(Some(4004)).await;
         }
         let properties = &said["properties"];
@@ -167,11 +167,11 @@ impl Wire {
             let id = state.sessions.begin();
             let resume_url = state.sessions.resume_url.as_ref().unwrap_or(&state.gateway_url);
             let ready = json!({
-                "v": 10, "user": BOT.json(), "session_id": id, "shard": [0, 1],
+                "v": 10, "user": state.bot.json(), "session_id": id, "shard": [0, 1],
                 "resume_gateway_url": resume_url, "session_type": "normal",
                 "guilds": [{ "id": GUILD.to_string(), "unavailable": true }],
                 "private_channels": [], "relationships": [],
-                "application": { "id": BOT.id.to_string(), "flags": 0 },
+                "application": { "id": state.bot.id.to_string(), "flags": 0 },
             });
             let session = state.sessions.by_id.get_mut(&id).unwrap();
             session.log.push(("READY".to_owned(), ready));
@@ -183,7 +183,7 @@ impl Wire {
 
     async fn resume(&mut self, said: &Value) -> Result<(), Over> {
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != TOKEN {
+        if token.trim_start_matches("Bot ") != self.inner.token {
             return self.close(Some(4004)).await;
         }
         let id = said["session_id"].as_str().unwrap_or_default().to_owned();
@@ -241,7 +241,7 @@ impl Wire {
             return None;
         }
         let to_us = event["mentions"].as_array().into_iter().flatten();
-        let ours = BOT.id.to_string();
+        let ours = self.inner.state.lock().unwrap().bot.id.to_string();
         let to_us = to_us.into_iter().any(|person| person["id"].as_str() == Some(&ours));
         if in_server
             && self.intents & MESSAGE_CONTENT == 0

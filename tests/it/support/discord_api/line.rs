@@ -33,6 +33,10 @@ pub(crate) const BOB: Person = Person { id: 800_000_000_000_000_002, name: "Bob"
 pub(crate) const BOT: Person =
     Person { id: 800_000_000_000_004_242, name: "Peacrab", is_bot: true };
 
+/// Of the other token.
+pub(crate) const ANOTHER_BOT: Person =
+    Person { id: 800_000_000_000_004_343, name: "Peacrab II", is_bot: true };
+
 /// Whom a mention can be resolved to.
 const KNOWN: [&Person; 3] = [&ADA, &BOB, &BOT];
 

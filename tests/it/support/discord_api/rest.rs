@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-use super::super::bot_api::wire::{Cutter, Wires};
 use super::super::record::record;
+use super::super::wire::{Cutter, Wires};
 use super::state::{Call, Denial};
-use super::{Fault, Inner, TOKEN};
+use super::{Fault, Inner};
 
 /// What Discord takes in one message.
 const BODY_MAX: usize = 11 << 20;
@@ -41,7 +41,7 @@ async fn answer(
     let Some(below) = path.strip_prefix("/api/v10/") else {
         return denied(&Denial::new(404, 0, "404: Not Found"));
     };
-    if let Err(denial) = may_ask(request.headers(), below) {
+    if let Err(denial) = may_ask(&inner, request.headers(), below) {
         return denied(&denial);
     }
     let query = Query::<HashMap<String, String>>::try_from_uri(request.uri());
@@ -95,13 +95,14 @@ async fn answer(
 }
 
 /// Every call but an interaction's has our token; all of them say who makes them.
-fn may_ask(headers: &HeaderMap, path: &str) -> Result<(), Denial> {
+fn may_ask(inner: &Inner, headers: &HeaderMap, path: &str) -> Result<(), Denial> {
     let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !text(USER_AGENT).starts_with("DiscordBot (") {
         return Err(Denial::new(403, 40333, "internal network error"));
     }
     let needs_token = !path.starts_with("interactions/") && !path.starts_with("webhooks/");
-    if needs_token && text(AUTHORIZATION) != format!("Bot {TOKEN}") {
+    let is_ours = text(AUTHORIZATION) == format!("Bot {}", inner.token);
+    if needs_token && (!is_ours || inner.state.lock().unwrap().is_revoked) {
         return Err(Denial::new(401, 0, "401: Unauthorized"));
     }
     Ok(())

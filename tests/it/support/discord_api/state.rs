@@ -7,7 +7,7 @@ use chrono::Utc;
 use serde_json::{Value, json};
 
 use super::line::{
-    ADA, BOB, BOT, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
+    ADA, BOB, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
 };
 use super::sessions::Sessions;
 use super::{Fault, rules};
@@ -82,6 +82,7 @@ pub(crate) struct Interaction {
 }
 
 pub(super) struct State {
+    pub(super) bot: Person,
     pub(super) gateway_url: String,
     /// Where files lie.
     pub(super) cdn_url: String,
@@ -96,6 +97,8 @@ pub(super) struct State {
     pub(super) interactions: BTreeMap<u64, Interaction>,
     pub(super) commands: Vec<Value>,
     pub(super) sessions: Sessions,
+    /// Whether no token is accepted any more.
+    pub(super) is_revoked: bool,
     /// Calls that a bucket lets through within a window, once they are counted.
     pub(super) limit: Option<(u32, Duration)>,
     /// When each bucket's window began, and what was taken from it.
@@ -105,7 +108,7 @@ pub(super) struct State {
 }
 
 impl State {
-    pub(super) fn new(gateway_url: String, cdn_url: String) -> Self {
+    pub(super) fn new(bot: Person, gateway_url: String, cdn_url: String) -> Self {
         let text = |name: &str| Channel {
             kind: 0,
             guild: Some(GUILD),
@@ -115,6 +118,7 @@ impl State {
         let thread = Channel { kind: 11, parent: Some(CREW), ..text("old thread") };
         let dm = Channel { kind: 1, guild: None, parent: None, name: String::new() };
         Self {
+            bot,
             gateway_url,
             cdn_url,
             channels: BTreeMap::from([
@@ -134,6 +138,7 @@ impl State {
             interactions: BTreeMap::new(),
             commands: Vec::new(),
             sessions: Sessions::default(),
+            is_revoked: false,
             limit: None,
             buckets: HashMap::new(),
             nonces: HashMap::new(),
@@ -196,7 +201,7 @@ impl State {
         let id = self.next_id();
         let token = format!("interaction-token-{id}");
         let mut event = json!({
-            "id": id.to_string(), "application_id": BOT.id.to_string(), "type": kind,
+            "id": id.to_string(), "application_id": self.bot.id.to_string(), "type": kind,
             "token": token, "version": 1, "data": data, "channel_id": channel.to_string(),
             "locale": "en-US", "entitlements": [], "authorizing_integration_owners": {},
             "attachment_size_limit": 10_485_760, "app_permissions": "0",
@@ -245,7 +250,7 @@ impl State {
 
     /// `None`: 204.
     pub(super) fn perform(&mut self, call: Call<'_>) -> Result<Option<Value>, Denial> {
-        let bot = BOT.id.to_string();
+        let bot = self.bot.id.to_string();
         match (call.method, call.path) {
             ("GET", ["gateway"]) => Ok(Some(json!({ "url": self.gateway_url }))),
             ("GET", ["gateway", "bot"]) => Ok(Some(json!({
@@ -255,7 +260,7 @@ impl State {
                     "reset_after": 14_400_000, "max_concurrency": 1,
                 },
             }))),
-            ("GET", ["users", "@me"]) => Ok(Some(BOT.json())),
+            ("GET", ["users", "@me"]) => Ok(Some(self.bot.json())),
             ("GET", ["applications", "@me"] | ["oauth2", "applications", "@me"]) => {
                 Ok(Some(json!({
                     "id": bot, "name": "Peacrab", "description": "", "flags": 0,
@@ -394,7 +399,7 @@ impl State {
         }
         let id = self.next_id();
         let text = body["content"].as_str().unwrap_or_default().trim().to_owned();
-        let mut message = message_json(id, channel, &BOT, &text);
+        let mut message = message_json(id, channel, &self.bot, &text);
         if let Some(reply_to) = reply_to {
             message["type"] = 19.into();
             message["message_reference"] = json!({

@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde_json::{Map, Value, json};
 
 use super::line::{Line, PEOPLE, channel_type};
-use super::{APP, BOT, BOT_ID, BOT_NAME, Fault, TEAM};
+use super::{APP, BOT_NAME, Fault, TEAM};
 
 /// chat.postMessage, chat.update.
 const TEXT_MAX: usize = 40_000;
@@ -78,6 +78,9 @@ pub(crate) struct Upload {
 }
 
 pub(super) struct State {
+    /// The bot as a user, and as a bot.
+    user: &'static str,
+    bot: &'static str,
     pub(super) pending: VecDeque<Envelope>,
     pub(super) acknowledged: Vec<String>,
     /// What came with acknowledgements of commands.
@@ -99,14 +102,17 @@ pub(super) struct State {
     pub(super) offences: Vec<String>,
     pub(super) url: String,
     pub(super) socket_url: String,
+    last_event: Value,
     next: u64,
     /// Everybody's messages, by channel and time.
     messages: BTreeMap<(String, String), Value>,
 }
 
 impl State {
-    pub(super) fn new(url: String, socket_url: String) -> Self {
+    pub(super) fn new([user, bot]: [&'static str; 2], url: String, socket_url: String) -> Self {
         Self {
+            user,
+            bot,
             pending: VecDeque::new(),
             acknowledged: Vec::new(),
             answers: Vec::new(),
@@ -124,6 +130,7 @@ impl State {
             offences: Vec::new(),
             url,
             socket_url,
+            last_event: Value::Null,
             next: 0,
             messages: BTreeMap::new(),
         }
@@ -200,7 +207,12 @@ impl State {
         self.push_event(event);
     }
 
+    pub(super) fn repeat(&mut self) {
+        self.push_event(self.last_event.clone());
+    }
+
     pub(super) fn push_event(&mut self, mut event: Value) {
+        self.last_event = event.clone();
         if self.invents {
             event["of_next_year"] = json!({ "deep": [1, null] });
             event["blocks"] = json!([{ "type": "hologram", "elements": 3 }]);
@@ -211,7 +223,7 @@ impl State {
             "type": "event_callback", "event_id": format!("Ev{number:09}"),
             "event_time": chrono::Utc::now().timestamp(),
             "authorizations": [{
-                "enterprise_id": null, "team_id": TEAM, "user_id": BOT, "is_bot": true,
+                "enterprise_id": null, "team_id": TEAM, "user_id": self.user, "is_bot": true,
                 "is_enterprise_install": false
             }],
             "is_ext_shared_channel": false, "event_context": format!("4-{number}"),
@@ -229,7 +241,7 @@ impl State {
         let sent = self.sent.iter().find(|sent| sent.ts == ts).unwrap().clone();
         let action_ts = self.ts();
         let mut message = json!({
-            "type": "message", "user": BOT, "bot_id": BOT_ID, "ts": ts, "text": sent.text,
+            "type": "message", "user": self.user, "bot_id": self.bot, "ts": ts, "text": sent.text,
             "blocks": sent.blocks,
         });
         let mut container = json!({
@@ -274,7 +286,7 @@ impl State {
         match method {
             "auth.test" => Ok(json!({
                 "url": "https://crew.slack.com/", "team": "The crew", "user": BOT_NAME,
-                "team_id": TEAM, "user_id": BOT, "bot_id": BOT_ID, "is_enterprise_install": false
+                "team_id": TEAM, "user_id": self.user, "bot_id": self.bot, "is_enterprise_install": false
             })),
             "apps.connections.open" => {
                 let ticket = format!("ticket-{}", self.number());
@@ -354,7 +366,7 @@ impl State {
         let mut sent = Sent::new(&ts, &channel, thread, text);
         sent.blocks = blocks;
         sent.metadata = arguments.get("metadata").cloned().unwrap_or_default();
-        let message = sent.message();
+        let message = sent.message([self.user, self.bot]);
         self.messages.insert((channel.clone(), ts.clone()), message.clone());
         self.sent.push(sent);
         Ok(json!({ "channel": channel, "ts": ts, "message": message }))
@@ -367,7 +379,7 @@ impl State {
             return Err("msg_too_long");
         }
         let key = (channel.to_owned(), ts.to_owned());
-        let author = self.messages.get(&key).map(|message| message["user"] == BOT);
+        let author = self.messages.get(&key).map(|message| message["user"] == self.user);
         match author {
             None => return Err("message_not_found"),
             Some(false) => return Err("cant_update_message"),
@@ -382,7 +394,7 @@ impl State {
         if let Some(metadata) = arguments.get("metadata") {
             sent.metadata = metadata.clone();
         }
-        let message = sent.message();
+        let message = sent.message([self.user, self.bot]);
         self.messages.insert(key, message);
         Ok(json!({ "channel": channel, "ts": ts, "text": text }))
     }
@@ -405,7 +417,7 @@ impl State {
             let text = field("initial_comment").unwrap_or_default();
             let mut sent = Sent::new(&ts, channel, field("thread_ts").map(str::to_owned), text);
             sent.files = names;
-            let mut message = sent.message();
+            let mut message = sent.message([self.user, self.bot]);
             message["files"] = files.clone().into();
             message["subtype"] = "file_share".into();
             self.messages.insert((channel.to_owned(), ts), message);
@@ -483,9 +495,9 @@ impl Sent {
         }
     }
 
-    fn message(&self) -> Value {
+    fn message(&self, [user, bot]: [&str; 2]) -> Value {
         let mut message = json!({
-            "type": "message", "user": BOT, "bot_id": BOT_ID, "app_id": APP, "team": TEAM,
+            "type": "message", "user": user, "bot_id": bot, "app_id": APP, "team": TEAM,
             "ts": self.ts, "text": self.text, "blocks": self.blocks,
         });
         if let Some(thread) = &self.thread {

@@ -13,9 +13,14 @@ use axum::http::header::CONTENT_TYPE;
 use axum::serve::{IncomingStream, Listener};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
-use super::files::Upload;
+/// A file that came with a call.
+#[derive(Clone, Debug)]
+pub(crate) struct Upload {
+    pub(crate) name: String,
+    pub(crate) bytes: Vec<u8>,
+}
 
 pub(crate) struct Wires(pub(crate) TcpListener);
 
@@ -117,4 +122,12 @@ async fn plain(kind: &str, request: Request) -> Option<Map<String, Value>> {
     }
     let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.ok()?;
     if body.is_empty() { Some(Map::new()) } else { serde_json::from_slice(&body).ok() }
+}
+
+/// An address that is ours and refuses connections until it is listened on.
+pub(crate) fn closed_port() -> (TcpSocket, String) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
+    let url = format!("http://{}", socket.local_addr().unwrap());
+    (socket, url)
 }

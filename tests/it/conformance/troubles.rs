@@ -1,0 +1,151 @@
+//! What is promised while something is wrong: with a call, with the link, with the token.
+
+use tokio::net::TcpListener;
+
+use super::scene::{AWAY, HOME, Scene};
+use super::stage::{Act, Place, Stage, Trouble, Who};
+use crate::support::script::{Gate, paced};
+use crate::support::wire::closed_port;
+
+use Place::Private;
+use Who::{Ada, Bob};
+
+/// The mark of what may have been sent before (README tells people of it).
+const MARK: &str = "(perhaps sent twice)\n";
+
+pub(super) async fn waits_as_long_as_a_rate_limit_says<S: Stage>() {
+    answers_despite::<S>(Trouble::RateLimitedWith).await;
+}
+
+pub(super) async fn waits_out_a_rate_limit_that_says_nothing<S: Stage>() {
+    answers_despite::<S>(Trouble::RateLimitedWithout).await;
+}
+
+pub(super) async fn sends_again_after_a_server_error<S: Stage>() {
+    answers_despite::<S>(Trouble::ServerError).await;
+}
+
+pub(super) async fn answers_once_though_a_call_hangs<S: Stage>() {
+    answers_despite::<S>(Trouble::Hang).await;
+}
+
+pub(super) async fn answers_once_though_the_connection_is_cut_after_it_was_taken<S: Stage>() {
+    answers_despite::<S>(Trouble::CutAfterAcceptance).await;
+}
+
+pub(super) async fn answers_once_though_the_receipt_is_garbage<S: Stage>() {
+    answers_despite::<S>(Trouble::Garbage).await;
+}
+
+/// One answer that is not marked; where the platform cannot be asked, marked ones besides or instead.
+async fn answers_despite<S: Stage>(trouble: Trouble) {
+    let mut scene = Scene::<S>::new().await;
+    scene.stage.fail(Act::Send, trouble);
+    scene.stage.say(Private(Ada), Ada, "one");
+    // The others do not wait for it.
+    scene.settles(1).await;
+    scene.ask(Private(Bob), Bob, "two").await;
+    scene.settles(2).await;
+    let seen = scene.stage.seen();
+    let count = |text: &str| seen.iter().filter(|seen| seen.text == text).count();
+    let (plain, marked) = (count("re: one"), count(&format!("{MARK}re: one")));
+    let in_doubt = matches!(trouble, Trouble::Hang | Trouble::CutAfterAcceptance);
+    if in_doubt && !S::CAN_BE_ASKED {
+        assert!(plain <= 1 && marked <= 1 && plain + marked >= 1, "{seen:?}");
+    } else {
+        assert_eq!((plain, marked), (1, 0), "{seen:?}");
+    }
+    assert_eq!(seen.len(), plain + marked + 1, "{seen:?}");
+    assert_eq!(scene.stage.offences(), Vec::<String>::new());
+    scene.stop().await;
+}
+
+pub(super) async fn edits_again_when_the_last_edit_fails<S: Stage>() {
+    let scene = Scene::<S>::drafting().await;
+    let gate = Gate::shut();
+    scene.model.on("grow", [paced(&[("Let me", None), (" see.", Some(&gate))])]);
+    scene.stage.say(Private(Ada), Ada, "grow");
+    scene.hears("Let me").await;
+    scene.stage.fail(Act::Edit, Trouble::ServerError);
+    gate.open();
+    scene.hears("see.").await;
+    scene.ends_with(1, &["Let me see."]).await;
+}
+
+pub(super) async fn answers_once_what_is_said_while_the_link_is_down<S: Stage>() {
+    let scene = Scene::<S>::new().await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    scene.stage.drop_link();
+    scene.ask(Private(Ada), Ada, "two").await;
+    scene.ask(Private(Ada), Ada, "three").await;
+    scene.ends_with(3, &["re: one", "re: two", "re: three"]).await;
+}
+
+pub(super) async fn notices_a_silent_link<S: Stage>() {
+    let scene = Scene::<S>::new().await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    scene.stage.silence_link();
+    scene.ask(Private(Ada), Ada, "two").await;
+    scene.ask(Private(Ada), Ada, "three").await;
+    assert!(scene.is_up(HOME), "{}", scene.trouble(HOME));
+    scene.ends_with(3, &["re: one", "re: two", "re: three"]).await;
+}
+
+/// The texts of the bot's messages.
+fn texts<S: Stage>(stage: &S) -> Vec<String> {
+    stage.seen().into_iter().map(|seen| seen.text).collect()
+}
+
+pub(super) async fn goes_on_elsewhere_when_a_token_is_revoked<S: Stage>() {
+    let another = S::start_another().await;
+    let mut scene = Scene::at_rest(S::start().await).with_another(&another);
+    scene.begin().await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    scene.stage.revoke_token();
+    scene.becomes("trouble", |scene| scene.trouble(HOME).contains("token not accepted")).await;
+    another.say(Private(Ada), Ada, "two");
+    scene.becomes("an answer", |_| texts(&another) == ["re: two"]).await;
+    assert!(!scene.is_up(HOME) && scene.is_up(AWAY), "{}", scene.trouble(AWAY));
+    scene.ends_with(2, &["re: one"]).await;
+}
+
+pub(super) async fn comes_up_once_there_is_a_network<S: Stage>() {
+    let (socket, base) = closed_port();
+    // Somewhere else, until ours begins.
+    let mut scene = Scene::of(S::start().await, base);
+    scene.start().await;
+    scene.becomes("trouble", |scene| scene.trouble(HOME).contains("no connection")).await;
+    let listener: TcpListener = socket.listen(16).unwrap();
+    scene.stage = S::start_at(listener).await;
+    scene.becomes("the link", |scene| scene.is_up(HOME)).await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    scene.ends_with(1, &["re: one"]).await;
+}
+
+pub(super) async fn answers_once_what_is_said_during_a_restart<S: Stage>() {
+    let mut scene = Scene::<S>::new().await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    scene.stop().await;
+    scene.stage.say(Private(Ada), Ada, "two");
+    scene.begin().await;
+    scene.hears("re: two").await;
+    scene.ask(Private(Ada), Ada, "three").await;
+    scene.ends_with(3, &["re: one", "re: two", "re: three"]).await;
+}
+
+pub(super) async fn keeps_two_bots_of_one_platform_apart<S: Stage>() {
+    let another = S::start_another().await;
+    let mut scene = Scene::at_rest(S::start().await).with_another(&another);
+    scene.begin().await;
+    // As both are alike, so are the ids of what is said to them.
+    scene.stage.say(Private(Ada), Ada, "one");
+    another.say(Private(Ada), Ada, "two");
+    scene
+        .becomes("both answers", |scene| {
+            texts(&scene.stage) == ["re: one"] && texts(&another) == ["re: two"]
+        })
+        .await;
+    scene.settles(2).await;
+    assert_eq!(texts(&another), ["re: two"]);
+    scene.ends_with(2, &["re: one"]).await;
+}
