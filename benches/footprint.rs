@@ -18,7 +18,12 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 #[path = "../tests/it/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
+#[expect(
+    dead_code,
+    unused_imports,
+    clippy::unwrap_used,
+    reason = "it is the tests', which use all of it"
+)]
 mod support;
 
 use support::bot_api::BotApi;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::channels::discord::{Config, Deadlines, Discord, Threads};
-use peacrab::channels::{Channel, Markup, markup};
+use peacrab::channels::{Channel, Markup, Unit, markup};
 use peacrab::secret::Secret;
 use serde_json::json;
 use tokio::net::TcpListener;
@@ -22,6 +22,7 @@ const DEADLINES: Deadlines = Deadlines {
     ready: Duration::from_secs(5),
     silence: Duration::from_millis(1500),
     identify: Duration::from_millis(10),
+    again: Duration::from_millis(300),
 };
 
 /// Below `silence`, as Discord's are.
@@ -155,7 +156,7 @@ impl Stage for OnDiscord {
             id: sent.id.to_string(),
             place: place_of(sent.channel),
             answers: sent.reply_to.map(|id| id.to_string()),
-            text: markup::plain(&sent.text, Markup::Discord),
+            text: markup::plain(&sent.text, Markup::Discord, usize::MAX, Unit::Utf16),
             buttons: sent.buttons.into_iter().map(|(label, _)| label).collect(),
             file: sent.files.into_iter().next(),
             edits: sent.edits,

@@ -1,5 +1,6 @@
 //! A daemon with bots on one platform's stand-ins. If it ends by itself, so does the test.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,7 @@ impl<S: Stage> Scene<S> {
             provider: Arc::clone(&self.model) as _,
             channels: channels.collect(),
             tools: ToolSet::standard(),
+            mcp: BTreeMap::default(),
             store: store::Options::default(),
             intake: Intake::default(),
         };
@@ -193,9 +195,11 @@ impl<S: Stage> Scene<S> {
         rows.flatten().collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until `n` messages have had their outcome and nothing is left to do.
+    /// Waits until `n` messages of those who are let in have had their outcome, and nothing is left
+    /// to do.
     pub(crate) async fn settles(&self, n: i64) {
-        let done = "SELECT count(*) FROM inbound WHERE state = 'done'";
+        let done = "SELECT count(*) FROM inbound
+                    WHERE state = 'done' AND outcome <> 'turned away'";
         self.becomes("all outcomes", |scene| scene.count(done) == Some(n)).await;
         for open in [
             "SELECT count(*) FROM inbound WHERE state <> 'done'",

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
-use peacrab::channels::{Channel, Markup, markup};
+use peacrab::channels::{Channel, Markup, Unit, markup};
 use peacrab::secret::Secret;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -28,6 +28,7 @@ const DEADLINES: Deadlines = Deadlines {
     silence: Duration::from_millis(1500),
     catch_up: Duration::from_secs(2),
     steady: Duration::from_secs(10),
+    again: Duration::from_millis(300),
 };
 
 pub(super) struct OnSlack {
@@ -96,7 +97,7 @@ impl OnSlack {
             place,
             id: sent.ts,
             answers: sent.thread.filter(|_| place == Place::Group),
-            text: markup::plain(&sent.text, Markup::Slack),
+            text: markup::plain(&sent.text, Markup::Slack, usize::MAX, Unit::Utf16),
             buttons: buttons(&sent.blocks).map(|(label, _)| label).collect(),
             file,
             edits: sent.edits,
