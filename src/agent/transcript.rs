@@ -28,7 +28,7 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
     let head = store
         .prepare_cached(
             "SELECT id, place, frozen, begins FROM sessions
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .query_row(place_params(at), |row| {
             let session = Session {
@@ -113,7 +113,7 @@ pub(super) fn open_or_begin(
     let open = store
         .prepare_cached(
             "SELECT id FROM sessions
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .query_row(place_params(at), |row| row.get(0).map(SessionId))
         .optional()?;
@@ -140,7 +140,7 @@ pub(super) fn close_session(store: &Connection, at: &Address) -> rusqlite::Resul
     store
         .prepare_cached(
             "UPDATE sessions SET closed = ?
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .execute(params![Utc::now().timestamp_millis(), channel, chat, thread])?;
     Ok(())
