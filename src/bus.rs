@@ -16,6 +16,7 @@ use crate::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, S
 use crate::people::{Groups, People};
 use crate::store::{Store, StoreError, Sync};
 
+pub use admission::{Received, receive};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.

@@ -2,8 +2,10 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 pub mod deliver;
+pub mod intake;
 pub mod markup;
 pub mod parcel;
+pub mod slack;
 pub mod supervise;
 pub mod telegram;
 pub mod terminal;
@@ -37,6 +39,7 @@ pub struct Config {
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Kind {
+    Slack(slack::Config),
     Telegram(telegram::Config),
     Terminal,
 }

@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use crate::channels::{self, Kind};
+use crate::channels::{self, Kind, intake};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
-use crate::provider;
+use crate::provider::{self, transcription};
 use crate::secret::Secret;
 
 pub use environment::Environment;
@@ -30,17 +30,32 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "providers", "channels"]),
+    ("", &["agent", "providers", "channels", "media", "transcription"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
-    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens"]),
+    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "images"]),
     (
         "channels.NAME",
         &[
-            "type", "token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots",
+            "type",
+            "token",
+            "app_token",
+            "api_url",
+            "owners",
+            "admins",
+            "allow",
+            "groups",
+            "chats",
+            "bots",
             "pairing",
+            "threads",
         ],
     ),
+    ("media", &["file_max_mb", "inbox_max_mb"]),
+    ("transcription", &["base_url", "model", "api_key", "language"]),
 ];
+
+/// Bytes in what a config calls MB.
+const MB: u64 = 1_000_000;
 
 /// Far more than a config has; keeps a wrong path from filling the memory.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
@@ -52,6 +67,10 @@ pub struct Config {
     pub providers: BTreeMap<String, provider::Config>,
     /// [`TERMINAL`] is always among them.
     pub channels: BTreeMap<ChannelName, channels::Config>,
+    /// What files may come in.
+    pub media: intake::Limits,
+    /// Who writes down what is spoken; none leaves it unread.
+    pub transcription: Option<transcription::Config>,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -146,21 +165,26 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
         channels.extend(environment::channels(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(sections::terminal);
+    let media = sections::media(&mut top);
+    let transcription = sections::transcription(&mut top);
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
-    Some(Config { agent, providers: providers?, channels, notes: Vec::new() })
+    let notes = Vec::new();
+    Some(Config { agent, providers: providers?, channels, media, transcription, notes })
 }
 
 impl Config {
     /// All that must stay out of logs.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
-        let tokens = self.channels.values().filter_map(|channel| match &channel.kind {
-            Kind::Telegram(telegram) => Some(&telegram.token),
-            Kind::Terminal => None,
+        let tokens = self.channels.values().flat_map(|channel| match &channel.kind {
+            Kind::Slack(slack) => vec![&slack.token, &slack.app_token],
+            Kind::Telegram(telegram) => vec![&telegram.token],
+            Kind::Terminal => Vec::new(),
         });
-        keys.chain(tokens)
+        let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
+        keys.chain(tokens).chain(ears)
     }
 
     /// What a person checks before a start; no secrets.
@@ -178,7 +202,11 @@ impl Config {
         let AgentConfig { steps_max, turns_max, waiting_max, .. } = self.agent;
         format!(
             "channels\n{channels}providers\n{providers}limits\n  {steps_max} steps a turn, \
-             {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n"
+             {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n\
+             files\n  {} MB a file, {} MB in all; voice messages: {}\n",
+            self.media.file_max / MB,
+            self.media.inbox_max / MB,
+            self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),
         )
     }
 
@@ -233,9 +261,10 @@ impl Config {
 }
 
 fn describe_channel(channel: &channels::Config) -> String {
-    let telegram = match &channel.kind {
+    let platform = match &channel.kind {
         Kind::Terminal => return "terminal".to_owned(),
-        Kind::Telegram(telegram) => telegram,
+        Kind::Slack(slack) => format!("slack ({})", slack.api_url),
+        Kind::Telegram(telegram) => format!("telegram ({})", telegram.api_url),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = match groups {
@@ -249,8 +278,7 @@ fn describe_channel(channel: &channels::Config) -> String {
     let chats = if chats.is_empty() { String::new() } else { format!(", chats {}", chats.len()) };
     let bots = if bots.is_empty() { String::new() } else { format!(", bots {}", bots.len()) };
     format!(
-        "telegram ({}), owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
-        telegram.api_url,
+        "{platform}, owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
         owners.len(),
         admins.len()
     )
@@ -263,7 +291,14 @@ fn describe_provider(provider: &provider::Config) -> String {
         provider::Kind::Rehearsal => return "rehearsal, no model".to_owned(),
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
-    format!("{} ({kind}, {}{key})", provider.model, provider.base_url)
+    let sees = if provider.images { ", sees pictures" } else { "" };
+    format!("{} ({kind}, {}{key}){sees}", provider.model, provider.base_url)
+}
+
+fn describe_ears(ears: &transcription::Config) -> String {
+    let key = if ears.api_key.is_some() { "" } else { ", no key" };
+    let language = ears.language.as_deref().map(|it| format!(", in {it}")).unwrap_or_default();
+    format!("{} ({}{key}){language}", ears.model, ears.base_url)
 }
 
 fn rehearsal() -> provider::Config {
@@ -273,6 +308,7 @@ fn rehearsal() -> provider::Config {
         api_key: None,
         base_url: String::new(),
         tokens_max: None,
+        images: false,
     }
 }
 

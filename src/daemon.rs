@@ -17,6 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent::{self, Means};
 use crate::bus::{Bus, Link};
+use crate::channels::intake::{self, Intake};
+use crate::channels::slack::Slack;
 use crate::channels::telegram::Telegram;
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
@@ -25,6 +27,7 @@ use crate::control::{self, Desk};
 use crate::event::Events;
 use crate::message::ChannelName;
 use crate::people::{Access, People};
+use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
 use crate::tools::ToolSet;
@@ -50,6 +53,7 @@ pub struct Plan {
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
     pub store: store::Options,
+    pub intake: Intake,
 }
 
 impl Plan {
@@ -64,11 +68,14 @@ impl Plan {
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             let channel: Arc<dyn Channel> = match kind {
+                channels::Kind::Slack(slack) => Arc::new(Slack::new(&slack)?),
                 channels::Kind::Telegram(telegram) => Arc::new(Telegram::new(&telegram)?),
                 channels::Kind::Terminal => continue,
             };
             channels.insert(name, (channel, access));
         }
+        let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
+        let transcriber = transcriber.map(Arc::new);
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
@@ -76,6 +83,7 @@ impl Plan {
             channels,
             tools: ToolSet::standard(),
             store: store::Options::default(),
+            intake: Intake { limits: config.media, transcriber },
         })
     }
 }
@@ -147,6 +155,12 @@ impl Daemon {
             let parts = (name.clone(), Arc::clone(channel), bus);
             let (name, channel, bus) = parts.clone();
             listening.spawn(supervise::run(name, channel, bus, link, sources.clone()));
+            let (fetched, stop) = (parts.clone(), sources.clone());
+            let (workspace, intake) = (self.means.workspace.clone(), self.plan.intake.clone());
+            listening.spawn(forever("the intake of files", move || {
+                let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
+                intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
+            }));
             let (stop, workspace) = (deliveries.clone(), self.means.workspace.clone());
             delivering.spawn(forever("deliveries", move || {
                 let (name, channel, bus) = parts.clone();

@@ -178,6 +178,34 @@ impl Said {
     pub fn text(text: impl Into<String>) -> Self {
         Self { text: text.into(), ..Self::default() }
     }
+
+    /// Whether files that came with it are still to be fetched.
+    pub fn awaits_files(&self) -> bool {
+        self.media.iter().any(|media| media.fetched.is_none())
+    }
+
+    /// Takes over what became of its files. What was spoken in them stands above what was written.
+    pub fn receive(&mut self, files: &[MediaRef]) {
+        let mut words = Vec::new();
+        let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
+        for (n, own) in open {
+            let same = |file: &&MediaRef| {
+                file.fetched.is_some() && (file.kind, &file.handle) == (own.kind, &own.handle)
+            };
+            let file = files.get(n).filter(same).or_else(|| files.iter().find(same));
+            let Some(file) = file else { continue };
+            own.clone_from(file);
+            if let Some(Fetched::Transcribed { words: spoken, .. }) = &own.fetched {
+                words.push(spoken.clone());
+            }
+        }
+        if !words.is_empty() {
+            words.extend(
+                Some(std::mem::take(&mut self.text)).filter(|text| !text.trim().is_empty()),
+            );
+            self.text = words.join("\n\n");
+        }
+    }
 }
 
 /// A button, as its message knows it: the question's delivery and which of its choices.
@@ -212,9 +240,10 @@ pub struct MediaRef {
     pub kind: MediaKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+    /// As the platform says; once it is fetched, a picture's is what its bytes say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// In bytes, as far as the platform says.
+    /// In bytes, as far as the platform says; once it is fetched, as it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
     /// How the platform calls it; only its adapter can read that.
@@ -242,8 +271,23 @@ pub enum MediaKind {
 pub enum Fetched {
     /// Its path in the workspace.
     Workspace(String),
+    /// It lies in the workspace, and what was spoken in it is the message's text.
+    Transcribed { path: String, words: String },
+    /// It lies in the workspace, and why nobody has read what is spoken in it.
+    Untranscribed { path: String, reason: String },
     /// Why it is not there, in words.
     Failed(String),
+}
+
+impl Fetched {
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Self::Workspace(path)
+            | Self::Transcribed { path, .. }
+            | Self::Untranscribed { path, .. } => Some(path),
+            Self::Failed(_) => None,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

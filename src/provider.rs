@@ -9,6 +9,8 @@ mod http;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
+mod sight;
+pub mod transcription;
 mod wire;
 
 use std::sync::Arc;
@@ -19,9 +21,10 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 
 pub use http::Limits;
+pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures};
 
 use crate::secret::Secret;
-use crate::session::{Call, Ending, Step, Thinking, Turn};
+use crate::session::{Call, Ending, Image, Step, Thinking, Turn};
 
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -34,6 +37,8 @@ pub struct Config {
     pub base_url: String,
     /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
     pub tokens_max: Option<u32>,
+    /// Whether the model sees pictures.
+    pub images: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +58,8 @@ pub struct Request<'a> {
     /// Whether the model may call them now; they are told of in either case, for the cache.
     pub may_call: bool,
     pub messages: Vec<Message<'a>>,
+    /// What there is of the messages' pictures; the others are there in words only.
+    pub pictures: &'a Pictures,
 }
 
 /// A tool as a model is told of it.
@@ -70,8 +77,11 @@ pub struct ToolSchema {
 /// messages follow each other.
 #[derive(Debug, PartialEq)]
 pub enum Message<'a> {
-    /// Never blank.
-    User(String),
+    /// The text is never blank.
+    User {
+        text: String,
+        images: Vec<&'a Image>,
+    },
     /// With words or calls or both; the text may be blank beside calls.
     Assistant {
         text: &'a str,
@@ -94,30 +104,34 @@ pub fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
             push_assistant(&mut messages, note, &[], &[]);
         }
     }
-    if !matches!(messages.last(), Some(Message::User(_) | Message::Results(_))) {
-        push_user(&mut messages, GO_ON);
+    if !matches!(messages.last(), Some(Message::User { .. } | Message::Results(_))) {
+        push_user(&mut messages, GO_ON, &[]);
     }
     messages
 }
 
 fn push_step<'a>(messages: &mut Vec<Message<'a>>, step: &'a Step) {
-    push_user(messages, step.heard.as_deref().unwrap_or_default());
+    push_user(messages, step.heard.as_deref().unwrap_or_default(), &step.images);
     let Step { text, thinking, calls, .. } = step;
     if !is_blank(text) || !calls.is_empty() {
         push_assistant(messages, text, thinking, calls);
     }
 }
 
-fn push_user(messages: &mut Vec<Message<'_>>, heard: &str) {
+fn push_user<'a>(messages: &mut Vec<Message<'a>>, heard: &str, seen: &'a [Image]) {
     if is_blank(heard) {
         return;
     }
     match messages.last_mut() {
-        Some(Message::User(before)) => {
-            before.push_str("\n\n");
-            before.push_str(heard);
+        Some(Message::User { text, images }) => {
+            text.push_str("\n\n");
+            text.push_str(heard);
+            images.extend(seen);
         }
-        _ => messages.push(Message::User(heard.to_owned())),
+        _ => {
+            let (text, images) = (heard.to_owned(), seen.iter().collect());
+            messages.push(Message::User { text, images });
+        }
     }
 }
 
@@ -128,7 +142,7 @@ fn push_assistant<'a>(
     calls: &'a [Call],
 ) {
     if matches!(messages.last(), None | Some(Message::Assistant { .. })) {
-        push_user(messages, GO_ON);
+        push_user(messages, GO_ON, &[]);
     }
     messages.push(Message::Assistant { text, thinking, calls });
     if !calls.is_empty() {
@@ -242,6 +256,11 @@ impl ProviderError {
 pub trait Provider: Send + Sync + 'static {
     /// The name of its config section and its model, as people are shown them: `main (qwen3:8b)`.
     fn name(&self) -> &str;
+
+    /// Whether it makes anything of pictures.
+    fn sees(&self) -> bool {
+        false
+    }
 
     /// Begins a completion. The stream ends after [`Delta::End`] or an error.
     async fn stream<'a>(

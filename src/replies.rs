@@ -95,6 +95,19 @@ pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
 }
 
 pub const FILE_TOO_LARGE: &str = "it is larger than I take";
+pub const FILE_TOO_SLOW: &str = "it took too long to come";
+pub const FILE_BROKE: &str = "something broke while it was fetched; it is in my log";
+
+pub fn file_over_intake(bytes_max: u64) -> String {
+    format!("it is larger than the {} MB that I take", bytes_max / 1_000_000)
+}
+
+pub fn too_many_files(files_max: usize) -> String {
+    format!("I take {files_max} files of one message")
+}
+
+pub const NO_TRANSCRIPTION: &str = "my owner has not set up [transcription] in config.toml";
+pub const TRANSCRIPT_TOO_SLOW: &str = "the transcription took too long";
 
 // Messages that cannot be taken or delivered.
 
@@ -121,6 +134,9 @@ pub fn perhaps_repeated(text: &str) -> String {
 }
 
 // Turns.
+
+/// What Slack shows behind the bot's name.
+pub const WORKING: &str = "is working on it…";
 
 pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
 pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anything. My owner can raise max_tokens in config.toml.";

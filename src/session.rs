@@ -87,9 +87,18 @@ pub enum Ending {
 pub struct Step {
     /// What was said since the step before, as the model was shown it, byte for byte.
     pub heard: Option<String>,
+    /// Pictures that came with it.
+    pub images: Vec<Image>,
     pub text: String,
     pub thinking: Vec<Thinking>,
     pub calls: Vec<Call>,
+}
+
+/// A picture in the workspace, shown to models that see.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Image {
+    pub path: String,
+    pub mime: String,
 }
 
 /// A provider's own block of reasoning, to be passed back to the same provider unharmed.

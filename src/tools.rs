@@ -14,10 +14,11 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::provider::ToolSchema;
-use crate::workspace::{FileChange, Workspace};
+use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
 pub const RESULT_CHARS_MAX: usize = 8_000;
@@ -52,9 +53,39 @@ pub struct ToolContext {
     pub role: Role,
     pub address: Address,
     pub place: Place,
+    /// Files that came to this address, which who speaks here may see.
+    pub came_here: Arc<[String]>,
     /// The channels that there are.
     pub channels: Arc<[ChannelName]>,
     pub now: DateTime<Local>,
+}
+
+/// Whose reading it is: what a tool may show depends on it.
+#[derive(Clone, Debug)]
+pub struct Reader {
+    pub audience: Audience,
+    came_here: Arc<[String]>,
+}
+
+impl ToolContext {
+    pub fn reader(&self) -> Reader {
+        let audience = audience(self.role, self.place);
+        Reader { audience, came_here: Arc::clone(&self.came_here) }
+    }
+}
+
+impl Reader {
+    /// Where a path leads; refuses what the reader must not see.
+    pub fn resolve(
+        &self,
+        workspace: &Workspace,
+        path: &WorkspacePath,
+    ) -> Result<WorkspacePath, FileError> {
+        match workspace.resolve(path) {
+            Ok(found) if self.came_here.iter().any(|own| own == found.as_str()) => Ok(found),
+            _ => workspace.resolve_for(path, self.audience),
+        }
+    }
 }
 
 /// What a call came to. Nothing has been changed yet: the turn makes the change and commits the

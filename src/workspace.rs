@@ -10,6 +10,8 @@ pub mod snapshot;
 pub mod template;
 
 mod change;
+mod incoming;
+mod picture;
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
@@ -21,6 +23,8 @@ use cap_std::fs::{Dir, File, FileType, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
 pub use self::change::{FileChange, Hash};
+pub use self::incoming::Incoming;
+pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;
 
 use self::path::TEMPORARY_PREFIX;
@@ -213,21 +217,24 @@ impl Workspace {
 
     /// A whole file, or None where there is none. At most [`READ_BYTES_MAX`].
     pub fn read(&self, path: &WorkspacePath) -> Result<Option<Vec<u8>>, FileError> {
-        let (file, size) = match self.open_file(path) {
-            Err(FileError::Missing(_)) => return Ok(None),
-            opened => opened?,
-        };
-        let too_big = |size| FileError::TooBig { path: path.clone(), size, max: READ_BYTES_MAX };
-        if size > READ_BYTES_MAX {
+        match self.read_up_to(path, READ_BYTES_MAX) {
+            Err(FileError::Missing(_)) => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// A whole file of at most `max` bytes.
+    pub fn read_up_to(&self, path: &WorkspacePath, max: u64) -> Result<Vec<u8>, FileError> {
+        let (file, size) = self.open_file(path)?;
+        let too_big = |size| FileError::TooBig { path: path.clone(), size, max };
+        if size > max {
             return Err(too_big(size));
         }
         let mut bytes = Vec::with_capacity(size.try_into().unwrap_or_default());
-        file.take(READ_BYTES_MAX + 1)
-            .read_to_end(&mut bytes)
-            .map_err(|error| FileError::new(path, error))?;
+        file.take(max + 1).read_to_end(&mut bytes).map_err(|error| FileError::new(path, error))?;
         match bytes.len() as u64 {
-            size if size > READ_BYTES_MAX => Err(too_big(size)),
-            _ => Ok(Some(bytes)),
+            size if size > max => Err(too_big(size)),
+            _ => Ok(bytes),
         }
     }
 

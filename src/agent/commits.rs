@@ -10,7 +10,9 @@ use crate::message::{Address, MessageId, Place, Sender};
 use crate::people::Role;
 use crate::provider::Completion;
 use crate::replies;
-use crate::session::{Call, CallId, Ending, Frozen, Intent, Outcome, SessionId, Step, TurnId};
+use crate::session::{
+    Call, CallId, Ending, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
+};
 use crate::store::{Store, StoreError, Sync};
 use crate::tools::Effect;
 
@@ -31,8 +33,8 @@ pub(super) struct Beginning {
     pub(super) sender: Sender,
     pub(super) reply_to: Option<MessageId>,
     pub(super) rows: Vec<RowId>,
-    /// What the person said, as the model is shown it.
-    pub(super) heard: String,
+    /// What the person said, as the model is shown it, with the pictures.
+    pub(super) first: Step,
     pub(super) frozen: Frozen,
     pub(super) begins: Begins,
     pub(super) provider: String,
@@ -59,8 +61,7 @@ pub(super) async fn start(
         let Beginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
-        let step = Step { heard: Some(beginning.heard), ..Step::default() };
-        transcript::put_step(store, turn, 0, &step)?;
+        transcript::put_step(store, turn, 0, &beginning.first)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
         match beginning.begins {
             Begins::AsBefore => {}
@@ -99,6 +100,7 @@ pub(super) async fn completed(
 /// A step as the model made it, and what led to it.
 pub(super) struct Made {
     pub(super) heard: Option<String>,
+    pub(super) images: Vec<Image>,
     pub(super) steered: Vec<RowId>,
     /// Calls of the step before that were not begun because of what was steered.
     pub(super) skipped: Vec<CallId>,
@@ -110,6 +112,7 @@ impl Made {
     pub(super) fn step(&self) -> Step {
         Step {
             heard: self.heard.clone(),
+            images: self.images.clone(),
             text: self.completion.text.clone(),
             thinking: self.completion.thinking.clone(),
             calls: Vec::new(),

@@ -1,6 +1,8 @@
 //! The prompt: values in, texts out. What changes least comes first, and what was once sent is
 //! sent again byte for byte, so that providers' caches hold.
 
+pub(super) mod files;
+
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Local};
@@ -115,8 +117,13 @@ pub fn tail(tail: &Tail<'_>) -> String {
                 one_kind_of_lines(&quoted).replace('\n', "\n> ")
             );
         }
-        let said = format!("\n{}", one_kind_of_lines(said));
-        text.push_str(&said.replace("\n[", "\n ["));
+        for file in &row.inbound.body.media {
+            let _ = write!(text, "\n{}", files::line(file));
+        }
+        if row.inbound.body.media.is_empty() || !said.trim().is_empty() {
+            let said = format!("\n{}", one_kind_of_lines(said));
+            text.push_str(&said.replace("\n[", "\n ["));
+        }
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");

@@ -59,12 +59,14 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
 }
 
 fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
-    let mut rows = store
-        .prepare_cached("SELECT heard, text, thinking FROM steps WHERE turn = ? ORDER BY seq")?;
+    let mut rows = store.prepare_cached(
+        "SELECT heard, text, thinking, ifnull(images, '[]') FROM steps WHERE turn = ? ORDER BY seq",
+    )?;
     let mut steps = rows
         .query_map([turn.0], |row| {
             Ok(Step {
                 heard: row.get(0)?,
+                images: from_json(row, 3)?,
                 text: row.get(1)?,
                 thinking: from_json(row, 2)?,
                 calls: Vec::new(),
@@ -268,10 +270,17 @@ pub(super) fn put_step(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (?, ?, ?, ?, ?)
+            "INSERT INTO steps (turn, seq, heard, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
         )?
-        .execute(params![turn.0, seq, step.heard, step.text, to_json(&step.thinking)])?;
+        .execute(params![
+            turn.0,
+            seq,
+            step.heard,
+            (!step.images.is_empty()).then(|| to_json(&step.images)),
+            step.text,
+            to_json(&step.thinking)
+        ])?;
     Ok(())
 }
 

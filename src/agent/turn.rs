@@ -1,6 +1,7 @@
 //! A turn: from one person's messages to an answer. Every change is committed before it is acted
 //! on, so that a turn can be cut off anywhere and taken up again.
 
+mod asking;
 mod begin;
 
 use std::sync::Arc;
@@ -13,16 +14,16 @@ use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
 use super::loops::{self, Verdict};
-use super::prompt::{self, Tail};
+use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
 use super::{Means, calls, progress};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
-use crate::provider::{self, Completion, Delta, ProviderError, Request, StopReason, ToolSchema};
+use crate::provider::{Completion, ProviderError, StopReason, ToolSchema};
 use crate::replies;
-use crate::session::{Ending, Outcome, Session, Step, Turn, TurnId};
+use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
 use crate::tools::{ToolContext, message};
 
@@ -162,7 +163,7 @@ impl Active<'_> {
     async fn last_words(mut self) -> Result<Option<Session>, TurnError> {
         let words = replies::steps_exhausted(self.means.steps_max);
         self.pending.clear();
-        let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)));
+        let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)), Vec::new());
         self.emit(|| Happening::StepStart { step });
         match self.complete(false).await {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
@@ -202,12 +203,13 @@ impl Active<'_> {
                 changes: vec![],
             })
         });
+        let images = files::images(&self.pending);
         let heard: Vec<_> = note.into_iter().chain(steered).collect();
-        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n"))))
+        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n")), images))
     }
 
     /// What is still planned in the step before will not be begun any more.
-    fn push_step(&mut self, heard: Option<String>) -> usize {
+    fn push_step(&mut self, heard: Option<String>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
         for call in before.filter(|call| call.outcome == Outcome::Planned) {
@@ -215,7 +217,7 @@ impl Active<'_> {
         }
         let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
         if !steps.last().is_some_and(unmade) {
-            steps.push(Step { heard, ..Step::default() });
+            steps.push(Step { heard, images, ..Step::default() });
         }
         steps.len() - 1
     }
@@ -246,29 +248,6 @@ impl Active<'_> {
         Ok(())
     }
 
-    async fn complete(&self, may_call: bool) -> Result<Completion, ProviderError> {
-        self.wires.draft.send_modify(|draft| {
-            draft.text.clear();
-            draft.doing = None;
-        });
-        let request = Request {
-            system: &self.system,
-            tools: &self.tools,
-            may_call,
-            messages: provider::messages(&self.session.turns),
-        };
-        provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
-            Delta::Text(text) => {
-                self.wires.draft.send_modify(|draft| draft.text.push_str(text));
-                self.emit(|| Happening::Text { text: text.clone() });
-            }
-            Delta::Restart => self.wires.draft.send_modify(|draft| draft.text.clear()),
-            Delta::Thinking(text) => self.emit(|| Happening::Thinking { text: text.clone() }),
-            _ => {}
-        })
-        .await
-    }
-
     /// What the step adds to the store, besides its calls.
     fn made(&mut self, step: usize, completion: Completion) -> Made {
         let steered: Vec<RowId> = self.pending.drain(..).map(|row| row.id).collect();
@@ -277,8 +256,8 @@ impl Active<'_> {
         let skipped = before.unwrap_or_default().iter();
         let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
         let skipped = skipped.collect();
-        let heard = turn.steps[step].heard.clone();
-        Made { heard, steered, skipped, completion }
+        let Step { heard, images, .. } = turn.steps[step].clone();
+        Made { heard, images, steered, skipped, completion }
     }
 
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
@@ -307,7 +286,8 @@ impl Active<'_> {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
             });
-            let outcome = calls::run(self.means, self.turn, &call, &self.tool_context()).await?;
+            let outcome =
+                calls::run(self.means, self.turn, &call, &self.tool_context().await?).await?;
             self.emit(|| Happening::ToolEnd {
                 tool: call.tool.clone(),
                 result: outcome.for_model().to_owned(),
@@ -319,8 +299,12 @@ impl Active<'_> {
         Ok(())
     }
 
-    fn tool_context(&self) -> ToolContext {
-        ToolContext {
+    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
+        let at = self.session.address.clone();
+        let came_here = move |store: &_| journal::files_at(store, &at);
+        let came_here = self.means.bus.store.read(came_here).await?.into();
+        Ok(ToolContext {
+            came_here,
             workspace: self.means.workspace.clone(),
             who: self.asker.sender.clone(),
             role: tool_role(self.asker.role, self.session.place),
@@ -328,7 +312,7 @@ impl Active<'_> {
             place: self.session.place,
             channels: self.means.channels.keys().cloned().collect(),
             now: Local::now(),
-        }
+        })
     }
 
     async fn answer(

@@ -8,7 +8,8 @@ use super::journal::{self, Fate};
 use super::outbox::{self, Pressed};
 use super::{Bus, CONTROLS, Published};
 use crate::message::{
-    Body, Cause, Choice, Entitled, Inbound, Place, Press, Question, Quote, Sender,
+    Body, Cause, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote,
+    Sender,
 };
 use crate::people::{self, Greeting, People, Role};
 use crate::replies;
@@ -110,13 +111,43 @@ fn admit_press(
     Ok(published)
 }
 
-pub(super) fn edit(store: &Connection, bus: &Bus, inbound: Inbound) -> rusqlite::Result<Published> {
-    let control = is_control(&inbound.body.text);
+pub(super) fn edit(
+    store: &Connection,
+    bus: &Bus,
+    mut inbound: Inbound,
+) -> rusqlite::Result<Published> {
     if !journal::has(store, &inbound.key)? {
         return admit(store, bus, inbound);
     }
-    journal::replace(store, &inbound, control)?;
+    if let Some(before) = journal::waiting(store, &inbound.key)? {
+        inbound.body.receive(&before.inbound.body.media);
+        journal::replace(store, &inbound, is_control(&inbound.body.text))?;
+    }
     Ok(Published::Repeated)
+}
+
+/// Notes what became of a message's files, if it still waits. It becomes ready once all are there;
+/// a voice message may turn out to be a command.
+pub fn receive(
+    store: &Connection,
+    key: &DedupKey,
+    files: &[MediaRef],
+) -> rusqlite::Result<Received> {
+    let Some(mut waiting) = journal::waiting(store, key)? else { return Ok(Received::Withdrawn) };
+    let inbound = &mut waiting.inbound;
+    inbound.body.receive(files);
+    journal::replace(store, inbound, is_control(&inbound.body.text))?;
+    Ok(if inbound.body.awaits_files() { Received::Partly } else { Received::Ready })
+}
+
+/// What a message is once files of it have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Received {
+    Ready,
+    /// It was changed meanwhile, and has other files now.
+    Partly,
+    /// Nobody waits for them any more.
+    Withdrawn,
 }
 
 fn is_control(text: &str) -> bool {

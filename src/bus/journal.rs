@@ -9,6 +9,12 @@ use crate::session::TurnId;
 /// Rows that one turn takes in at once; the rest follows in the next.
 const TAKEN_MAX: usize = 20;
 
+/// Messages of a channel whose files are looked after at a time.
+const UNREADY_MAX: usize = 100;
+
+/// Messages with files that are looked through for what may be read at an address.
+const LOOKED_BACK_MAX: usize = 200;
+
 /// Places that are looked at for what was missed.
 const CAUGHT_UP_MAX: usize = 100;
 
@@ -83,8 +89,9 @@ pub fn add(
     let Address { channel, chat, thread } = &inbound.from;
     store
         .prepare_cached(
-            "INSERT INTO inbound (key, received, channel, chat, thread, sender, control, message, state, outcome)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            "INSERT INTO inbound
+             (key, received, channel, chat, thread, sender, control, message, state, outcome, ready)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             inbound.key.as_str(),
@@ -97,6 +104,7 @@ pub fn add(
             json(inbound),
             if done.is_some() { "done" } else { "waiting" },
             done.map(Fate::as_str),
+            done.is_some() || is_ready(inbound, control),
         ])?;
     Ok(RowId(store.last_insert_rowid()))
 }
@@ -105,10 +113,58 @@ pub fn add(
 pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE inbound SET message = ?, control = ? WHERE key = ? AND state = 'waiting'",
+            "UPDATE inbound SET message = ?, control = ?, ready = ?
+             WHERE key = ? AND state = 'waiting'",
         )?
-        .execute(params![json(inbound), control, inbound.key.as_str()])?;
+        .execute(params![
+            json(inbound),
+            control,
+            is_ready(inbound, control),
+            inbound.key.as_str()
+        ])?;
     Ok(())
+}
+
+/// A message as it waits; none if it does not.
+pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Waiting>> {
+    let row = store
+        .prepare_cached(
+            "SELECT id, received, message FROM inbound WHERE key = ? AND state = 'waiting'",
+        )?
+        .query_row([key.as_str()], read_waiting)
+        .optional()?;
+    Ok(row.flatten())
+}
+
+/// Messages on a channel whose files are still to be fetched, oldest first.
+pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE state = 'waiting' AND ready = 0 AND channel = ? ORDER BY +id LIMIT ?",
+    )?;
+    let limit = i64::try_from(UNREADY_MAX).expect("a small number");
+    let rows = rows.query_map(params![channel.as_str(), limit], read_waiting)?;
+    rows.filter_map(Result::transpose).collect()
+}
+
+/// Where the files lie that came to an address lately.
+pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message FROM inbound
+         WHERE channel = ? AND chat = ? AND thread IS ?
+         AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
+    )?;
+    let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
+    let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
+    let rows = rows.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
+    let files = rows.into_iter().flat_map(|row| row.inbound.body.media);
+    Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
+}
+
+/// No command waits for its files.
+fn is_ready(inbound: &Inbound, control: bool) -> bool {
+    control || !inbound.body.awaits_files()
 }
 
 /// Takes a message back that still waits; commands are obeyed at once, and stay.
@@ -213,7 +269,7 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
 }
 
 /// The messages of one person that are next at an address: those after `after`, up to the first of
-/// somebody else. With a `sender`, only theirs.
+/// somebody else, or whose files are still to be fetched. With a `sender`, only theirs.
 pub fn next(
     store: &Connection,
     at: &Address,
@@ -222,8 +278,11 @@ pub fn next(
 ) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message FROM inbound
-         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
-         AND id > ? ORDER BY id LIMIT ?",
+         WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
+         AND id > ?4 AND id < ifnull(
+             (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
+              AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)
+         ORDER BY id LIMIT ?5",
     )?;
     let (channel, chat, thread) = address_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
@@ -235,10 +294,11 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
 }
 
-/// Those of the rows that still wait, as they are now.
+/// Those of the rows that still wait, as they are now; without one that was given other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
     let mut again = store.prepare_cached(
-        "SELECT id, received, message FROM inbound WHERE id = ? AND state = 'waiting'",
+        "SELECT id, received, message FROM inbound
+         WHERE id = ? AND state = 'waiting' AND ready = 1",
     )?;
     let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
     let found = found.collect::<Result<Vec<_>, _>>()?;

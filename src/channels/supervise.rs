@@ -54,19 +54,23 @@ async fn keep_listening(
     link: &Link,
 ) {
     let mut failures = 0;
+    // Said once, and again when it is another reason, or when the platform had accepted us meanwhile.
+    let mut closed: Option<String> = None;
     loop {
         let begun = Instant::now();
         let ended = AssertUnwindSafe(channel.listen(publisher)).catch_unwind().await;
         if begun.elapsed() > STEADY {
             failures = 0;
+            closed = None;
         }
         let wait = match ended {
             Ok(Ok(())) => backoff(failures),
             Ok(Err(ChannelError::Closed(reason))) => {
-                if failures == 0 {
+                if closed.as_ref() != Some(&reason) {
                     tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
                 }
                 link.down(&reason);
+                closed = Some(reason);
                 CLOSED_AGAIN
             }
             Ok(Err(error)) => {

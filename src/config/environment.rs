@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::channels::{self, telegram};
+use crate::channels::{self, slack, telegram};
 use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
 
 use super::reading::Source;
-use super::sections::{OPENAI_URL, TELEGRAM_URL, TOKENS_MAX};
-use super::{rehearsal, secrets};
+use super::sections::{OPENAI_URL, SLACK_URL, TELEGRAM_URL, TOKENS_MAX};
+use super::{Place, rehearsal, secrets};
 
 /// Variables by name.
 #[derive(Clone, Default)]
@@ -55,6 +55,8 @@ struct Known {
     kind: provider::Kind,
     model: &'static str,
     base_url: &'static str,
+    /// Whether its model sees pictures.
+    images: bool,
 }
 
 /// The first answers; the others are fallbacks, in this order.
@@ -65,6 +67,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::Anthropic,
         model: "claude-sonnet-4-5",
         base_url: super::sections::ANTHROPIC_URL,
+        images: true,
     },
     Known {
         variable: "OPENAI_API_KEY",
@@ -72,6 +75,7 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "gpt-5-mini",
         base_url: OPENAI_URL,
+        images: true,
     },
     Known {
         variable: "OPENROUTER_API_KEY",
@@ -79,12 +83,15 @@ const PROVIDERS: [Known; 3] = [
         kind: provider::Kind::OpenAi,
         model: "openrouter/auto",
         base_url: "https://openrouter.ai/api/v1",
+        images: false,
     },
 ];
 
 /// Variables of platforms that are still to come.
-const NOT_BUILT: [(&str, &str); 3] =
-    [("DISCORD_BOT_TOKEN", "Discord"), ("SLACK_BOT_TOKEN", "Slack"), ("SLACK_APP_TOKEN", "Slack")];
+const NOT_BUILT: [(&str, &str); 1] = [("DISCORD_BOT_TOKEN", "Discord")];
+
+const SLACK_BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
+const SLACK_APP_TOKEN: &str = "SLACK_APP_TOKEN";
 
 /// One provider for each key that is set, or the rehearsal one; for a config that names none.
 pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Config>)> {
@@ -99,6 +106,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    images: known.images,
                 });
             (known.name.to_owned(), config)
         })
@@ -113,13 +121,41 @@ pub(super) fn channels(source: &Source<'_>) -> Vec<(ChannelName, channels::Confi
             source.note(format!("{variable} is not used: this version has no {platform} yet"));
         }
     }
-    if source.env.raw("TELEGRAM_BOT_TOKEN").is_none() {
-        return Vec::new();
-    }
-    let token = secrets::of_variable(source, "TELEGRAM_BOT_TOKEN");
-    let config = token.map(|token| channels::Config {
-        access: Access::default(),
-        kind: channels::Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() }),
+    let found = [("slack", slack(source)), ("telegram", telegram(source))];
+    let channels = found.into_iter().filter_map(|(name, kind)| {
+        let config = channels::Config { access: Access::default(), kind: kind? };
+        Some((name.into(), config))
     });
-    config.into_iter().map(|config| ("telegram".into(), config)).collect()
+    channels.collect()
+}
+
+fn telegram(source: &Source<'_>) -> Option<channels::Kind> {
+    source.env.raw("TELEGRAM_BOT_TOKEN")?;
+    let token = secrets::of_variable(source, "TELEGRAM_BOT_TOKEN")?;
+    Some(channels::Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() }))
+}
+
+/// Slack needs two tokens.
+fn slack(source: &Source<'_>) -> Option<channels::Kind> {
+    let is_set = |variable| source.env.raw(variable).is_some();
+    let (set, missing) = match (is_set(SLACK_BOT_TOKEN), is_set(SLACK_APP_TOKEN)) {
+        (false, false) => return None,
+        (true, true) => {
+            let token = secrets::of_variable(source, SLACK_BOT_TOKEN);
+            let app_token = secrets::of_variable(source, SLACK_APP_TOKEN);
+            return Some(channels::Kind::Slack(slack::Config {
+                token: token?,
+                app_token: app_token?,
+                api_url: SLACK_URL.to_owned(),
+                threads: slack::Threads::default(),
+            }));
+        }
+        (true, false) => (SLACK_BOT_TOKEN, SLACK_APP_TOKEN),
+        (false, true) => (SLACK_APP_TOKEN, SLACK_BOT_TOKEN),
+    };
+    source.fault_in(
+        Place::Environment,
+        format!("{set} is set and {missing} is not; Slack needs both (xoxb-… and xapp-…)"),
+    );
+    None
 }

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use crate::channels::{self, telegram};
+use crate::channels::{self, intake, slack, telegram};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
-use crate::provider;
+use crate::provider::{self, transcription};
 use crate::secret::Secret;
 
 use super::reading::{Located, Section, nearest};
-use super::{AgentConfig, TERMINAL, secrets};
+use super::{AgentConfig, MB, TERMINAL, secrets};
 
 pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
+pub(super) const SLACK_URL: &str = "https://slack.com/api";
 pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
 /// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
@@ -20,6 +21,10 @@ pub(super) const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
+
+/// More than any platform sends, and than a small board's disk has.
+const FILE_MB_MOST: u32 = 2_000;
+const INBOX_MB_MOST: u32 = 1_000_000;
 
 /// More people than that are a matter for `*`.
 const PEOPLE_MAX: usize = 1000;
@@ -110,6 +115,8 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         // Other servers know best how much room their model has.
         None => Some((base_url.as_deref() == Some(vendor_url)).then_some(TOKENS_MAX)),
     };
+    let images = section.ask("images").and_then(|value| value.flag());
+    let images = images.unwrap_or(kind == Anthropic || base_url.as_deref() == Some(OPENAI_URL));
     section.finish(&format!("a provider of type {word}"));
     // A key that could not be read is a fault, one that is absent here is none.
     let api_key = match api_key {
@@ -122,7 +129,57 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         api_key,
         base_url: base_url?,
         tokens_max: tokens_max?,
+        images,
     })
+}
+
+/// `[media]`
+pub(super) fn media(top: &mut Section<'_>) -> intake::Limits {
+    let default = intake::Limits::default();
+    let Some(mut section) = top.section("media") else { return default };
+    let mut megabytes = |key, most: u32, default| {
+        let number = section.ask(key).and_then(|value| value.number(1..=most));
+        number.map_or(default, |number| u64::from(number) * MB)
+    };
+    let file_max = megabytes("file_max_mb", FILE_MB_MOST, default.file_max);
+    let inbox_max = megabytes("inbox_max_mb", INBOX_MB_MOST, default.inbox_max);
+    if inbox_max < file_max {
+        section.fault("`inbox_max_mb` in [media] must not be less than `file_max_mb`");
+    }
+    section.finish("files");
+    intake::Limits { file_max, inbox_max, ..default }
+}
+
+/// `[transcription]`
+pub(super) fn transcription(top: &mut Section<'_>) -> Option<transcription::Config> {
+    let mut section = top.section("transcription")?;
+    let base_url = match section.ask("base_url") {
+        Some(value) => url(&value),
+        None => Some(OPENAI_URL.to_owned()),
+    };
+    let model = section.require("model", "the model's name, such as whisper-1");
+    let model = model.and_then(|value| value.text()).map(str::to_owned);
+    let api_key = match base_url.as_deref() {
+        Some(OPENAI_URL) => section.require("api_key", &format!("{OPENAI_URL} wants one")),
+        _ => section.ask("api_key"),
+    };
+    let api_key = api_key.map(|value| secrets::read(&value));
+    let language = section.ask("language").and_then(|value| language(&value));
+    section.finish("transcription");
+    let api_key = match api_key {
+        Some(read) => Some(read?),
+        None => None,
+    };
+    Some(transcription::Config { base_url: base_url?, model: model?, api_key, language })
+}
+
+fn language(value: &Located<'_>) -> Option<String> {
+    let text = value.text()?;
+    let is_code = (2..=3).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_lowercase());
+    if !is_code {
+        value.fault("must be a language's code of two or three letters, such as \"de\"");
+    }
+    is_code.then(|| text.to_owned())
 }
 
 /// All `[channels.NAME]` without faults, and how many sections there are.
@@ -141,6 +198,7 @@ pub(super) fn channels(top: &mut Section<'_>) -> (BTreeMap<ChannelName, channels
 
 #[derive(Clone, Copy)]
 enum Platform {
+    Slack,
     Telegram,
     Terminal,
     NotBuilt(&'static str),
@@ -156,10 +214,10 @@ fn channel(
         ("telegram", Platform::Telegram),
         ("terminal", Platform::Terminal),
         ("discord", Platform::NotBuilt("discord")),
-        ("slack", Platform::NotBuilt("slack")),
+        ("slack", Platform::Slack),
         ("web", Platform::NotBuilt("web")),
     ];
-    let value = section.require("type", "one of telegram, terminal");
+    let value = section.require("type", "one of telegram, slack, terminal");
     let Some(platform) = value.as_ref().and_then(|value| value.choice(&TYPES)) else {
         section.finish_of_any_kind();
         return None;
@@ -173,34 +231,98 @@ fn channel(
             section.finish("a channel of type terminal");
             Some(terminal())
         }
-        Platform::Telegram if name == TERMINAL => {
+        Platform::Slack | Platform::Telegram if name == TERMINAL => {
             section
                 .fault(format!("`{TERMINAL}` is the daemon's own terminal; choose another name"));
             None
         }
-        Platform::Telegram => {
-            let token = section.require("token", "the bot's token, from @BotFather");
-            let token = token.and_then(|value| secrets::read(&value));
-            let api_url = match section.ask("api_url") {
-                Some(value) => url(&value),
-                None => Some(TELEGRAM_URL.to_owned()),
-            };
-            let access = access(&mut section, &NUMBERS);
-            let title = section.title();
-            if let Some(token) = &token {
-                if let Some((_, before)) = tokens.iter().find(|(other, _)| other == token) {
-                    section.fault(format!(
-                        "{title} has the token of {before}; Telegram lets only one of them listen"
-                    ));
-                }
-                tokens.push((token.clone(), title));
-            }
-            section.finish("a channel of type telegram");
-            let config = telegram::Config { token: token?, api_url: api_url? };
-            Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
-        }
+        Platform::Slack => slack_channel(section, tokens),
+        Platform::Telegram => telegram_channel(section, tokens),
     }
 }
+
+fn telegram_channel(
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    let token = section.require("token", "the bot's token, from @BotFather");
+    let token = token.and_then(|value| secrets::read(&value));
+    let api_url = api_url(&mut section, TELEGRAM_URL);
+    let access = access(&mut section, &NUMBERS);
+    take_token(&section, token.as_ref(), tokens, "Telegram lets only one of them listen");
+    section.finish("a channel of type telegram");
+    let config = telegram::Config { token: token?, api_url: api_url? };
+    Some(channels::Config { access, kind: channels::Kind::Telegram(config) })
+}
+
+fn slack_channel(
+    mut section: Section<'_>,
+    tokens: &mut Vec<(Secret, String)>,
+) -> Option<channels::Config> {
+    const THREADS: [(&str, slack::Threads); 2] =
+        [("thread", slack::Threads::Thread), ("channel", slack::Threads::Channel)];
+    let mut token = |key, wanted, prefix, other| {
+        let value = section.require(key, wanted)?;
+        let token = secrets::read(&value)?;
+        if token.reveal().starts_with(other) {
+            value.fault(format!("must be a token that begins with {prefix}, not with {other}"));
+        }
+        Some(token)
+    };
+    let bot = token("token", "the bot's token, xoxb-…", "xoxb-", "xapp-");
+    let app = token("app_token", "the app's token for Socket Mode, xapp-…", "xapp-", "xoxb-");
+    let api_url = api_url(&mut section, SLACK_URL);
+    let access = access(&mut section, &SLACK_IDS);
+    let threads = section.ask("threads").map(|value| value.choice(&THREADS));
+    for token in [&bot, &app] {
+        let why = "Slack brings each event to only one of them";
+        take_token(&section, token.as_ref(), tokens, why);
+    }
+    section.finish("a channel of type slack");
+    let config = slack::Config {
+        token: bot?,
+        app_token: app?,
+        api_url: api_url?,
+        threads: threads.unwrap_or_else(|| Some(slack::Threads::default()))?,
+    };
+    Some(channels::Config { access, kind: channels::Kind::Slack(config) })
+}
+
+fn api_url(section: &mut Section<'_>, default: &str) -> Option<String> {
+    match section.ask("api_url") {
+        Some(value) => url(&value),
+        None => Some(default.to_owned()),
+    }
+}
+
+/// Notes a channel's token; two channels cannot share one, and `why` says so.
+fn take_token(
+    section: &Section<'_>,
+    token: Option<&Secret>,
+    tokens: &mut Vec<(Secret, String)>,
+    why: &str,
+) {
+    let Some(token) = token else { return };
+    let title = section.title();
+    match tokens.iter().find(|(other, _)| other == token) {
+        Some((_, before)) if *before == title => {
+            section.fault(format!("{title} has the same token twice; there are two kinds"));
+        }
+        Some((_, before)) => section.fault(format!("{title} has the token of {before}; {why}")),
+        None => {}
+    }
+    tokens.push((token.clone(), title));
+}
+
+const SLACK_IDS: Ids = Ids {
+    is_id: |id| {
+        id.len() > 1
+            && id.starts_with(['B', 'U', 'W'])
+            && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+    },
+    wanted: "must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member \
+             ID); a name can change hands",
+};
 
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::http::Endpoint;
 use super::wire::{self, CallIds, Flow, Fold};
 use super::{
-    Config, Delta, DeltaStream, Limits, Message, Provider, ProviderError, Request, StopReason,
-    ToolCall, ToolSchema, Usage,
+    Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request,
+    StopReason, ToolCall, ToolSchema, Usage,
 };
 use crate::session::{Call, Thinking};
 
@@ -30,6 +30,7 @@ pub struct Anthropic {
     name: String,
     model: String,
     tokens_max: u32,
+    images: bool,
     endpoint: Endpoint,
 }
 
@@ -47,6 +48,7 @@ impl Anthropic {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
+            images: config.images,
             endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
@@ -69,7 +71,7 @@ impl Anthropic {
         if !system.is_empty() {
             body["system"] = system.into();
         }
-        let mut messages = transcript(&request.messages, &self.model);
+        let mut messages = self.transcript(request);
         let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in heard.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -77,12 +79,44 @@ impl Anthropic {
         body["messages"] = messages.into();
         body
     }
+
+    fn transcript(&self, request: &Request<'_>) -> Vec<Value> {
+        let mut sent: Vec<Value> = Vec::new();
+        let mut ids = CallIds::of_plain_letters();
+        let mut asked = Vec::new();
+        for message in &request.messages {
+            match message {
+                Message::User { text, images } => {
+                    // Pictures first: models see them better so (Anthropic, Vision).
+                    let pictures = request.pictures.of(images).filter(|_| self.images);
+                    let blocks = pictures.map(image_block).chain([text_block(text)]);
+                    push_user(&mut sent, blocks.collect());
+                }
+                Message::Assistant { text, thinking, calls } => {
+                    asked = ids.name(calls);
+                    let mut blocks = own_thinking(thinking, &self.model);
+                    blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
+                    blocks.extend(calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id)));
+                    sent.push(json!({"role": "assistant", "content": blocks}));
+                }
+                Message::Results(calls) => {
+                    let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
+                    push_user(&mut sent, results.collect());
+                }
+            }
+        }
+        sent
+    }
 }
 
 #[async_trait]
 impl Provider for Anthropic {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn sees(&self) -> bool {
+        self.images
     }
 
     async fn stream<'a>(
@@ -101,6 +135,11 @@ fn cut(block: &mut Value) {
 
 fn text_block(text: &str) -> Value {
     json!({"type": "text", "text": text})
+}
+
+fn image_block(Picture { mime, base64 }: &Picture) -> Value {
+    let source = json!({"type": "base64", "media_type": mime, "data": base64});
+    json!({"type": "image", "source": source})
 }
 
 /// Cut after the first part, which changes least, and after the last.
@@ -123,29 +162,6 @@ fn tool(tool: &ToolSchema) -> Value {
         schema["type"] = json!("object");
     }
     json!({"name": tool.name, "description": tool.description, "input_schema": schema})
-}
-
-fn transcript(messages: &[Message<'_>], model: &str) -> Vec<Value> {
-    let mut sent: Vec<Value> = Vec::new();
-    let mut ids = CallIds::of_plain_letters();
-    let mut asked = Vec::new();
-    for message in messages {
-        match message {
-            Message::User(text) => push_user(&mut sent, vec![text_block(text)]),
-            Message::Assistant { text, thinking, calls } => {
-                asked = ids.name(calls);
-                let mut blocks = own_thinking(thinking, model);
-                blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
-                blocks.extend(calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id)));
-                sent.push(json!({"role": "assistant", "content": blocks}));
-            }
-            Message::Results(calls) => {
-                let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
-                push_user(&mut sent, results.collect());
-            }
-        }
-    }
-    sent
 }
 
 /// Roles alternate: what the person says after results is part of the same message.

@@ -33,6 +33,11 @@ impl Provider for Fallback {
         self.providers[0].name()
     }
 
+    /// Those that do not see leave the pictures out.
+    fn sees(&self) -> bool {
+        self.providers.iter().any(|provider| provider.sees())
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

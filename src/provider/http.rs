@@ -7,7 +7,8 @@ use std::time::Duration;
 use anyhow::{Context as _, ensure};
 use chrono::Utc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Response, redirect};
+use reqwest::multipart::Form;
+use reqwest::{Client, RequestBuilder, Response, redirect};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
@@ -98,9 +99,35 @@ impl Endpoint {
 
     /// Posts `body` and returns the answer's events once it has begun well.
     pub(super) async fn post(&self, body: &Value) -> Result<Events, ProviderError> {
+        let (kind, body) = self.send(self.client.post(self.url.clone()).json(body)).await?;
+        let mut events = Events {
+            body: Some(body),
+            parser: Parser::default(),
+            ready: VecDeque::new(),
+            bytes: 0,
+            key: self.key.clone(),
+        };
+        if kind == "application/json" {
+            events.take_whole().await?;
+        }
+        Ok(events)
+    }
+
+    /// Posts a form and returns the whole answer, or its first `bytes_max`.
+    pub(super) async fn post_form(
+        &self,
+        form: Form,
+        bytes_max: usize,
+    ) -> Result<String, ProviderError> {
+        let (_, mut body) = self.send(self.client.post(self.url.clone()).multipart(form)).await?;
+        body.read(bytes_max).await
+    }
+
+    /// The media type and the body of an answer that has begun well.
+    async fn send(&self, request: RequestBuilder) -> Result<(String, Body), ProviderError> {
         let now = Instant::now();
         let until = now + self.limits.begin;
-        let response = timeout_at(until, self.client.post(self.url.clone()).json(body).send())
+        let response = timeout_at(until, request.send())
             .await
             .map_err(|_| silent(self.limits.begin))?
             .map_err(|error| self.unreachable(&error))?;
@@ -116,17 +143,7 @@ impl Endpoint {
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
             return Err(Fault::of_response(status.as_u16(), after, &text).sort(self.key.as_ref()));
         }
-        let mut events = Events {
-            body: Some(body),
-            parser: Parser::default(),
-            ready: VecDeque::new(),
-            bytes: 0,
-            key: self.key.clone(),
-        };
-        if kind == "application/json" {
-            events.take_whole().await?;
-        }
-        Ok(events)
+        Ok((kind, body))
     }
 
     fn unreachable(&self, error: &reqwest::Error) -> ProviderError {

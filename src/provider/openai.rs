@@ -10,8 +10,10 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
-use super::wire::{self, CallIds};
-use super::{Config, DeltaStream, Limits, Message, Provider, ProviderError, Request, ToolSchema};
+use super::wire;
+use super::{
+    Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, ToolSchema,
+};
 use crate::session::{Call, Thinking};
 use answer::Answer;
 use dialect::Dialect;
@@ -21,6 +23,7 @@ pub struct OpenAi {
     name: String,
     model: String,
     tokens_max: Option<u32>,
+    images: bool,
     dialect: Dialect,
     endpoint: Endpoint,
 }
@@ -36,6 +39,7 @@ impl OpenAi {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max,
+            images: config.images,
             dialect: Dialect::of(&endpoint.url),
             endpoint,
         })
@@ -58,11 +62,35 @@ impl OpenAi {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
-        body.insert(
-            "messages".to_owned(),
-            transcript(request, &self.model, self.dialect.call_ids()).into(),
-        );
+        body.insert("messages".to_owned(), self.transcript(request).into());
         body.into()
+    }
+
+    fn transcript(&self, request: &Request<'_>) -> Vec<Value> {
+        let mut ids = self.dialect.call_ids();
+        let mut sent = Vec::new();
+        if !request.system.is_empty() {
+            sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
+        }
+        let mut asked = Vec::new();
+        for message in &request.messages {
+            match message {
+                Message::User { text, images } => {
+                    let pictures = request.pictures.of(images).filter(|_| self.images);
+                    let content = user_content(text, pictures.collect());
+                    sent.push(json!({"role": "user", "content": content}));
+                }
+                Message::Assistant { text, thinking, calls } => {
+                    asked = ids.name(calls);
+                    let own: Vec<_> = thinking.iter().filter(|it| it.model == self.model).collect();
+                    sent.push(assistant(text, &own, calls, &asked));
+                }
+                Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
+                    json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
+                })),
+            }
+        }
+        sent
     }
 }
 
@@ -70,6 +98,10 @@ impl OpenAi {
 impl Provider for OpenAi {
     fn name(&self) -> &str {
         &self.name
+    }
+
+    fn sees(&self) -> bool {
+        self.images
     }
 
     async fn stream<'a>(
@@ -87,26 +119,16 @@ fn tool(tool: &ToolSchema) -> Value {
     json!({"type": "function", "function": function})
 }
 
-fn transcript(request: &Request<'_>, model: &str, mut ids: CallIds) -> Vec<Value> {
-    let mut sent = Vec::new();
-    if !request.system.is_empty() {
-        sent.push(json!({"role": "system", "content": request.system.join("\n\n")}));
+/// A text, which every imitator knows, or parts where there are pictures.
+fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
+    if pictures.is_empty() {
+        return json!(text);
     }
-    let mut asked = Vec::new();
-    for message in &request.messages {
-        match message {
-            Message::User(text) => sent.push(json!({"role": "user", "content": text})),
-            Message::Assistant { text, thinking, calls } => {
-                asked = ids.name(calls);
-                let own: Vec<_> = thinking.iter().filter(|it| it.model == model).collect();
-                sent.push(assistant(text, &own, calls, &asked));
-            }
-            Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
-                json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
-            })),
-        }
-    }
-    sent
+    let parts = pictures.into_iter().map(|Picture { mime, base64 }| {
+        let url = format!("data:{mime};base64,{base64}");
+        json!({"type": "image_url", "image_url": {"url": url}})
+    });
+    parts.chain([json!({"type": "text", "text": text})]).collect()
 }
 
 fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String]) -> Value {
@@ -140,7 +162,7 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::Kind;
+    use crate::provider::{Kind, Pictures};
     use crate::session::{CallId, Outcome};
 
     #[test]
@@ -151,6 +173,7 @@ mod tests {
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
+            images: false,
         };
         let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
         let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
@@ -161,11 +184,13 @@ mod tests {
             outcome: Outcome::Done("seen".to_owned()),
         });
         let messages = vec![
-            Message::User("See?".to_owned()),
+            Message::User { text: "See?".to_owned(), images: Vec::new() },
             Message::Assistant { text: "", thinking: &[], calls: &calls },
             Message::Results(&calls),
         ];
-        let body = mistral.body(&Request { system: &[], tools: &[], may_call: true, messages });
+        let pictures = &Pictures::default();
+        let body =
+            mistral.body(&Request { system: &[], tools: &[], may_call: true, messages, pictures });
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
         assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");

@@ -106,7 +106,7 @@ fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
 /// brackets.
 fn said(turn: &[Message<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
-        Message::User(text) => Some(text.as_str()),
+        Message::User { text, .. } => Some(text.as_str()),
         _ => None,
     });
     let mut programs_own = false;

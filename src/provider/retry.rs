@@ -49,6 +49,10 @@ impl Provider for Retry {
         self.inner.name()
     }
 
+    fn sees(&self) -> bool {
+        self.inner.sees()
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

@@ -10,11 +10,14 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, RESULT_CHARS_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use super::{
+    Kind, RESULT_CHARS_MAX, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
+};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
+    picture_type,
 };
 
 /// One page of `read_file`, in bytes: with the line on how to read on it stays below the cut.
@@ -49,8 +52,8 @@ impl Tool for ReadFile {
     };
 
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let audience = audience(cx.role, cx.place);
-        cx.workspace.off_thread(move |workspace| read(workspace, &args, audience)).await
+        let reader = cx.reader();
+        cx.workspace.off_thread(move |workspace| read(workspace, &args, &reader)).await
     }
 }
 
@@ -248,9 +251,9 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
 fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
-    audience: Audience,
+    reader: &Reader,
 ) -> Result<ToolOutput, ToolError> {
-    let path = workspace.resolve_for(&args.path, audience)?;
+    let path = reader.resolve(workspace, &args.path)?;
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
     // A few bytes more, as a character may begin at the limit.
     let page = workspace.read_page(&path, args.offset, limit + 3)?;
@@ -265,8 +268,14 @@ fn read(
         )));
     }
     let Some((skipped, text)) = page_text(&page.bytes, limit, args.offset > 0) else {
+        let hint = match picture_type(&page.bytes) {
+            Some(_) => {
+                " It is a picture; you see those that people send, if your model sees at all."
+            }
+            None => "",
+        };
         return Err(ToolError::TellModel(format!(
-            "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.",
+            "{path} is not text ({}, binary or not UTF-8), so it cannot be shown.{hint}",
             size_words(size)
         )));
     };

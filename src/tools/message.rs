@@ -1,29 +1,52 @@
-//! The tool that sends a message beside the answer.
+//! The tool that sends messages beside the answer: words, files, and questions with buttons.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
-use crate::message::{Address, Body};
+use super::{
+    Effect, Kind, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
+};
+use crate::message::{
+    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Place, Question,
+};
 use crate::people::Role;
 use crate::session::{Call, Outcome};
+use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";
 
 /// A longer one is better written into a file.
 const TEXT_CHARS_MAX: usize = 20_000;
 
+const FILES_MAX: usize = 10;
+
+/// Of one file. What a platform takes is often less, and is told when it is sent.
+const FILE_BYTES_MAX: u64 = 50_000_000;
+
+/// More are no choice but a list.
+const CHOICES_MAX: usize = 8;
+
+/// What fits on a button everywhere (Slack takes 75, Discord 80).
+const LABEL_CHARS_MAX: usize = 60;
+
 pub struct SendMessage;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// What to say, in Markdown.
+    /// What to say, in Markdown. May be left out beside files.
+    #[serde(default)]
     text: String,
     /// Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.
     #[serde(default)]
     to: String,
+    /// Paths of files of the workspace to send along.
+    #[serde(default)]
+    files: Vec<WorkspacePath>,
+    /// Buttons under the text. What is on the pressed one comes back as the person's next message.
+    #[serde(default)]
+    choices: Vec<String>,
 }
 
 #[async_trait]
@@ -31,36 +54,137 @@ impl Tool for SendMessage {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: NAME,
-        description: "Send a message besides your answer: to another chat, or here while you go on working. \
-                      Your answer itself needs no tool.",
+        description: "Send a message besides your answer: to another chat, or here while you go on working, \
+                      or with files or buttons. Your answer itself needs no tool.",
         role: Role::User,
         kind: Kind::Queues,
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let tell = |words: String| Err(ToolError::TellModel(words));
         let to = match args.to.trim() {
             "" => cx.address.clone(),
             to => to.parse::<Address>().map_err(ToolError::TellModel)?,
         };
-        if args.text.trim().is_empty() {
-            return tell("text is empty.".to_owned());
-        }
-        if args.text.chars().count() > TEXT_CHARS_MAX {
-            return tell(format!("text is longer than {TEXT_CHARS_MAX} characters."));
-        }
-        if !cx.channels.contains(&to.channel) {
-            return tell(format!("there is no channel `{}`.", to.channel));
-        }
-        if to != cx.address && cx.role < Role::Admin {
-            return tell(
-                "Denied: only an admin or the owner may have messages sent elsewhere.".to_owned(),
-            );
-        }
-        let for_model = format!("The message to {to} is on its way.");
-        let effects = vec![Effect::Say { to, body: Body::Text(args.text) }];
+        check(&args, &to, cx).map_err(ToolError::TellModel)?;
+        let Args { text, files, choices, .. } = args;
+        let reader = cx.reader();
+        let attached = cx.workspace.off_thread(move |it| attach(it, files, &reader)).await?;
+        let for_model = match attached.len() {
+            0 => format!("The message to {to} is on its way."),
+            n => format!("The message to {to} is on its way, with {n} file(s)."),
+        };
+        let bodies = bodies(text, attached, &choices, who_presses(&to, cx));
+        let say = |body| Effect::Say { to: to.clone(), body };
+        let effects = bodies.into_iter().map(say).collect();
         Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
     }
+}
+
+/// Words for the model if the message cannot be sent.
+fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
+    let no_text = args.text.trim().is_empty();
+    if no_text && !args.choices.is_empty() {
+        return Err("text is empty: buttons stand under a question.".to_owned());
+    }
+    if no_text && args.files.is_empty() {
+        return Err("text is empty.".to_owned());
+    }
+    if args.text.chars().count() > TEXT_CHARS_MAX {
+        return Err(format!("text is longer than {TEXT_CHARS_MAX} characters."));
+    }
+    if args.files.len() > FILES_MAX {
+        return Err(format!("at most {FILES_MAX} files can be sent at once."));
+    }
+    if args.choices.len() > CHOICES_MAX {
+        return Err(format!("at most {CHOICES_MAX} choices fit under a question."));
+    }
+    for (at, label) in args.choices.iter().enumerate() {
+        let length = label.trim().chars().count();
+        if !(1..=LABEL_CHARS_MAX).contains(&length) || label.chars().any(char::is_control) {
+            return Err(format!("a choice has one line of 1 to {LABEL_CHARS_MAX} characters."));
+        }
+        // Whoever presses says it, and may command more than whoever asked.
+        if label.trim().starts_with('/') {
+            return Err("a choice cannot be a command.".to_owned());
+        }
+        if args.choices[..at].iter().any(|before| before.trim() == label.trim()) {
+            return Err(format!("the choice `{label}` is there twice."));
+        }
+    }
+    if !cx.channels.contains(&to.channel) {
+        return Err(format!("there is no channel `{}`.", to.channel));
+    }
+    if *to != cx.address && cx.role < Role::Admin {
+        return Err(
+            "Denied: only an admin or the owner may have messages sent elsewhere.".to_owned()
+        );
+    }
+    Ok(())
+}
+
+/// In a group the question is for who asked; elsewhere it is for who may speak there.
+fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
+    match cx.place {
+        Place::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
+        Place::Group | Place::Private => Entitled::Anyone,
+    }
+}
+
+/// The files, if all of them are there and the one who asks may see them.
+fn attach(
+    workspace: &Workspace,
+    files: Vec<WorkspacePath>,
+    reader: &Reader,
+) -> Result<Vec<Attachment>, ToolError> {
+    let attach = |path: WorkspacePath| {
+        let path = reader.resolve(workspace, &path)?;
+        let (_, length) = workspace.open_file(&path)?;
+        if length > FILE_BYTES_MAX {
+            let most = FILE_BYTES_MAX / 1_000_000;
+            let words = format!("{path} is too big to be sent: at most {most} MB.");
+            return Err(ToolError::TellModel(words));
+        }
+        Ok(Attachment {
+            name: path.name().to_owned(),
+            kind: kind(path.name()),
+            caption: String::new(),
+            content: Content::Workspace(path.to_string()),
+        })
+    };
+    files.into_iter().map(attach).collect()
+}
+
+/// By its ending, which is all that platforms look at.
+fn kind(name: &str) -> MediaKind {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    match ending.as_deref().unwrap_or_default() {
+        "jpg" | "jpeg" | "png" | "gif" | "webp" => MediaKind::Image,
+        "mp3" | "m4a" | "ogg" | "oga" | "opus" | "flac" | "wav" | "aac" => MediaKind::Audio,
+        "mp4" | "mov" | "webm" | "mkv" => MediaKind::Video,
+        _ => MediaKind::Document,
+    }
+}
+
+/// The text stands under the first file, or below all of them with its buttons.
+fn bodies(
+    text: String,
+    mut files: Vec<Attachment>,
+    choices: &[String],
+    who: Entitled,
+) -> Vec<Body> {
+    let last = match (choices, files.first_mut()) {
+        ([], Some(first)) => {
+            first.caption = text;
+            None
+        }
+        ([], None) => Some(Body::Text(text)),
+        (labels, _) => {
+            let labels = labels.iter().map(|label| label.trim().to_owned());
+            let choices = labels.map(|label| Choice { says: label.clone(), label }).collect();
+            Some(Body::Choice(Question { text, choices, who }))
+        }
+    };
+    files.into_iter().map(Body::File).chain(last).collect()
 }
 
 /// What a call of this tool has said at `here`, so that the answer need not repeat it.
@@ -68,7 +192,7 @@ pub fn said_here(call: &Call, here: &Address) -> Option<String> {
     if call.tool != NAME || !matches!(call.outcome, Outcome::Done(_)) {
         return None;
     }
-    let args: Args = serde_json::from_str(&call.arguments).ok()?;
+    let args: Args = without_nulls(&call.arguments).ok()?;
     let to = args.to.trim();
     (to.is_empty() || to.parse().as_ref() == Ok(here)).then_some(args.text)
 }

@@ -175,7 +175,7 @@ pub(super) fn write_new(
 }
 
 /// Writes a folder's names to disk.
-fn sync(folder: &Dir) -> io::Result<()> {
+pub(super) fn sync(folder: &Dir) -> io::Result<()> {
     // A `Dir` itself may be opened as a mere place, which cannot be synced.
     folder.open(".")?.sync_all()
 }

@@ -1,9 +1,12 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod files;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use peacrab::channels::slack::Threads;
 use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
 use peacrab::people::{Access, Groups, People, Role};
 use peacrab::secret::Secret;
@@ -50,7 +53,7 @@ fn shown(errors: &ConfigErrors, folder: &Path) -> String {
 fn telegram<'a>(config: &'a Config, name: &str) -> &'a channels::telegram::Config {
     match &config.channels[&name.into()].kind {
         channels::Kind::Telegram(telegram) => telegram,
-        channels::Kind::Terminal => panic!("{name} is a terminal"),
+        other => panic!("{name} is {other:?}"),
     }
 }
 
@@ -72,6 +75,15 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+images = true
+
+[media]
+file_max_mb = 5
+
+[transcription]
+base_url = "http://127.0.0.1:8000/v1"
+model = "whisper-1"
+language = "de"
 
 [channels.home]
 type = "telegram"
@@ -107,6 +119,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            images: true,
         },
         "spare": Config {
             kind: OpenAi,
@@ -116,6 +129,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            images: true,
         },
     },
     channels: {
@@ -157,19 +171,43 @@ Config {
             kind: Terminal,
         },
     },
+    media: Limits {
+        file_max: 5000000,
+        inbox_max: 500000000,
+        time_max: 60s,
+        transcript_time_max: 180s,
+        pause: 1s,
+    },
+    transcription: Some(
+        Config {
+            base_url: "http://127.0.0.1:8000/v1",
+            model: "whisper-1",
+            api_key: None,
+            language: Some(
+                "de",
+            ),
+        },
+    ),
     notes: [],
 }
 "#);
     assert_eq!(telegram(&config, "home").token.reveal(), TOKEN);
+}
+
+#[test]
+fn describes_a_complete_config() {
+    let config = load(COMPLETE, &secrets()).unwrap();
     insta::assert_snapshot!(config.describe(), @"
 channels
   home: telegram (https://api.telegram.org), owners 1, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), fallback
+  main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+files
+  5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
     assert_eq!(config.warnings(), Vec::<String>::new());
 }
@@ -351,7 +389,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
@@ -359,7 +397,7 @@ config.toml:9:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
 config.toml:17:11: this version has no discord channels yet
-config.toml:20:11: missing key `type` in [channels.d]: one of telegram, terminal
+config.toml:20:11: missing key `type` in [channels.d]: one of telegram, slack, terminal
 config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
 config.toml:25:2: this version has no [gateway] yet
 ");
@@ -426,16 +464,108 @@ channels
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
-  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), answers
-  openai: gpt-5-mini (openai, https://api.openai.com/v1), fallback
+  anthropic: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
+  openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+files
+  20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
     insta::assert_snapshot!(config.warnings().join("\n"), @"
 DISCORD_BOT_TOKEN is not used: this version has no Discord yet
 [channels.telegram] has no owners and no allow: nobody is let in until paired
 ");
+}
+
+#[test]
+fn reads_a_slack_channel_with_all_its_keys() {
+    let config = load(
+        r#"
+        [channels.crew]
+        type = "slack"
+        token = "xoxb-1"
+        app_token = { env = "APP" }
+        owners = ["U0ADA"]
+        allow = ["W0BOB", "*"]
+        bots = ["B0BEEP"]
+        chats = { C0CREW = "always", T0CREW = "off" }
+        threads = "channel"
+        "#,
+        &Environment::from_iter([("APP", "xapp-1")]),
+    )
+    .unwrap();
+    let crew = &config.channels[&"crew".into()];
+    let channels::Kind::Slack(slack) = &crew.kind else { panic!("{crew:?}") };
+    assert_eq!((slack.token.reveal(), slack.app_token.reveal()), ("xoxb-1", "xapp-1"));
+    assert_eq!(
+        (slack.threads, slack.api_url.as_str()),
+        (Threads::Channel, "https://slack.com/api")
+    );
+    assert_eq!(
+        (&crew.access.owners[..], &crew.access.bots[..]),
+        (&["U0ADA".into()][..], &["B0BEEP".into()][..])
+    );
+    let mut secrets: Vec<_> = config.secrets().map(Secret::reveal).collect();
+    secrets.sort();
+    assert_eq!(secrets, ["xapp-1", "xoxb-1"]);
+    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on");
+}
+
+#[test]
+fn tells_what_is_wrong_with_a_slack_channel() {
+    let errors = load(
+        r#"
+[channels.a]
+type = "slack"
+token = "xapp-swapped"
+app_token = "xoxb-swapped"
+owners = ["ada", 7]
+threads = "threads"
+[channels.b]
+type = "slack"
+token = "xoxb-1"
+[channels.c]
+type = "slack"
+token = "xoxb-1"
+app_token = "xapp-1"
+[channels.d]
+type = "slack"
+token = "same"
+app_token = "same"
+[channels.e]
+type = "telegram"
+token = "1:x"
+threads = "thread"
+"#,
+        &Environment::default(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @"
+config.toml:4:9: `token` in [channels.a] must be a token that begins with xoxb-, not with xapp-
+config.toml:5:13: `app_token` in [channels.a] must be a token that begins with xapp-, not with xoxb-
+config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:7:11: `threads` in [channels.a] must be one of thread, channel; did you mean `thread`?
+config.toml:8:11: missing key `app_token` in [channels.b]: the app's token for Socket Mode, xapp-…
+config.toml:11:11: [channels.c] has the token of [channels.b]; Slack brings each event to only one of them
+config.toml:15:11: [channels.d] has the same token twice; there are two kinds
+config.toml:22:1: `threads` in [channels.e] means nothing for a channel of type telegram
+");
+}
+
+#[test]
+fn slack_in_the_environment_needs_both_tokens() {
+    let home = tempfile::tempdir().unwrap();
+    let tokens = [("SLACK_BOT_TOKEN", "xoxb-1"), ("SLACK_APP_TOKEN", "xapp-1")];
+    let config = load_in(&home, &Environment::from_iter(tokens)).unwrap();
+    let slack = &config.channels[&"slack".into()];
+    assert!(
+        matches!(&slack.kind, channels::Kind::Slack(slack) if slack.threads == Threads::Thread)
+    );
+    let alone = |token| load_in(&home, &Environment::from_iter([token])).unwrap_err();
+    insta::assert_snapshot!(alone(tokens[0]), @"environment: SLACK_BOT_TOKEN is set and SLACK_APP_TOKEN is not; Slack needs both (xoxb-… and xapp-…)");
+    insta::assert_snapshot!(alone(tokens[1]), @"environment: SLACK_APP_TOKEN is set and SLACK_BOT_TOKEN is not; Slack needs both (xoxb-… and xapp-…)");
 }
 
 #[test]
@@ -578,17 +708,25 @@ fn the_home_is_what_was_asked_for_first() {
 #[test]
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
-    let config = load(example, &secrets()).unwrap();
-    let whole = load(uncommented(example), &secrets()).unwrap();
+    let mut variables = vec![("OPENAI_API_KEY", "sk-ears")];
+    variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
+    let env = Environment::from_iter(variables);
+    let config = load(example, &env).unwrap();
+    let whole = load(uncommented(example), &env).unwrap();
     assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
+    assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
+    let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
+    assert_eq!((crew.threads, crew.api_url.as_str()), (Threads::Thread, "https://slack.com/api"));
 
     let tree: toml::Table = uncommented(example).parse().unwrap();
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" => vec![(section.clone(), value.as_table().unwrap())],
+            "agent" | "media" | "transcription" => {
+                vec![(section.clone(), value.as_table().unwrap())]
+            }
             _ => {
                 let tables = value.as_table().unwrap().values();
                 tables.map(|table| (format!("{section}.NAME"), table.as_table().unwrap())).collect()

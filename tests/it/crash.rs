@@ -17,7 +17,7 @@ use child::{At, Kill, Spec, When};
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What people say: plain words, several tools in a row, files, memory, messages to elsewhere,
-/// commands, and an answer that is cut into several.
+/// commands, a picture, and an answer that is cut into several.
 const SAID: &[(&str, &str)] = &[
     ("1", "hello"),
     ("1", "append one to log.md then append two to log.md then append three to log.md"),
@@ -27,6 +27,7 @@ const SAID: &[(&str, &str)] = &[
     ),
     ("2", "/status"),
     ("3", "write first to a.md then replace first with second in a.md then read a.md"),
+    ("2", "a photo"),
     ("1", "append four to log.md"),
     (
         "3",
@@ -229,7 +230,9 @@ fn a_file_change_of_which_nobody_knows_is_left_to_the_model() {
     scene.bring_to_end();
     assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
     let got = scene.platform().got();
-    assert!(got[0].text.contains("may or may not have happened"), "{got:?}");
+    // What is not of the outbox is a draft.
+    let answer = got.iter().find(|got| got.delivery != 0).unwrap();
+    assert!(answer.text.contains("may or may not have happened"), "{got:?}");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Completion, Config, Delta, Kind, Limits, Provider, ProviderError, Request, ToolSchema,
-    complete, messages,
+    Completion, Config, Delta, Kind, Limits, Pictures, Provider, ProviderError, Request,
+    ToolSchema, complete, messages,
 };
 use peacrab::secret::Secret;
 use peacrab::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
@@ -45,6 +45,7 @@ fn config(api: &ModelApi) -> Config {
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
+        images: true,
     }
 }
 
@@ -83,8 +84,8 @@ async fn ask_after(
 ) -> (Result<Completion, ProviderError>, Vec<Delta>) {
     let (system, tools) = (system(), tools());
     let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
-    let request =
-        Request { system: &system, tools: &tools, may_call: true, messages: messages(&turns) };
+    let (messages, pictures) = (messages(&turns), &Pictures::default());
+    let request = Request { system: &system, tools: &tools, may_call: true, messages, pictures };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
     (completion, deltas)

@@ -26,6 +26,7 @@ impl Desk {
             role: Role::Owner,
             address: Address { channel: "home".into(), chat: "1".into(), thread: None },
             place: Place::Private,
+            came_here: [].into(),
             channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
         };
@@ -384,7 +385,7 @@ fn models_are_shown_these_tools() {
 
     {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","default":2,"minimum":1,"maximum":8,"description":"How many levels of folders to show."}}}}
 
-    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown."},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""}},"required":["text"]}}
+    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown. May be left out beside files.","default":""},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""},"files":{"type":"array","items":{"type":"string"},"description":"Paths of files of the workspace to send along."},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons under the text. What is on the pressed one comes back as the person's next message.","default":[]}}}}
 
     {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
 

@@ -8,7 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use super::super::commits::{self, Beginning, Begins, End};
-use super::super::prompt::{self, Tail};
+use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
 use super::super::{LATE_AFTER, Means, house, load, role_of};
 use super::{Active, Asker, TurnError, Wires, tool_role};
@@ -65,6 +65,7 @@ impl<'a> Active<'a> {
         let background = background.as_slice();
         let now = Local::now();
         let heard = prompt::tail(&Tail { now, role, place, rows: &rows, background, changes });
+        let step = Step { heard: Some(heard), images: files::images(&rows), ..Step::default() };
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
         let beginning = Beginning {
@@ -73,7 +74,7 @@ impl<'a> Active<'a> {
             sender: sender.clone(),
             reply_to: reply_to.clone(),
             rows: rows.iter().map(|row| row.id).collect(),
-            heard: heard.clone(),
+            first: step.clone(),
             frozen: frozen.clone(),
             begins: match session.turns.first() {
                 _ if forgotten == 0 => Begins::AsBefore,
@@ -85,7 +86,6 @@ impl<'a> Active<'a> {
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
         session.id = id;
         session.frozen = Some(frozen);
-        let step = Step { heard: Some(heard), ..Step::default() };
         session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
         let asker = Asker { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());

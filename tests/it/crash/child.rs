@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
@@ -76,6 +77,7 @@ fn plan(spec: Spec) -> Plan {
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         tools: ToolSet::standard(),
         store: Options { observer, pages_max: None },
+        intake: Intake::default(),
     }
 }
 
@@ -113,11 +115,9 @@ impl Provider for Watchful {
             // The parent sees a daemon that ended by itself.
             std::process::exit(3);
         }
-        if request
-            .messages
-            .last()
-            .is_some_and(|message| matches!(message, Message::User(text) if text.contains(DEADLY)))
-        {
+        if request.messages.last().is_some_and(
+            |message| matches!(message, Message::User { text, .. } if text.contains(DEADLY)),
+        ) {
             std::process::abort();
         }
         self.0.stream(request).await

@@ -7,7 +7,7 @@ use std::path::Path;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database;
-use crate::support::platform::{Manners, Platform};
+use crate::support::platform::{Manners, PHOTO, Platform};
 
 /// The mark of what may have been sent before (README tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
@@ -51,6 +51,29 @@ pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
     no_call_is_open(&store);
     all_deliveries_arrived_once(&store, platform, manners);
     no_side_effect_happened_twice(&store, home, platform);
+    all_files_came_whole(&store, home);
+}
+
+fn all_files_came_whole(store: &Connection, home: &Path) {
+    let sql = "SELECT json_extract(message, '$.body.media[0].fetched.workspace'), message
+               FROM inbound WHERE message LIKE '%crab.png%'";
+    let mut rows = store.prepare(sql).unwrap();
+    let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let rows: Vec<(Option<String>, String)> = rows.collect::<Result<_, _>>().unwrap();
+    let inbox = home.join("workspace/inbox");
+    let months = fs::read_dir(&inbox).into_iter().flatten();
+    let lie = months.flat_map(|month| fs::read_dir(month.unwrap().path()).unwrap()).count();
+    let mut came = 0;
+    for (path, message) in rows {
+        // A platform that is busy three times in a row is given up, in words.
+        let Some(path) = path else {
+            assert!(message.contains("busy"), "{message}");
+            continue;
+        };
+        assert_eq!(fs::read(home.join("workspace").join(path)).unwrap(), PHOTO);
+        came += 1;
+    }
+    assert_eq!(lie, came, "files lie about that nobody knows of");
 }
 
 fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {

@@ -105,6 +105,7 @@ async fn passes_reasoning_back_unharmed_and_only_to_its_model() {
     second.arguments = "[1]".to_owned();
     let step = Step {
         heard: Some("Hello?".to_owned()),
+        images: Vec::new(),
         text: completion.text,
         thinking: [completion.thinking, vec![foreign]].concat(),
         calls: vec![call("toolu_1", Outcome::Done("seen".to_owned())), second],
@@ -153,8 +154,9 @@ async fn cuts_the_cache_after_what_changes_least() {
         api.reply(Reply::events(&answer(Platform::Anthropic, "Hi")));
         let system: Vec<_> = system.into_iter().map(str::to_owned).collect();
         let heard = [hearing("Hello?")];
+        let (messages, pictures) = (messages(&heard), &Pictures::default());
         let request =
-            Request { system: &system, tools: &tools, may_call: true, messages: messages(&heard) };
+            Request { system: &system, tools: &tools, may_call: true, messages, pictures };
         complete(&*provider, &request, |_| {}).await.unwrap();
         assert_eq!(places(api.requests().last().unwrap()), expected);
     }

@@ -60,8 +60,9 @@ fn thinking() -> impl Strategy<Value = Thinking> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    (option::of(words()), words(), vec(thinking(), 0..3), vec(any_call(), 0..4))
-        .prop_map(|(heard, text, thinking, calls)| Step { heard, text, thinking, calls })
+    (option::of(words()), words(), vec(thinking(), 0..3), vec(any_call(), 0..4)).prop_map(
+        |(heard, text, thinking, calls)| Step { heard, images: Vec::new(), text, thinking, calls },
+    )
 }
 
 fn ending() -> impl Strategy<Value = Option<Ending>> {

@@ -4,7 +4,7 @@
 pub(crate) mod line;
 mod rules;
 mod state;
-mod wire;
+pub(crate) mod wire;
 
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;

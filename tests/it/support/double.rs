@@ -2,17 +2,23 @@
 //! badly as it is told to. It delivers again until what was said is accepted, as platforms do.
 
 use std::collections::{HashMap, VecDeque};
+use std::io::Read as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
+use peacrab::channels::{
+    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+};
 use peacrab::message::{
-    Address, Cause, Hint, Inbound, Line, MessageId, Outbound, Place, Reaction, Said, Sender,
+    Address, Body, Cause, Hint, Inbound, Line, MediaKind, MediaRef, MessageId, Outbound, Place,
+    Reaction, Said, Sender,
 };
 use tokio::sync::{Notify, watch};
+
+use super::script::Gate;
 
 /// How long until the platform delivers again what was not accepted.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
@@ -41,12 +47,31 @@ pub(crate) struct Got {
     pub(crate) thread: Option<String>,
     pub(crate) reply_to: Option<String>,
     pub(crate) text: String,
+    pub(crate) delivery: i64,
+    /// A file's name, kind and content; the text is its caption.
+    pub(crate) file: Option<(String, MediaKind, Vec<u8>)>,
+    /// What stands on the buttons.
+    pub(crate) choices: Vec<String>,
+}
+
+/// What becomes of fetching a file.
+#[derive(Clone)]
+pub(crate) enum Gives {
+    Bytes(Vec<u8>),
+    Busy,
+    Refuses,
+    /// Gives half of it, hangs, and gives the rest.
+    Held(Gate, Vec<u8>),
+    Panics,
 }
 
 #[derive(Default)]
 struct State {
     /// Said, and not accepted yet.
     said: VecDeque<(Deed, Inbound)>,
+    /// By handle; the last one holds for ever.
+    files: HashMap<String, VecDeque<Gives>>,
+    fetched: Vec<String>,
     rejected: usize,
     keys: u64,
     next: HashMap<String, VecDeque<Manner>>,
@@ -77,6 +102,7 @@ pub(crate) struct Double {
     /// Whether it can be asked what it has.
     knows: bool,
     text_max: usize,
+    file_max: u64,
     drafts: Drafts,
 }
 
@@ -88,7 +114,22 @@ impl Double {
     pub(crate) fn with(knows: bool, text_max: usize) -> Self {
         let (spoken, got) = (Notify::new(), watch::Sender::default());
         let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
-        Self { state: Mutex::default(), spoken, got, knows, text_max, drafts }
+        Self { state: Mutex::default(), spoken, got, knows, text_max, file_max: 0, drafts }
+    }
+
+    /// One that takes files of that many bytes.
+    pub(crate) fn taking_files(file_max: u64) -> Self {
+        Self { file_max, ..Self::new() }
+    }
+
+    /// A file that can be fetched: what becomes of each attempt, the last one for ever.
+    pub(crate) fn has_file(&self, handle: &str, gives: impl IntoIterator<Item = Gives>) {
+        self.state().files.insert(handle.to_owned(), gives.into_iter().collect());
+    }
+
+    /// The handles that were asked for, in order.
+    pub(crate) fn fetched(&self) -> Vec<String> {
+        self.state().fetched.clone()
     }
 
     /// One that shows drafts as messages, at once.
@@ -211,7 +252,8 @@ impl Double {
         let text = message.body.text().to_owned();
         let chat = message.to.chat.as_str();
         let mut state = self.state();
-        if text.chars().count() > self.text_max || text.trim().is_empty() {
+        let is_file = matches!(message.body, Body::File(_));
+        if text.chars().count() > self.text_max || (text.trim().is_empty() && !is_file) {
             state.faults.push(format!("the platform would not take `{text}`"));
         }
         state.tried.push((chat.to_owned(), text.clone()));
@@ -219,7 +261,7 @@ impl Double {
         next.or_else(|| state.always.get(chat).cloned()).unwrap_or(Manner::Takes)
     }
 
-    fn give(&self, message: &Outbound) {
+    fn give(&self, message: &Outbound, file: Option<(String, MediaKind, Vec<u8>)>) {
         let text = message.body.text().to_owned();
         self.state().given.push((message.id.0, text.clone()));
         let got = Got {
@@ -227,6 +269,14 @@ impl Double {
             thread: message.to.thread.as_ref().map(ToString::to_string),
             reply_to: message.reply_to.as_ref().map(ToString::to_string),
             text: text.clone(),
+            delivery: message.id.0,
+            file,
+            choices: match &message.body {
+                Body::Choice(question) => {
+                    question.choices.iter().map(|choice| choice.label.clone()).collect()
+                }
+                Body::Text(_) | Body::File(_) => Vec::new(),
+            },
         };
         self.got.send_modify(|all| all.push(got));
     }
@@ -242,7 +292,7 @@ impl Channel for Double {
             doubt_pause: Duration::from_millis(300),
             drafts: self.drafts,
             markup: Markup::Plain,
-            file_max: 0,
+            file_max: self.file_max,
             messages_max: usize::MAX,
             reacts: true,
         }
@@ -285,11 +335,11 @@ impl Channel for Double {
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         match self.tries(message) {
             Manner::Takes => {
-                self.give(message);
+                self.give(message, None);
                 Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
             }
             Manner::TakesWithoutId => {
-                self.give(message);
+                self.give(message, None);
                 Ok(Sent { id: None })
             }
             Manner::Stuck => std::future::pending().await,
@@ -299,10 +349,52 @@ impl Channel for Double {
             }
             Manner::Loses => Err(ChannelError::Ambiguous("cut off".to_owned())),
             Manner::Swallows => {
-                self.give(message);
+                self.give(message, None);
                 Err(ChannelError::Ambiguous("cut off".to_owned()))
             }
             Manner::Panics => panic!("the double was told to panic"),
+        }
+    }
+
+    async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
+        self.tries(message);
+        let FileContent { name, kind, length, file: mut content } = file;
+        let mut bytes = Vec::new();
+        content.read_to_end(&mut bytes).unwrap();
+        assert_eq!(length, bytes.len() as u64);
+        self.give(message, Some((name, kind, bytes)));
+        Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
+    }
+
+    async fn fetch(&self, media: &MediaRef, into: &mut MediaSink) -> Result<(), ChannelError> {
+        let gives = {
+            let mut state = self.state();
+            state.fetched.push(media.handle.clone());
+            let gives = state.files.get_mut(&media.handle).expect("a file that the double has");
+            match gives.len() {
+                1 => gives[0].clone(),
+                _ => gives.pop_front().expect("what becomes of it"),
+            }
+        };
+        match gives {
+            Gives::Bytes(bytes) => {
+                for piece in bytes.chunks(1000) {
+                    into.write(piece).await?;
+                }
+                Ok(())
+            }
+            Gives::Busy => {
+                let after = Some(Duration::from_millis(5));
+                Err(ChannelError::Unavailable { after, reason: "busy".to_owned() })
+            }
+            Gives::Refuses => Err(ChannelError::Refused("it is gone [photo: x]\n[y]".to_owned())),
+            Gives::Held(gate, bytes) => {
+                let (first, rest) = bytes.split_at(bytes.len() / 2);
+                into.write(first).await?;
+                gate.pass().await;
+                into.write(rest).await
+            }
+            Gives::Panics => panic!("the double was told to panic"),
         }
     }
 

@@ -8,4 +8,6 @@ pub(crate) mod platform;
 pub(crate) mod record;
 pub(crate) mod rig;
 pub(crate) mod script;
+pub(crate) mod slack_api;
 pub(crate) mod tools;
+pub(crate) mod transcriber;

@@ -9,11 +9,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
-use peacrab::channels::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
-use peacrab::message::{Address, Cause, Hint, Inbound, MessageId, Outbound, Place, Said, Sender};
+use peacrab::channels::{
+    Channel, ChannelError, Drafts, Found, Limits, Markup, MediaSink, Sent, Unit,
+};
+use peacrab::message::{
+    Address, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Said, Sender,
+};
 use serde::{Deserialize, Serialize};
 
 pub(crate) const OWNER: &str = "7";
+
+/// The file that comes with whatever speaks of a photo.
+pub(crate) const PHOTO: &[u8] = &[b'x'; 300];
 
 /// How the platform behaves.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -153,6 +160,18 @@ impl Channel for Platform {
         Ok(Sent { id: Some(MessageId::from("sent")) })
     }
 
+    async fn fetch(&self, media: &MediaRef, into: &mut MediaSink) -> Result<(), ChannelError> {
+        if self.manners.misbehaves && fastrand::u8(..100) < 10 {
+            let after = Some(Duration::from_millis(5));
+            return Err(ChannelError::Unavailable { after, reason: "busy".to_owned() });
+        }
+        for piece in PHOTO.chunks(100) {
+            into.write(piece).await?;
+        }
+        assert_eq!(media.handle, "photo");
+        Ok(())
+    }
+
     async fn hint(&self, _: &Address, _: Hint) -> Result<(), ChannelError> {
         Ok(())
     }
@@ -173,6 +192,15 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         chat: line.chat.as_str().into(),
         thread: None,
     };
+    let photo = MediaRef {
+        kind: MediaKind::Image,
+        name: Some("crab.png".to_owned()),
+        mime: None,
+        size: None,
+        handle: "photo".to_owned(),
+        fetched: None,
+    };
+    let media = line.text.contains("photo").then_some(photo).into_iter().collect();
     Inbound {
         key: format!("platform:{at}").into(),
         at: Utc::now(),
@@ -181,7 +209,7 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         within: Vec::new(),
         cause: Cause::Person(Sender::person(OWNER, "Ada")),
         id: Some(at.to_string().into()),
-        body: Said::text(line.text.clone()),
+        body: Said { media, ..Said::text(line.text.clone()) },
     }
 }
 

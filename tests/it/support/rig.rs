@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Inbound, ThreadId};
@@ -50,6 +51,7 @@ pub(crate) struct Parts {
     pub(crate) access: Access,
     pub(crate) tools: ToolSet,
     pub(crate) store: store::Options,
+    pub(crate) intake: Intake,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     /// In place of the script.
@@ -67,6 +69,7 @@ impl Default for Parts {
             },
             tools: ToolSet::standard(),
             store: store::Options::default(),
+            intake: Intake::default(),
             channels: Vec::new(),
             provider: None,
         }
@@ -121,6 +124,7 @@ impl Rig {
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
             store: self.parts.store.clone(),
+            intake: self.parts.intake.clone(),
         }
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall,
+    Delta, DeltaStream, Message, Pictures, Provider, ProviderError, Request, StopReason, ToolCall,
     ToolSchema, Usage,
 };
 use serde_json::Value;
@@ -87,7 +87,7 @@ pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
     pub(crate) may_call: bool,
-    /// As `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
+    /// As `image: path type`, `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
     pub(crate) messages: Vec<String>,
 }
 
@@ -160,7 +160,7 @@ impl Script {
             system: request.system.to_vec(),
             tools: request.tools.to_vec(),
             may_call: request.may_call,
-            messages: request.messages.iter().flat_map(lines).collect(),
+            messages: request.messages.iter().flat_map(|it| lines(it, request.pictures)).collect(),
         });
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);
         match written.scenes.iter_mut().find(fits) {
@@ -174,6 +174,10 @@ impl Script {
 impl Provider for Script {
     fn name(&self) -> &'static str {
         "script (none)"
+    }
+
+    fn sees(&self) -> bool {
+        true
     }
 
     async fn stream<'a>(
@@ -197,7 +201,7 @@ impl Provider for Script {
 
 fn newest_words(messages: &[Message<'_>]) -> String {
     let user = messages.iter().rev().find_map(|message| match message {
-        Message::User(text) => Some(text.clone()),
+        Message::User { text, .. } => Some(text.clone()),
         _ => None,
     });
     user.unwrap_or_default()
@@ -209,9 +213,13 @@ fn said(text: &str) -> String {
     lines.join(" ").trim().to_owned()
 }
 
-fn lines(message: &Message<'_>) -> Vec<String> {
+fn lines(message: &Message<'_>, pictures: &Pictures) -> Vec<String> {
     match message {
-        Message::User(text) => vec![format!("user: {text}")],
+        Message::User { text, images } => {
+            let shown = images.iter().filter(|image| pictures.get(image).is_some());
+            let shown = shown.map(|image| format!("image: {} {}", image.path, image.mime));
+            shown.chain([format!("user: {text}")]).collect()
+        }
         Message::Assistant { text, calls, .. } => {
             let words = (!text.is_empty()).then(|| format!("assistant: {text}"));
             let calls = calls.iter().map(|call| format!("call: {} {}", call.tool, call.arguments));
@@ -226,16 +234,16 @@ fn lines(message: &Message<'_>) -> Vec<String> {
 /// What the vendors would refuse a transcript for.
 pub(crate) fn faults(messages: &[Message<'_>]) -> Vec<String> {
     let valid = |pair: &[Message<'_>]| match pair {
-        [Message::User(text), after] => {
+        [Message::User { text, .. }, after] => {
             !text.trim().is_empty() && matches!(after, Message::Assistant { .. })
         }
-        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User(_)),
+        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User { .. }),
         [Message::Assistant { calls, .. }, Message::Results(results)] => calls == results,
         [Message::Results(_), after] => !matches!(after, Message::Results(_)),
         _ => false,
     };
-    let whole = matches!(messages.first(), Some(Message::User(_)))
-        && matches!(messages.last(), Some(Message::User(_) | Message::Results(_)));
+    let whole = matches!(messages.first(), Some(Message::User { .. }))
+        && matches!(messages.last(), Some(Message::User { .. } | Message::Results(_)));
     let mut faults: Vec<_> = messages
         .windows(2)
         .filter(|pair| !valid(pair))

@@ -2,6 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use peacrab::workspace::picture_type;
 use serde_json::{Value, json};
 
 /// The faults of a chat completions request, none if it is right. `beside` is a field that this
@@ -43,8 +46,10 @@ pub(crate) fn openai(body: &Value, beside: Option<&str>) -> Vec<String> {
             "tool" => rules.closed(message, &["role", "content", "tool_call_id"], &[], "a result"),
             _ => rules.closed(message, &["role", "content"], &[], "a message"),
         }
-        if role != "assistant" {
-            rules.text(&message["content"]);
+        match &message["content"] {
+            Value::Array(parts) if role == "user" => rules.openai_parts(parts),
+            content if role != "assistant" => rules.text(content),
+            _ => {}
         }
         before = role;
     }
@@ -88,7 +93,7 @@ pub(crate) fn anthropic(body: &Value) -> Vec<String> {
                 content.iter().filter_map(|it| it["tool_use_id"].as_str()).collect();
             rules.check(results == open, "results differ from the calls before");
             open.clear();
-            rules.in_order(&kinds, &["tool_result", "text"]);
+            rules.in_order(&kinds, &["tool_result", "image", "text"]);
         } else {
             let uses = content.iter().filter(|it| it["type"] == "tool_use");
             open = uses.map(|it| it["id"].as_str().unwrap_or_default().to_owned()).collect();
@@ -158,6 +163,37 @@ impl Rules {
         self.check(text.as_str().is_some_and(|text| !text.trim().is_empty()), "an empty text");
     }
 
+    /// Pictures and one text.
+    fn openai_parts(&mut self, parts: &[Value]) {
+        let texts = parts.iter().filter(|part| part["type"] == "text").count();
+        self.check(texts == 1 && parts.len() > 1, "parts without need");
+        for part in parts {
+            match part["type"].as_str().unwrap_or_default() {
+                "text" => {
+                    self.closed(part, &["type", "text"], &[], "a text");
+                    self.text(&part["text"]);
+                }
+                "image_url" => {
+                    self.closed(part, &["type", "image_url"], &[], "a picture");
+                    self.closed(&part["image_url"], &["url"], &[], "a picture's address");
+                    let url = part["image_url"]["url"].as_str().unwrap_or_default();
+                    let data = url.strip_prefix("data:").and_then(|it| it.split_once(";base64,"));
+                    let (mime, data) = data.unwrap_or_default();
+                    self.picture(mime, data);
+                }
+                _ => self.check(false, "an unknown part"),
+            }
+        }
+    }
+
+    fn picture(&mut self, mime: &str, data: &str) {
+        let known = ["image/jpeg", "image/png", "image/gif", "image/webp"];
+        self.check(known.contains(&mime), "a picture of an unknown type");
+        let bytes = STANDARD.decode(data).unwrap_or_default();
+        self.check((1..=5_000_000).contains(&bytes.len()), "a picture's bytes");
+        self.check(picture_type(&bytes) == Some(mime), "a picture of another type");
+    }
+
     fn openai_calls(&mut self, message: &Value, beside: Option<&str>) -> Vec<String> {
         let beside = beside.filter(|_| message.get("tool_calls").is_some());
         let wanted: Vec<_> = ["role", "content"].into_iter().chain(beside).collect();
@@ -192,6 +228,15 @@ impl Rules {
                 self.closed(block, &["type", "text"], &["cache_control"], "a text");
                 self.text(&block["text"]);
                 "text"
+            }
+            "image" => {
+                self.closed(block, &["type", "source"], &["cache_control"], "a picture");
+                let source = &block["source"];
+                self.closed(source, &["type", "media_type", "data"], &[], "a picture's source");
+                self.check(source["type"] == "base64", "a picture's source");
+                let word = |key: &str| source[key].as_str().unwrap_or_default().to_owned();
+                self.picture(&word("media_type"), &word("data"));
+                "image"
             }
             "thinking" => {
                 self.closed(block, &["type", "thinking", "signature"], &[], "thinking");

@@ -1,0 +1,148 @@
+//! What a file that came is called in the workspace, and what its bytes say that it is.
+
+use chrono::{DateTime, Utc};
+
+use super::INBOX;
+use crate::bus::journal::RowId;
+use crate::message::{MediaKind, MediaRef};
+use crate::workspace::WorkspacePath;
+
+/// The longest name that is kept of a file's own; more tells nobody more.
+const NAME_CHARS_MAX: usize = 80;
+
+/// The same in bytes: with what is put before it, it must be a name that disks take.
+const NAME_BYTES_MAX: usize = 150;
+
+/// The longest ending that is one.
+const ENDING_CHARS_MAX: usize = 8;
+
+/// Media types and the endings that people know them by.
+const ENDINGS: [(&str, &str); 18] = [
+    ("image/jpeg", "jpg"),
+    ("image/png", "png"),
+    ("image/webp", "webp"),
+    ("image/gif", "gif"),
+    ("audio/ogg", "ogg"),
+    ("audio/opus", "ogg"),
+    ("audio/mpeg", "mp3"),
+    ("audio/mp4", "m4a"),
+    ("audio/x-m4a", "m4a"),
+    ("audio/aac", "aac"),
+    ("audio/wav", "wav"),
+    ("audio/webm", "webm"),
+    ("video/mp4", "mp4"),
+    ("video/webm", "webm"),
+    ("video/quicktime", "mov"),
+    ("application/pdf", "pdf"),
+    ("application/zip", "zip"),
+    ("text/plain", "txt"),
+];
+
+/// Always the same for the same file of the same message.
+pub(super) fn path(
+    row: RowId,
+    received: DateTime<Utc>,
+    n: usize,
+    file: &MediaRef,
+) -> WorkspacePath {
+    let (month, name) = (received.format("%Y-%m"), name(file));
+    let path = format!("{INBOX}/{month}/{}-{n}-{name}", row.0);
+    path.parse().expect("a name of letters, digits and a few signs is one")
+}
+
+/// A name without anything that could lead elsewhere, or pass for something else.
+fn name(file: &MediaRef) -> String {
+    let own = file.name.as_deref().unwrap_or_default();
+    let own = own.rsplit(['/', '\\']).next().unwrap_or_default();
+    let (stem, ending) = match own.rsplit_once('.') {
+        Some((stem, ending)) if (1..=ENDING_CHARS_MAX).contains(&ending.chars().count()) => {
+            (safe(stem), safe(ending))
+        }
+        _ => (safe(own), String::new()),
+    };
+    let stem = if stem.is_empty() { word(file.kind).to_owned() } else { stem };
+    let ending = if ending.is_empty() { known_ending(file).to_owned() } else { ending };
+    let dotted = if ending.is_empty() { String::new() } else { format!(".{ending}") };
+    let mut name = String::new();
+    for sign in stem.chars().take(NAME_CHARS_MAX - dotted.chars().count()) {
+        if name.len() + sign.len_utf8() + dotted.len() > NAME_BYTES_MAX {
+            break;
+        }
+        name.push(sign);
+    }
+    name + &dotted
+}
+
+/// Letters and digits of any script, with `-` for everything between them.
+fn safe(text: &str) -> String {
+    let mut safe = String::new();
+    for sign in text.chars() {
+        match sign {
+            sign if sign.is_alphanumeric() || sign == '_' => safe.push(sign),
+            _ if safe.is_empty() || safe.ends_with('-') => {}
+            _ => safe.push('-'),
+        }
+    }
+    safe.truncate(safe.trim_end_matches('-').len());
+    safe
+}
+
+fn word(kind: MediaKind) -> &'static str {
+    match kind {
+        MediaKind::Image => "photo",
+        MediaKind::Audio => "audio",
+        MediaKind::Voice => "voice",
+        MediaKind::Video => "video",
+        MediaKind::Document => "file",
+        MediaKind::Sticker => "sticker",
+    }
+}
+
+/// By the media type, else what most platforms send of that kind.
+fn known_ending(file: &MediaRef) -> &'static str {
+    let mime = file.mime.as_deref().and_then(|mime| mime.split(';').next()).unwrap_or_default();
+    let known = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(mime.trim()));
+    known.map(|(_, ending)| *ending).unwrap_or(match file.kind {
+        MediaKind::Image => "jpg",
+        MediaKind::Audio => "mp3",
+        MediaKind::Voice => "ogg",
+        MediaKind::Video => "mp4",
+        MediaKind::Sticker => "webp",
+        MediaKind::Document => "",
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(name: &str, kind: MediaKind, mime: Option<&str>) -> String {
+        let mime = mime.map(str::to_owned);
+        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
+        let handle = String::new();
+        super::name(&MediaRef { kind, name, mime, size: None, handle, fetched: None })
+    }
+
+    #[test]
+    fn names_lead_nowhere_and_look_like_nothing_else() {
+        use MediaKind::{Document, Image, Voice};
+        for (given, expected) in [
+            ("cat.jpg", "cat.jpg"),
+            ("../../etc/passwd", "passwd"),
+            ("C:\\Users\\ada\\Möwe 1.PDF", "Möwe-1.PDF"),
+            ("a\n[photo: b].txt", "a-photo-b.txt"),
+            ("..", "file"),
+            (".env", "file.env"),
+            ("\u{202e}gpj.exe", "gpj.exe"),
+            ("no ending", "no-ending"),
+            ("a.verylongending", "a-verylongending"),
+        ] {
+            assert_eq!(named(given, Document, None), expected, "{given:?}");
+        }
+        assert_eq!(named("", Image, Some("image/png")), "photo.png");
+        assert_eq!(named("", Voice, Some("audio/ogg; codecs=opus")), "voice.ogg");
+        let long = named(&format!("{}.pdf", "x".repeat(300)), Document, None);
+        assert_eq!((long.chars().count(), long.ends_with("x.pdf")), (80, true));
+        assert!(named(&"🦀漢".repeat(300), Document, None).len() <= NAME_BYTES_MAX);
+    }
+}

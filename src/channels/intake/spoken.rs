@@ -1,0 +1,70 @@
+//! From a file in which somebody speaks to what the bot is told: words, or a command.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::{ATTEMPTS_MAX, PAUSE_GROWTH};
+use crate::bus::CONTROLS;
+use crate::provider::ProviderError;
+use crate::provider::transcription::Transcriber;
+use crate::workspace::{Workspace, WorkspacePath};
+
+/// Has a file written down, with patience; an error says in words why it cannot be.
+pub(super) async fn words(
+    transcriber: &Transcriber,
+    workspace: &Workspace,
+    path: &WorkspacePath,
+    pause: Duration,
+) -> Result<String, String> {
+    let mut wait = pause;
+    for attempt in 1.. {
+        let wanted = path.clone();
+        let open = move |workspace: &Workspace| workspace.open_file(&wanted);
+        let opened = workspace.off_thread(open).await;
+        let (file, length) = opened.map_err(|error| error.to_string())?;
+        match transcriber.words(path.name(), file.into_std(), length).await {
+            Ok(words) => return Ok(command(&words).unwrap_or(words)),
+            Err(ProviderError::Busy { after, .. }) if attempt < ATTEMPTS_MAX => {
+                sleep(after.unwrap_or(wait)).await;
+                wait *= PAUSE_GROWTH;
+            }
+            Err(error) => return Err(error.to_string()),
+        }
+    }
+    unreachable!("the last attempt returns")
+}
+
+/// The command that somebody said: "slash status", or the one word that must not wait, "stop".
+fn command(words: &str) -> Option<String> {
+    let letters = |c: char| c.is_alphanumeric() || c == '/' || c.is_whitespace();
+    let plain: String = words.to_lowercase().chars().filter(|c| letters(*c)).collect();
+    let plain: Vec<&str> = plain.split_whitespace().collect();
+    let command = match plain[..] {
+        ["stop"] => "/stop".to_owned(),
+        ["slash", word] | ["/", word] => format!("/{word}"),
+        [word] if word.starts_with('/') => word.to_owned(),
+        _ => return None,
+    };
+    CONTROLS.contains(&command.as_str()).then_some(command)
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn hears_commands_however_they_are_written_down() {
+        for (spoken, expected) in [
+            ("Stop.", Some("/stop")),
+            ("Slash stop!", Some("/stop")),
+            ("/stop", Some("/stop")),
+            ("Slash, new.", Some("/new")),
+            ("/ status", Some("/status")),
+            ("New.", None),
+            ("Stop it", None),
+            ("Slash prices", None),
+            ("", None),
+        ] {
+            assert_eq!(super::command(spoken).as_deref(), expected, "{spoken}");
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! Files that come and go. Slack hands out addresses for both: ours to check, since a token goes
+//! along on the way in.
+
+use std::time::Duration;
+
+use futures_util::stream::try_unfold;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use reqwest::{Response, Url};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use slack_morphism::SlackFileId;
+use slack_morphism::api::{
+    SlackApiFilesComplete, SlackApiFilesCompleteUploadExternalRequest,
+    SlackApiFilesGetUploadUrlExternalRequest,
+};
+use tokio::io::AsyncReadExt as _;
+
+use super::call::{Api, Method, Takes, is_here};
+use super::failure::{CallError, in_words};
+use super::sending::Spot;
+use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
+use crate::message::{MediaKind, MediaRef, Outbound};
+
+/// The largest file that Slack takes.
+pub(super) const FILE_MAX: u64 = 1_000_000_000;
+
+/// For the bytes of one file; below the time that a delivery has.
+const TRANSFER_TIME_MAX: Duration = Duration::from_secs(240);
+
+/// Read and sent at a time.
+const PIECE_BYTES: usize = 64 << 10;
+
+const NO_SCOPE: &str = "the app may not read files: give it the scope files:read at \
+     https://api.slack.com/apps, and install it again";
+
+impl Method for SlackApiFilesGetUploadUrlExternalRequest {
+    const NAME: &'static str = "files.getUploadURLExternal";
+    const TAKES: Takes = Takes::Form;
+}
+
+impl Method for SlackApiFilesCompleteUploadExternalRequest {
+    const NAME: &'static str = "files.completeUploadExternal";
+}
+
+#[derive(Serialize)]
+struct AskFile<'a> {
+    file: &'a str,
+}
+
+impl Method for AskFile<'_> {
+    const NAME: &'static str = "files.info";
+    const TAKES: Takes = Takes::Form;
+}
+
+#[derive(Deserialize)]
+struct Told {
+    file: Value,
+}
+
+#[derive(Deserialize)]
+struct Place {
+    upload_url: Url,
+    file_id: String,
+}
+
+/// A file as an event tells of it; none for one that is not there any more.
+pub(super) fn read(file: &Value) -> Option<MediaRef> {
+    let field = |name: &str| file.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    if matches!(field("mode"), Some("tombstone" | "hidden_by_limit")) {
+        return None;
+    }
+    let mime = field("mimetype");
+    let kind = match mime.and_then(|mime| mime.split('/').next()) {
+        _ if field("subtype") == Some("slack_audio") => MediaKind::Voice,
+        Some("image") => MediaKind::Image,
+        Some("audio") => MediaKind::Audio,
+        Some("video") => MediaKind::Video,
+        _ => MediaKind::Document,
+    };
+    Some(MediaRef {
+        kind,
+        name: field("name").or(field("title")).map(str::to_owned),
+        mime: mime.map(str::to_owned),
+        size: file.get("size").and_then(Value::as_u64),
+        // Of files from other workspaces only the id is told.
+        handle: address(file).or(field("id"))?.to_owned(),
+        fetched: None,
+    })
+}
+
+fn address(file: &Value) -> Option<&str> {
+    let field = |name: &str| file.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
+    field("url_private_download").or(field("url_private"))
+}
+
+/// Streams a file to where it is wanted.
+pub(super) async fn fetch(
+    api: &Api,
+    media: &MediaRef,
+    into: &mut MediaSink,
+) -> Result<(), ChannelError> {
+    let url = match media.handle.parse::<Url>() {
+        Ok(url) => url,
+        Err(_) => {
+            let told = api.call::<_, Told>(&AskFile { file: &media.handle }).await;
+            let file = told.map_err(CallError::while_editing)?.file;
+            let url = address(&file).and_then(|url| url.parse().ok());
+            url.ok_or_else(|| ChannelError::Refused("slack does not say where it is".to_owned()))?
+        }
+    };
+    check(api, &url)?;
+    let get = api.client.get(url).timeout(TRANSFER_TIME_MAX).bearer_auth(api.bot_token());
+    let response = get.send().await.map_err(|error| lost(&error))?;
+    let mut response = downloaded(response, media)?;
+    while let Some(bytes) = response.chunk().await.map_err(|error| lost(&error))? {
+        into.write(&bytes).await?;
+    }
+    Ok(())
+}
+
+/// Slack shows a page to log in to whom it does not know, and calls that a success.
+fn downloaded(response: Response, media: &MediaRef) -> Result<Response, ChannelError> {
+    let status = response.status();
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let is_page = kind.is_some_and(|kind| kind.starts_with("text/html"));
+    let is_wanted = media.mime.as_deref().is_some_and(|mime| mime.starts_with("text/html"));
+    match status.as_u16() {
+        200 if is_page && !is_wanted => Err(ChannelError::Refused(NO_SCOPE.to_owned())),
+        200 => Ok(response),
+        300..=399 | 401 | 403 => Err(ChannelError::Refused(NO_SCOPE.to_owned())),
+        404 | 410 => Err(ChannelError::Refused("it is not there any more".to_owned())),
+        _ => Err(ChannelError::unavailable(format!("slack answers {status} to a download"))),
+    }
+}
+
+fn lost(error: &reqwest::Error) -> ChannelError {
+    ChannelError::unavailable(format!("slack: {}", in_words(error)))
+}
+
+/// Only Slack gets our token, and our files.
+fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
+    let host = url.host_str().unwrap_or_default();
+    let is_slack = host == "slack.com" || host.ends_with(".slack.com");
+    let fits = url.scheme() == "https" && is_slack || api.is_here() && is_here(url);
+    if fits {
+        Ok(())
+    } else {
+        Err(ChannelError::Refused(format!("{host} is not an address of Slack's")))
+    }
+}
+
+/// Sends a file; until the last call, nobody sees anything of it.
+pub(super) async fn upload(
+    api: &Api,
+    message: &Outbound,
+    content: FileContent,
+) -> Result<Sent, ChannelError> {
+    let to = Spot::of(&message.to)?;
+    let FileContent { name, length, file, .. } = content;
+    if length == 0 {
+        return Err(ChannelError::Refused("slack takes no empty files".to_owned()));
+    }
+    let size = usize::try_from(length).unwrap_or(usize::MAX);
+    let ask = SlackApiFilesGetUploadUrlExternalRequest::new(name.clone(), size);
+    let place: Place = api.call(&ask).await.map_err(CallError::while_editing)?;
+    check(api, &place.upload_url)?;
+    put(api, place.upload_url, tokio::fs::File::from_std(file), length).await?;
+
+    let entry = SlackApiFilesComplete::new(SlackFileId(place.file_id)).with_title(name);
+    let caption = message.body.text();
+    let complete = SlackApiFilesCompleteUploadExternalRequest::new(vec![entry])
+        .with_channel_id(to.channel)
+        .opt_thread_ts(to.thread)
+        .opt_initial_comment((!caption.is_empty()).then(|| caption.to_owned()));
+    match api.call::<_, Value>(&complete).await {
+        // Slack does not tell which message it has become.
+        Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: None }),
+        Err(error) => Err(error.while_sending()),
+    }
+}
+
+async fn put(api: &Api, url: Url, file: tokio::fs::File, length: u64) -> Result<(), ChannelError> {
+    let pieces = try_unfold(file.take(length), async |mut file| {
+        let mut piece = vec![0; PIECE_BYTES];
+        let read = file.read(&mut piece).await?;
+        piece.truncate(read);
+        Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
+    });
+    let post = api
+        .client
+        .post(url)
+        .timeout(TRANSFER_TIME_MAX)
+        .header(CONTENT_LENGTH, length)
+        .header(CONTENT_TYPE, "application/octet-stream")
+        .body(reqwest::Body::wrap_stream(pieces));
+    let response = post.send().await.map_err(|error| lost(&error))?;
+    let status = response.status();
+    if status.is_success() {
+        Ok(())
+    } else if status.is_client_error() {
+        Err(ChannelError::Refused(format!("slack does not take the file ({status})")))
+    } else {
+        Err(ChannelError::unavailable(format!("slack answers {status} to an upload")))
+    }
+}

@@ -1,0 +1,199 @@
+//! What comes on a link: each envelope is understood, kept, and then acknowledged. What was missed
+//! before is looked up beside it.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+
+use chrono::Utc;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use slack_morphism::api::SlackApiChatPostEphemeralRequest;
+use slack_morphism::{SlackMessageContent, SlackUserId};
+use tokio::time::timeout;
+
+use super::Slack;
+use super::inbound::{self, Identity, Line, Reading, Scene, Speaks};
+use super::interaction;
+use super::sending::Spot;
+use super::socket::{Envelope, Frame, Socket, refused};
+use crate::bus::{PublishError, Published, Publisher};
+use crate::channels::ChannelError;
+use crate::message::{self, Cause, Place};
+use crate::people::Groups;
+use crate::replies;
+
+/// Reasons for which Slack ends a link now and then by itself.
+const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];
+
+/// Private words that may be on their way at once; whoever presses still faster gets none.
+const WHISPERS_MAX: usize = 16;
+
+/// What only one person is to see.
+struct Whisper {
+    at: message::Address,
+    to: message::SenderId,
+    words: &'static str,
+}
+
+/// The ears of one link.
+pub(super) struct Ears<'a> {
+    pub(super) slack: &'a Slack,
+    pub(super) bot: &'a Identity,
+    pub(super) publisher: &'a Publisher,
+}
+
+impl Ears<'_> {
+    /// Hears until Slack wants a new link.
+    pub(super) async fn hear(&self, socket: &mut Socket) -> Result<(), ChannelError> {
+        let heard = || self.publisher.heard_byte();
+        let mut catching_up = pin!(self.catch_up());
+        // What was missed comes first, but holds nobody up.
+        let first = timeout(self.slack.deadlines.catch_up, &mut catching_up).await;
+        let mut caught_up = first.is_ok();
+        let mut whispers = FuturesUnordered::new();
+        loop {
+            let frame = tokio::select! {
+                () = &mut catching_up, if !caught_up => {
+                    caught_up = true;
+                    continue;
+                }
+                Some(()) = whispers.next(), if !whispers.is_empty() => continue,
+                frame = socket.next(&heard) => frame?,
+            };
+            match frame {
+                Frame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => return Ok(()),
+                Frame::Disconnect(reason) => return Err(refused(&reason)),
+                Frame::Envelope(envelope) => {
+                    let whisper = self.accept(&envelope).await.map_err(|e| not_kept(&e))?;
+                    socket.acknowledge(&envelope.id).await?;
+                    if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
+                        whispers.push(self.whisper(whisper));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Once this returns, the envelope may be acknowledged.
+    async fn accept(&self, envelope: &Envelope) -> Result<Option<Whisper>, PublishError> {
+        let payload = &envelope.payload;
+        match envelope.kind.as_str() {
+            "events_api" => {
+                let event = payload.get("event").unwrap_or(&Value::Null);
+                self.accept_event(event).await?;
+                Ok(None)
+            }
+            "slash_commands" => {
+                let names = BTreeMap::new();
+                let reading = interaction::read_slash(payload, &self.scene(&names), Utc::now());
+                self.keep(reading, payload).await?;
+                Ok(None)
+            }
+            "interactive" => {
+                let names = self.names(payload).await;
+                match interaction::read_press(payload, &self.scene(&names), Utc::now()) {
+                    Reading::Said(line) => self.press(*line).await,
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
+        }
+    }
+
+    pub(super) async fn accept_event(&self, event: &Value) -> Result<(), PublishError> {
+        let names = self.names(event).await;
+        let reading = inbound::read(event, &self.scene(&names));
+        self.keep(reading, event).await
+    }
+
+    async fn names(&self, event: &Value) -> BTreeMap<String, String> {
+        let (slack, people) = (self.slack, inbound::people(event));
+        slack.names.of(&people, &slack.api, slack.deadlines.names).await
+    }
+
+    pub(super) fn scene<'a>(&'a self, names: &'a BTreeMap<String, String>) -> Scene<'a> {
+        let (bot, channel) = (self.bot, self.publisher.channel());
+        Scene { bot, channel, threads: self.slack.threads, names }
+    }
+
+    async fn keep(&self, reading: Reading, raw: &Value) -> Result<(), PublishError> {
+        match reading {
+            Reading::Said(line) => {
+                if let Some(line) = self.for_us(*line).await? {
+                    self.publisher.publish(line.inbound).await?;
+                }
+            }
+            Reading::Edited(line) => {
+                if let Some(line) = self.for_us(*line).await? {
+                    self.publisher.edit(line.inbound).await?;
+                }
+            }
+            Reading::Deleted { at, id, key } => self.publisher.withdraw(&at, &id, key).await?,
+            Reading::Unreadable(key) => self.publisher.keep_raw(key, raw.to_string()).await?,
+            Reading::Ignored => {}
+        }
+        Ok(())
+    }
+
+    /// The line, if it speaks to the bot; what others say among themselves is only overheard.
+    async fn for_us(&self, mut line: Line) -> Result<Option<Line>, PublishError> {
+        let Cause::Person(sender) = &mut line.inbound.cause;
+        if sender.bot {
+            let known = line.bot_ids.iter().find(|id| self.publisher.lets_bot(id));
+            let Some(known) = known else { return Ok(None) };
+            sender.id = known.clone();
+        }
+        if line.inbound.place == Place::Private {
+            return Ok(Some(line));
+        }
+        let is_for_us = match (self.publisher.groups(line.inbound.places()), line.speaks) {
+            (Groups::Off, _) => return Ok(None),
+            (Groups::Always, _) | (Groups::Mention, Speaks::ToUs) => true,
+            // In a thread that it takes part in, everything is a reply to it.
+            (Groups::Mention, Speaks::InThread) => {
+                self.publisher.takes_part(&line.inbound.from).await?
+            }
+            (Groups::Mention, Speaks::Aside) => false,
+        };
+        if is_for_us {
+            return Ok(Some(line));
+        }
+        if let Some(id) = line.inbound.id {
+            let Cause::Person(author) = line.inbound.cause;
+            let (at, text) = (line.inbound.at, line.inbound.body.text);
+            let said = message::Line { at, author: author.name, text };
+            self.publisher.overheard(&line.heard_at, id, said);
+        }
+        Ok(None)
+    }
+
+    /// A pressed button; whoever may not press it is told so.
+    async fn press(&self, line: Line) -> Result<Option<Whisper>, PublishError> {
+        let (at, cause) = (line.inbound.from.clone(), line.inbound.cause.clone());
+        let words = match self.publisher.publish(line.inbound).await? {
+            Published::Accepted | Published::Repeated => return Ok(None),
+            Published::NotYours | Published::TurnedAway => replies::NOT_YOURS_TO_PRESS,
+            Published::Decided => replies::ALREADY_DECIDED,
+            Published::Gone => replies::BUTTON_TOO_OLD,
+        };
+        let Cause::Person(sender) = cause;
+        Ok(Some(Whisper { at, to: sender.id, words }))
+    }
+
+    async fn whisper(&self, whisper: Whisper) {
+        let Whisper { at, to, words } = whisper;
+        let Ok(spot) = Spot::of(&at) else { return };
+        let content = SlackMessageContent::new().with_text(words.to_owned());
+        let to = SlackUserId(to.as_str().to_owned());
+        let request = SlackApiChatPostEphemeralRequest::new(spot.channel, to, content)
+            .opt_thread_ts(spot.thread);
+        if let Err(error) = self.slack.api.call::<_, Value>(&request).await {
+            tracing::debug!(%at, ?error, "Could not say a private word");
+        }
+    }
+}
+
+fn not_kept(error: &PublishError) -> ChannelError {
+    ChannelError::unavailable(error.to_string())
+}

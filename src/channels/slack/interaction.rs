@@ -1,0 +1,117 @@
+//! What people do besides writing: slash commands, and the buttons of our questions. Pure, as
+//! `inbound` is.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::inbound::{Reading, Scene, is_command, moment, place, raw_key};
+use super::mrkdwn;
+use crate::message::{Cause, Inbound, Press, Said, Sender};
+
+/// A slash command.
+#[derive(Deserialize)]
+struct Slash {
+    channel_id: String,
+    user_id: String,
+    #[serde(default)]
+    user_name: String,
+    #[serde(default)]
+    text: String,
+    trigger_id: String,
+}
+
+/// Reads `/peacrab stop` as `/stop`, said where the command was given, which is never in a thread.
+pub fn read_slash(payload: &Value, scene: &Scene<'_>, now: DateTime<Utc>) -> Reading {
+    let Ok(slash) = Slash::deserialize(payload) else {
+        return Reading::Unreadable(raw_key(scene.bot, payload));
+    };
+    let words = mrkdwn::plain(slash.text.trim(), &|person| scene.name_of(person));
+    let text = match words.trim_start_matches(['/', '!']) {
+        "" => "/help".to_owned(),
+        bare if is_command(&format!("/{bare}")) => format!("/{bare}"),
+        _ => words,
+    };
+    let name = if slash.user_name.is_empty() { slash.user_id.clone() } else { slash.user_name };
+    let inbound = Inbound {
+        // The same in every delivery of it.
+        key: format!("slack:{}:slash:{}", scene.bot.team, slash.trigger_id).into(),
+        at: now,
+        from: scene.address(&slash.channel_id, None),
+        place: place(&slash.channel_id, None),
+        within: vec![scene.bot.team.as_str().into()],
+        cause: Cause::Person(Sender::person(slash.user_id, name)),
+        id: None,
+        body: Said::text(text),
+    };
+    Reading::Said(Box::new(scene.to_us(inbound)))
+}
+
+/// An interaction with a message's buttons.
+#[derive(Deserialize)]
+struct Interaction {
+    user: Presser,
+    channel: ChannelRef,
+    container: Container,
+    #[serde(default)]
+    actions: Vec<Action>,
+}
+
+#[derive(Deserialize)]
+struct Presser {
+    id: String,
+    #[serde(default)]
+    name: Option<String>,
+    #[serde(default)]
+    username: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ChannelRef {
+    id: String,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    message_ts: String,
+    #[serde(default)]
+    thread_ts: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Action {
+    action_id: String,
+    #[serde(default)]
+    action_ts: String,
+}
+
+/// Reads the press of one of our buttons.
+pub fn read_press(payload: &Value, scene: &Scene<'_>, now: DateTime<Utc>) -> Reading {
+    if payload.get("type").and_then(Value::as_str) != Some("block_actions") {
+        return Reading::Ignored;
+    }
+    // Those in views, and of other shapes, are not of our messages.
+    let Ok(Interaction { user, channel, container, actions }) = Interaction::deserialize(payload)
+    else {
+        return Reading::Ignored;
+    };
+    let press = actions.iter().find_map(|action| {
+        Some((action.action_id.parse::<Press>().ok()?, action.action_ts.as_str()))
+    });
+    let Some((press, action_ts)) = press else { return Reading::Ignored };
+    let (ts, id) = (&container.message_ts, &user.id);
+    let key = format!("slack:{}:{}:{ts}:press:{action_ts}:{id}", scene.bot.team, channel.id);
+    let name = scene.names.get(id).cloned().or(user.username).or(user.name);
+    let name = name.unwrap_or_else(|| id.clone());
+    let inbound = Inbound {
+        key: key.into(),
+        at: moment(action_ts).unwrap_or(now),
+        from: scene.address(&channel.id, container.thread_ts.as_deref()),
+        place: place(&channel.id, None),
+        within: vec![scene.bot.team.as_str().into()],
+        cause: Cause::Person(Sender::person(id.as_str(), name)),
+        id: Some(ts.as_str().into()),
+        body: Said { press: Some(press), ..Said::default() },
+    };
+    Reading::Said(Box::new(scene.to_us(inbound)))
+}

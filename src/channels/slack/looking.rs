@@ -1,0 +1,69 @@
+//! What was said in a place before the bot was called there.
+
+use serde_json::Value;
+
+use super::Slack;
+use super::failure::CallError;
+use super::inbound::{self, Reading, Scene};
+use super::sending::{Spot, messages};
+use crate::channels::ChannelError;
+use crate::message::{Address, Cause, Line, MessageId};
+
+/// Pages of a thread that are turned for its end.
+const PAGES_MAX: usize = 5;
+
+impl Slack {
+    /// The last lines of a place, oldest first.
+    pub(super) async fn look_back(
+        &self,
+        at: &Address,
+        before: Option<&MessageId>,
+        max: usize,
+    ) -> Result<Vec<Line>, ChannelError> {
+        let spot = Spot::of(at)?;
+        let bot = self.known_identity().await?;
+        let mut found: Vec<Value> = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let page = match messages(&self.api, &spot, None, cursor).await {
+                Ok(page) => page,
+                // What Slack does not show is not to be had.
+                Err(CallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
+                Err(error) => return Err(error.while_asking()),
+            };
+            found.extend(page.messages.iter().cloned());
+            cursor = page.next();
+            // Channels are told from their end, threads from their beginning.
+            if cursor.is_none() || spot.thread.is_none() && found.len() > max {
+                break;
+            }
+        }
+        let ts = |message: &Value| message["ts"].as_str().unwrap_or_default().to_owned();
+        found.sort_by_key(ts);
+        found.dedup_by_key(|message| ts(message));
+        found.retain(|message| before.is_none_or(|before| ts(message).as_str() < before.as_str()));
+        let mut lines = Vec::new();
+        for mut event in found.split_off(found.len().saturating_sub(max)) {
+            if event["user"] == bot.user {
+                let text =
+                    super::mrkdwn::plain(event["text"].as_str().unwrap_or_default(), &|id| {
+                        id.to_owned()
+                    });
+                let said = inbound::moment(event["ts"].as_str().unwrap_or_default());
+                lines.extend(said.map(|at| Line { at, author: bot.name.clone(), text }));
+                continue;
+            }
+            event["channel"] = at.chat.as_str().into();
+            let people = inbound::people(&event);
+            let names = self.names.of(&people, &self.api, self.deadlines.names).await;
+            let scene =
+                Scene { bot: &bot, channel: &at.channel, threads: self.threads, names: &names };
+            if let Reading::Said(line) = inbound::read(&event, &scene) {
+                let Cause::Person(author) = line.inbound.cause;
+                let (at, text) = (line.inbound.at, line.inbound.body.text);
+                lines.push(Line { at, author: author.name, text });
+            }
+        }
+        Ok(lines)
+    }
+}

@@ -1,0 +1,127 @@
+//! What people wrote, out of what Slack makes of it: `&lt;` is `<` again, and `<@U1>` a name.
+
+/// A part of a text as Slack sends it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Part<'a> {
+    Words(&'a str),
+    /// What stood between `<` and `>`.
+    Link(&'a str),
+}
+
+/// The people whose names [`plain`] will ask for.
+pub(super) fn people(text: &str) -> impl Iterator<Item = &str> {
+    parts(text).filter_map(|part| match part {
+        Part::Link(link) => {
+            let (target, label) = split(link);
+            target.strip_prefix('@').filter(|_| label.is_none())
+        }
+        Part::Words(_) => None,
+    })
+}
+
+/// Whether `person` is mentioned.
+pub(super) fn mentions(text: &str, person: &str) -> bool {
+    parts(text).any(|part| is_mention(part, person))
+}
+
+/// Whether the text is addressed to somebody, whoever that is.
+pub(super) fn addresses(text: &str) -> bool {
+    matches!(parts(text.trim_start()).next(), Some(Part::Link(link)) if link.starts_with('@'))
+}
+
+/// The text without the mentions of `person` that only address them, at either end. A text that is
+/// nothing but that stays.
+pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
+    let mut rest = text.trim();
+    while let Some((link, after)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
+        if !is_mention(Part::Link(link), person) {
+            break;
+        }
+        rest = after.trim_start_matches([',', ':', ' ', '\n', '\u{a0}']);
+    }
+    while let Some((before, link)) = rest.strip_suffix('>').and_then(|rest| rest.rsplit_once('<')) {
+        if !is_mention(Part::Link(link), person) {
+            break;
+        }
+        rest = before.trim_end_matches([',', ' ', '\n', '\u{a0}']);
+    }
+    if rest.is_empty() { text.trim() } else { rest }
+}
+
+/// The text as its author saw it. `name_of` gives a person's name by their id.
+pub(super) fn plain(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
+    parts(text)
+        .map(|part| match part {
+            Part::Words(words) => unescaped(words),
+            Part::Link(link) => shown(link, name_of),
+        })
+        .collect()
+}
+
+fn is_mention(part: Part<'_>, person: &str) -> bool {
+    match part {
+        Part::Link(link) => split(link).0.strip_prefix('@') == Some(person),
+        Part::Words(_) => false,
+    }
+}
+
+fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let (part, after) = match (rest.is_empty(), rest.strip_prefix('<')) {
+            (true, _) => return None,
+            (_, Some(link)) => match link.split_once('>') {
+                Some((link, after)) => (Part::Link(link), after),
+                // Slack escapes every other `<`; whatever this is stays as it is.
+                None => (Part::Words(rest), ""),
+            },
+            (_, None) => {
+                let (words, after) = rest.split_at(rest.find('<').unwrap_or(rest.len()));
+                (Part::Words(words), after)
+            }
+        };
+        rest = after;
+        Some(part)
+    })
+}
+
+/// A link's target, and how it is labelled.
+fn split(link: &str) -> (&str, Option<&str>) {
+    match link.split_once('|') {
+        Some((target, label)) => (target, Some(label).filter(|label| !label.is_empty())),
+        None => (link, None),
+    }
+}
+
+fn shown(link: &str, name_of: &dyn Fn(&str) -> String) -> String {
+    let (target, label) = split(link);
+    let label = label.map(unescaped);
+    let tagged = |sign: char, name: String| {
+        if name.starts_with(sign) { name } else { format!("{sign}{name}") }
+    };
+    match target.chars().next() {
+        Some('@') => tagged('@', label.unwrap_or_else(|| name_of(&target[1..]))),
+        Some('#') => tagged('#', label.unwrap_or_else(|| target[1..].to_owned())),
+        // `!here`, `!channel`, `!subteam^S1|@crew`, `!date^…|when`.
+        Some('!') => label.unwrap_or_else(|| match target[1..].split_once('^') {
+            Some(("subteam", id)) => format!("@{id}"),
+            _ => format!("@{}", &target[1..]),
+        }),
+        _ => {
+            let target = unescaped(target);
+            let bare = target.strip_prefix("mailto:").or(target.strip_prefix("tel:"));
+            match label {
+                // Slack labels what looks like a link by itself: `example.com`, an address.
+                Some(label) if Some(label.as_str()) == bare => label,
+                Some(label) if target.ends_with(label.as_str()) => target,
+                Some(label) => format!("{label} ({target})"),
+                None => bare.map_or(target.clone(), str::to_owned),
+            }
+        }
+    }
+}
+
+/// Slack escapes these three, and nothing else.
+fn unescaped(text: &str) -> String {
+    text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+}

@@ -1,0 +1,345 @@
+//! What is sent, and how it is found again: a message carries our id in its metadata, where people
+//! do not see it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use chrono::{DateTime, Duration, Utc};
+use serde::Deserialize;
+use serde_json::Value;
+use sha2::{Digest, Sha256};
+use slack_morphism::api::{
+    SlackApiAssistantThreadsSetStatusRequest, SlackApiChatDeleteRequest,
+    SlackApiChatPostMessageRequest, SlackApiChatUpdateRequest, SlackApiConversationsHistoryRequest,
+    SlackApiConversationsRepliesRequest, SlackApiReactionsAddRequest,
+};
+use slack_morphism::blocks::{
+    SlackActionsBlock, SlackBlock, SlackBlockButtonElement, SlackBlockMarkDownText,
+    SlackSectionBlock,
+};
+use slack_morphism::{
+    SlackActionId, SlackChannelId, SlackCursorId, SlackMessageContent, SlackMessageMetadata,
+    SlackReactionName, SlackTs,
+};
+
+use super::call::{Api, Method, RepliesRequest};
+use super::failure::CallError;
+use super::inbound::Identity;
+use crate::channels::{ChannelError, Found, Sent, Unit, text};
+use crate::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
+use crate::replies;
+
+/// The kind of our metadata.
+const DELIVERY: &str = "peacrab_delivery";
+
+/// How far Slack's clock and ours may be apart.
+const SKEW: Duration = Duration::minutes(5);
+
+/// The same for files, which carry no id: one of the same name that was sent just before is another.
+const FILE_SKEW: Duration = Duration::seconds(2);
+
+/// Messages that Slack gives at a time.
+pub(super) const PAGE: u16 = 200;
+
+/// Pages that are looked through for a message: more than is said while an answer is on its way.
+const PAGES_MAX: usize = 10;
+
+/// Of one section block, and of a button's label (Block Kit); in characters.
+const SECTION_MAX: usize = 3000;
+const LABEL_MAX: usize = 75;
+
+impl Method for SlackApiChatDeleteRequest {
+    const NAME: &'static str = "chat.delete";
+}
+
+impl Method for SlackApiReactionsAddRequest {
+    const NAME: &'static str = "reactions.add";
+}
+
+/// What chat.update says when there is nothing that we could edit.
+const GONE_DRAFT: &[&str] = &[
+    "message_not_found",
+    "cant_update_message",
+    "edit_window_closed",
+    "channel_not_found",
+    "is_inactive",
+];
+
+/// What Slack says when it never shows a status for this app.
+const NO_STATUS: &[&str] = &[
+    "access_denied",
+    "method_not_supported_for_channel_type",
+    "missing_scope",
+    "not_allowed_token_type",
+    "unknown_method",
+];
+
+/// Of a sent message, all that we need; whatever else Slack tells of it cannot then be mistaken for
+/// a failure.
+#[derive(Deserialize)]
+struct Posted {
+    ts: String,
+}
+
+/// A page of a channel's or a thread's messages.
+#[derive(Deserialize)]
+pub(super) struct Page {
+    #[serde(default)]
+    pub(super) messages: Vec<Value>,
+    #[serde(default)]
+    response_metadata: Option<PageEnd>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PageEnd {
+    next_cursor: String,
+}
+
+/// An [`Address`] in Slack's terms.
+pub(super) struct Spot {
+    pub(super) channel: SlackChannelId,
+    pub(super) thread: Option<SlackTs>,
+}
+
+impl Spot {
+    pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
+        let chat = address.chat.as_str();
+        let is_id = chat.starts_with(['C', 'D', 'G', 'U', 'W'])
+            && chat.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit());
+        let thread = address.thread.as_ref().map(|thread| thread.as_str());
+        if !is_id || !thread.is_none_or(is_ts) {
+            return Err(ChannelError::Refused(format!(
+                "`{address}` is not a place on Slack: a channel's id begins with C, D or G"
+            )));
+        }
+        Ok(Self {
+            channel: SlackChannelId(chat.to_owned()),
+            thread: thread.map(|thread| SlackTs(thread.to_owned())),
+        })
+    }
+}
+
+fn is_ts(text: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    text.split_once('.').is_some_and(|(seconds, micros)| is_number(seconds) && is_number(micros))
+}
+
+pub(super) async fn send(api: &Api, message: &Outbound) -> Result<Sent, ChannelError> {
+    let to = Spot::of(&message.to)?;
+    let metadata = SlackMessageMetadata::new(DELIVERY.to_owned())
+        .with_event_payload(HashMap::from([("id".to_owned(), delivery_id(message))]));
+    let text = message.body.text();
+    let mut content = SlackMessageContent::new().with_text(text.to_owned()).with_metadata(metadata);
+    if let Body::Choice(question) = &message.body {
+        content = content.with_blocks(blocks(message, question));
+    }
+    match &message.replaces {
+        Some(draft) => edit(api, to, draft, content).await,
+        None => post(api, to, content).await,
+    }
+}
+
+/// What the message is found by: the same for every try, another for each part of an answer. The
+/// text counts too, for a bot with a new home counts from one again.
+fn delivery_id(message: &Outbound) -> String {
+    let text = message.body.text();
+    // A repetition that is marked as such is the same message.
+    let digest = Sha256::digest(text.strip_prefix(&replies::perhaps_repeated("")).unwrap_or(text));
+    let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+    format!("{}.{}.{digest}", message.id.0, message.part)
+}
+
+/// A question with its buttons under it.
+fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
+    let sections = text::split(&question.text, SECTION_MAX, Unit::Chars).into_iter().map(|part| {
+        let text = SlackBlockMarkDownText::new(part);
+        SlackSectionBlock::new().with_text(text.into()).into()
+    });
+    let buttons = question.choices.iter().enumerate().map(|(choice, shown)| {
+        let label: String = shown.label.chars().take(LABEL_MAX).collect();
+        let press = Press { delivery: message.id, choice };
+        SlackBlockButtonElement::new(label.into())
+            .with_action_id(SlackActionId(press.to_string()))
+            .into()
+    });
+    let buttons = SlackActionsBlock::new(buttons.collect());
+    sections.chain([buttons.into()]).collect()
+}
+
+async fn post(api: &Api, to: Spot, content: SlackMessageContent) -> Result<Sent, ChannelError> {
+    let request = SlackApiChatPostMessageRequest::new(to.channel, content)
+        .opt_thread_ts(to.thread)
+        .with_unfurl_links(false)
+        .with_unfurl_media(false);
+    match api.call::<_, Posted>(&request).await {
+        Ok(posted) => Ok(Sent { id: Some(posted.ts.into()) }),
+        Err(CallError::Unreadable(reason)) => {
+            tracing::warn!(%reason, "Slack took a message, with an answer that cannot be read");
+            Ok(Sent { id: None })
+        }
+        Err(error) => Err(error.while_sending()),
+    }
+}
+
+/// Puts the content into the place of a draft. An edit may be repeated without harm, so "perhaps"
+/// is "not yet".
+async fn edit(
+    api: &Api,
+    to: Spot,
+    draft: &MessageId,
+    content: SlackMessageContent,
+) -> Result<Sent, ChannelError> {
+    if !is_ts(draft.as_str()) {
+        return Err(ChannelError::DraftGone);
+    }
+    // Blocks that are not mentioned would stay.
+    let content = if content.blocks.is_none() { content.with_blocks(Vec::new()) } else { content };
+    let ts = SlackTs(draft.as_str().to_owned());
+    let request = SlackApiChatUpdateRequest::new(to.channel, content, ts);
+    match api.call::<_, Value>(&request).await {
+        Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
+        Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
+        Err(error) => Err(error.while_editing()),
+    }
+}
+
+/// Looks for a message in the place that it was sent to.
+pub(super) async fn find(
+    api: &Api,
+    bot: &Identity,
+    message: &Outbound,
+    since: DateTime<Utc>,
+) -> Result<Found, ChannelError> {
+    // An edit is simply made again.
+    if message.replaces.is_some() {
+        return Ok(Found::Unknowable);
+    }
+    let to = Spot::of(&message.to)?;
+    let skew = if matches!(message.body, Body::File(_)) { FILE_SKEW } else { SKEW };
+    let (oldest, wanted) = (ts_of(since - skew), delivery_id(message));
+    let mut cursor = None;
+    for _ in 0..PAGES_MAX {
+        let page = match messages(api, &to, Some(oldest.clone()), cursor).await {
+            Ok(page) => page,
+            Err(CallError::Denied(denial)) if denial.is_no() => {
+                tracing::debug!(to = %message.to, error = denial.error, "Slack does not show what is there");
+                return Ok(Found::Unknowable);
+            }
+            Err(error) => return Err(error.while_asking()),
+        };
+        let is_wanted = |sent: &&Value| match &message.body {
+            Body::File(file) => is_ours(sent, bot) && has_file(sent, &file.name),
+            Body::Text(_) | Body::Choice(_) => {
+                let metadata = &sent["metadata"];
+                metadata["event_type"] == DELIVERY && metadata["event_payload"]["id"] == wanted
+            }
+        };
+        if let Some(sent) = page.messages.iter().find(is_wanted) {
+            let id = sent["ts"].as_str().map(MessageId::from);
+            return Ok(Found::Sent(Sent { id }));
+        }
+        cursor = page.next();
+        if cursor.is_none() {
+            return Ok(Found::Absent);
+        }
+    }
+    Ok(Found::Unknowable)
+}
+
+fn is_ours(message: &Value, bot: &Identity) -> bool {
+    message["user"] == bot.user || bot.bot.as_ref().is_some_and(|id| message["bot_id"] == *id)
+}
+
+fn has_file(message: &Value, name: &str) -> bool {
+    let files = message["files"].as_array();
+    files.into_iter().flatten().any(|file| file["name"] == name || file["title"] == name)
+}
+
+/// A sign at a message; one that is there already is as good.
+pub(super) async fn react(
+    api: &Api,
+    at: &Address,
+    message: &MessageId,
+    with: Reaction,
+) -> Result<(), ChannelError> {
+    let name = match with {
+        Reaction::Seen => "eyes",
+        Reaction::Steered => "ok_hand",
+    };
+    let (channel, ts) = (Spot::of(at)?.channel, SlackTs(message.as_str().to_owned()));
+    let name = SlackReactionName(name.to_owned());
+    match api.call::<_, Value>(&SlackApiReactionsAddRequest::new(channel, name, ts)).await {
+        Err(error) if error.says(&["already_reacted", "message_not_found"]) => Ok(()),
+        reacted => reacted.map(drop).map_err(CallError::while_editing),
+    }
+}
+
+/// Takes a draft away; one that is gone already is as good.
+pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
+    let (channel, ts) = (Spot::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
+    match api.call::<_, Value>(&SlackApiChatDeleteRequest::new(channel, ts)).await {
+        Err(error) if error.says(&["message_not_found"]) => Ok(()),
+        erased => erased.map(drop).map_err(CallError::while_editing),
+    }
+}
+
+/// A page of what is in a place, with its metadata; what came after `oldest`.
+pub(super) async fn messages(
+    api: &Api,
+    at: &Spot,
+    oldest: Option<SlackTs>,
+    cursor: Option<SlackCursorId>,
+) -> Result<Page, CallError> {
+    let channel = at.channel.clone();
+    match at.thread.clone() {
+        Some(thread) => {
+            let replies = SlackApiConversationsRepliesRequest::new(channel, thread)
+                .opt_oldest(oldest)
+                .opt_cursor(cursor)
+                .with_limit(PAGE);
+            api.call(&RepliesRequest { replies, include_all_metadata: true }).await
+        }
+        None => {
+            let history = SlackApiConversationsHistoryRequest::new()
+                .with_channel(channel)
+                .opt_oldest(oldest)
+                .opt_cursor(cursor)
+                .with_limit(PAGE)
+                .with_include_all_metadata(true);
+            api.call(&history).await
+        }
+    }
+}
+
+impl Page {
+    pub(super) fn next(self) -> Option<SlackCursorId> {
+        let cursor = self.response_metadata.unwrap_or_default().next_cursor;
+        (!cursor.is_empty()).then_some(SlackCursorId(cursor))
+    }
+}
+
+pub(super) fn ts_of(at: DateTime<Utc>) -> SlackTs {
+    SlackTs(format!("{}.{:06}", at.timestamp(), at.timestamp_subsec_micros()))
+}
+
+/// Slack shows that a bot works only in the threads of its assistant pane, which are private.
+pub(super) async fn show_status(
+    api: &Api,
+    to: &Address,
+    no_status: &AtomicBool,
+) -> Result<(), ChannelError> {
+    if !to.chat.as_str().starts_with('D') || no_status.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let Spot { channel, thread: Some(thread) } = Spot::of(to)? else { return Ok(()) };
+    let status = replies::WORKING.to_owned();
+    let request = SlackApiAssistantThreadsSetStatusRequest::new(channel, status, thread);
+    match api.call::<_, Value>(&request).await {
+        Err(error) if error.says(NO_STATUS) => {
+            no_status.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        shown => shown.map(drop).map_err(CallError::while_editing),
+    }
+}

@@ -1,0 +1,195 @@
+//! One Socket Mode link. The loop is ours, and not the SDK's: that one hides pings and `hello`, so
+//! that a silent link would go unnoticed; it has no deadlines, and reconnects for ever where only
+//! the operator can help.
+
+use std::time::Duration;
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
+
+use super::Deadlines;
+use super::call::is_here;
+use crate::channels::ChannelError;
+
+/// Far more than an event with its blocks and files takes.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// Events are a few kilobytes; this is held for as long as the link is.
+const BUFFER_BYTES: usize = 16 << 10;
+
+pub(super) struct Socket {
+    stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
+    deadlines: Deadlines,
+    opened: Instant,
+    heard: Instant,
+    ping_at: Instant,
+}
+
+/// What came.
+#[derive(Debug)]
+pub(super) enum Frame {
+    Envelope(Envelope),
+    /// Slack wants us to connect anew, or says why it will not have us.
+    Disconnect(String),
+}
+
+/// Something to acknowledge.
+#[derive(Debug)]
+pub(super) struct Envelope {
+    pub(super) id: String,
+    /// `events_api`, `interactive` or `slash_commands`.
+    pub(super) kind: String,
+    pub(super) payload: Value,
+}
+
+#[derive(Deserialize)]
+struct Raw {
+    #[serde(rename = "type")]
+    kind: String,
+    envelope_id: Option<String>,
+    #[serde(default)]
+    payload: Value,
+    reason: Option<String>,
+}
+
+impl Socket {
+    /// Connects, and waits until Slack greets. `url` holds a ticket, and is never shown.
+    pub(super) async fn open(
+        url: &str,
+        may_be_plain: bool,
+        deadlines: Deadlines,
+    ) -> Result<Self, ChannelError> {
+        let is_safe = url.parse::<reqwest::Url>().is_ok_and(|url| match url.scheme() {
+            "wss" => true,
+            "ws" => may_be_plain && is_here(&url),
+            _ => false,
+        });
+        if !is_safe {
+            return Err(ChannelError::unavailable("slack's link is not an encrypted one"));
+        }
+        let limits = WebSocketConfig::default()
+            .read_buffer_size(BUFFER_BYTES)
+            .write_buffer_size(0)
+            .max_message_size(Some(MESSAGE_BYTES_MAX))
+            .max_frame_size(Some(MESSAGE_BYTES_MAX));
+        let connecting = connect_async_with_config(url, Some(limits), false);
+        let (stream, _) = timeout(deadlines.connect, connecting)
+            .await
+            .map_err(|_| ChannelError::unavailable("slack's link does not open in time"))?
+            .map_err(|error| lost(&error))?;
+        let now = Instant::now();
+        let ping_at = now + deadlines.ping_every;
+        let mut socket = Self { stream, deadlines, opened: now, heard: now, ping_at };
+        match timeout(deadlines.connect, socket.frame(&|| {})).await {
+            Ok(Ok(Some(raw))) if raw.kind == "hello" => Ok(socket),
+            Ok(Ok(Some(raw))) => Err(refused(&raw.reason.unwrap_or(raw.kind))),
+            Ok(Ok(None)) => Err(ChannelError::unavailable("slack's greeting cannot be read")),
+            Ok(Err(error)) => Err(error),
+            Err(_) => Err(ChannelError::unavailable("slack does not greet on its link")),
+        }
+    }
+
+    /// For how long the link has been open.
+    pub(super) fn age(&self) -> Duration {
+        self.opened.elapsed()
+    }
+
+    /// The next thing that concerns us; calls `heard` for every byte. Ends with an error when the
+    /// link is lost, or silent although we knock. Nothing is lost if this is dropped and called
+    /// again.
+    pub(super) async fn next(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Frame, ChannelError> {
+        loop {
+            let Some(raw) = self.frame(heard).await? else { continue };
+            match (raw.kind.as_str(), raw.envelope_id) {
+                ("disconnect", _) => {
+                    return Ok(Frame::Disconnect(raw.reason.unwrap_or_default()));
+                }
+                (_, Some(id)) => {
+                    let (kind, payload) = (raw.kind, raw.payload);
+                    return Ok(Frame::Envelope(Envelope { id, kind, payload }));
+                }
+                (_, None) => {}
+            }
+        }
+    }
+
+    /// Says that what came in the envelope is kept.
+    pub(super) async fn acknowledge(&mut self, envelope: &str) -> Result<(), ChannelError> {
+        let words = json!({ "envelope_id": envelope }).to_string();
+        self.send(Message::text(words)).await
+    }
+
+    /// The next text; none if it is not one of Slack's.
+    async fn frame(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Option<Raw>, ChannelError> {
+        loop {
+            let silent_at = self.heard + self.deadlines.silence;
+            let came = timeout_at(self.ping_at.min(silent_at), self.stream.next()).await;
+            let message = match came {
+                Ok(Some(Ok(message))) => message,
+                Ok(Some(Err(error))) => return Err(lost(&error)),
+                Ok(None) => return Err(ChannelError::unavailable("slack has closed the link")),
+                Err(_) if Instant::now() >= silent_at => {
+                    return Err(ChannelError::unavailable("slack's link has fallen silent"));
+                }
+                Err(_) => {
+                    self.ping_at = Instant::now() + self.deadlines.ping_every;
+                    self.send(Message::Ping(Bytes::from_static(b"peacrab"))).await?;
+                    continue;
+                }
+            };
+            self.heard = Instant::now();
+            heard();
+            match message {
+                Message::Text(text) => {
+                    let raw = serde_json::from_str(text.as_str());
+                    if let Err(error) = &raw {
+                        // No envelope, so nothing to acknowledge.
+                        tracing::warn!(%error, "Slack said something that cannot be read");
+                    }
+                    return Ok(raw.ok());
+                }
+                Message::Close(_) => {
+                    return Err(ChannelError::unavailable("slack has closed the link"));
+                }
+                Message::Ping(_) | Message::Pong(_) | Message::Binary(_) | Message::Frame(_) => {}
+            }
+        }
+    }
+
+    async fn send(&mut self, message: Message) -> Result<(), ChannelError> {
+        match timeout(self.deadlines.call, self.stream.send(message)).await {
+            Ok(sent) => sent.map_err(|error| lost(&error)),
+            Err(_) => Err(ChannelError::unavailable("slack's link takes nothing any more")),
+        }
+    }
+}
+
+/// Why Slack ends a link. What it does now and then by itself is no error.
+pub(super) fn refused(reason: &str) -> ChannelError {
+    match reason {
+        "link_disabled" => ChannelError::Closed(
+            "Socket Mode is off for this app: switch it on at https://api.slack.com/apps under \
+             Socket Mode"
+                .to_owned(),
+        ),
+        "too_many_websockets" => ChannelError::unavailable(
+            "too many programs are connected to this Slack app (ten at most): stop the others",
+        ),
+        other => ChannelError::unavailable(format!("slack ends the link: {other}")),
+    }
+}
+
+fn lost(error: &Error) -> ChannelError {
+    let reason = match error {
+        // Its text may hold the URL, and so the ticket.
+        Error::Url(_) | Error::Http(_) | Error::HttpFormat(_) => "slack's link was refused".into(),
+        other => format!("slack's link was lost: {other}"),
+    };
+    ChannelError::unavailable(reason)
+}

@@ -1,0 +1,79 @@
+//! Files that come in with messages and go out with answers.
+
+mod intake;
+mod out;
+mod vision;
+mod voice;
+
+use std::fs;
+use std::time::Duration;
+
+use peacrab::channels::intake::{Intake, Limits};
+use peacrab::message::{MediaKind, MediaRef};
+
+use crate::support::rig::{Parts, Rig};
+
+/// The beginning of a picture, which is all that is looked at.
+const JPEG: &[u8] = b"\xff\xd8\xff\xe0 a cat";
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a crab";
+
+/// Short enough to be waited for, and long enough for a busy machine.
+const TIME_MAX: Duration = Duration::from_millis(700);
+
+const LIMITS: Limits = Limits {
+    file_max: 2_000,
+    inbox_max: 10_000,
+    time_max: Duration::from_secs(20),
+    transcript_time_max: Duration::from_secs(20),
+    pause: Duration::from_millis(5),
+};
+
+fn taking(limits: Limits) -> Parts {
+    Parts { intake: Intake { limits, transcriber: None }, ..Parts::default() }
+}
+
+async fn rig() -> Rig {
+    Rig::of(taking(LIMITS)).await
+}
+
+fn file(kind: MediaKind, handle: &str, name: Option<&str>) -> MediaRef {
+    let (name, handle) = (name.map(str::to_owned), handle.to_owned());
+    MediaRef { kind, name, mime: None, size: None, handle, fetched: None }
+}
+
+fn photo(handle: &str) -> MediaRef {
+    file(MediaKind::Image, handle, Some("cat.jpg"))
+}
+
+/// Somebody sends files with a text.
+fn send(rig: &Rig, chat: &str, text: &str, files: impl IntoIterator<Item = MediaRef>) {
+    let files = files.into_iter().collect();
+    rig.say_changed(crate::support::rig::OWNER, chat, text, |message| message.body.media = files);
+}
+
+/// All files of the inbox, with their folders, sorted; none of them in the making.
+fn inbox(rig: &Rig) -> Vec<String> {
+    let mut found = Vec::new();
+    let root = rig.workspace().join("inbox");
+    for month in fs::read_dir(root).into_iter().flatten() {
+        let month = month.unwrap();
+        for file in fs::read_dir(month.path()).unwrap() {
+            let (month, file) = (month.file_name(), file.unwrap().file_name());
+            found.push(format!("inbox/{}/{}", month.to_str().unwrap(), file.to_str().unwrap()));
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The one file of the inbox.
+fn only(rig: &Rig) -> String {
+    let [only] = &inbox(rig)[..] else { panic!("{:?}", inbox(rig)) };
+    only.clone()
+}
+
+/// What the model was asked last, without the line on time and place.
+fn newest(rig: &Rig) -> String {
+    let newest = rig.model.last().messages.pop().unwrap();
+    newest.split_once('\n').map(|(_, rest)| rest.to_owned()).unwrap_or_default()
+}

@@ -1,0 +1,156 @@
+//! Files and buttons on the way out.
+
+use peacrab::message::{DeliveryId, Press};
+use peacrab::replies;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::support::double::{Double, Got};
+use crate::support::rig::{OTHER_USER, OWNER, USER};
+use crate::support::script::{calls, says};
+
+async fn rig_with_files() -> Rig {
+    let rig = Rig::with(Double::taking_files(1_000_000), taking(LIMITS)).await;
+    fs::write(rig.workspace().join("crab.png"), PNG).unwrap();
+    fs::write(rig.workspace().join("plan.md"), "# Plan").unwrap();
+    rig
+}
+
+/// Has the model call the tool, and gives what the tool said.
+async fn told(rig: &mut Rig, who: &str, chat: &str, arguments: &Value) -> String {
+    rig.model.on("do it", [calls(&[("message", arguments.clone())]), says("NO_REPLY")]);
+    let asked = rig.model.asked().len();
+    rig.say_as(who, chat, "do it");
+    rig.becomes(|rig| rig.model.asked().len() == asked + 2).await;
+    rig.settled().await;
+    rig.model.last().messages.pop().unwrap()
+}
+
+fn file_of(got: &Got) -> (&str, &str, MediaKind) {
+    let (name, kind, _) = got.file.as_ref().unwrap();
+    (&got.text, name, *kind)
+}
+
+#[tokio::test]
+async fn sends_files_of_the_workspace_in_order() {
+    let mut rig = rig_with_files().await;
+    let files = json!({"text": "Here you are", "files": ["crab.png", "plan.md"], "to": null});
+    rig.model.on("send", [calls(&[("message", files)]), says("Here you are")]);
+    rig.say("1", "send them");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await;
+    assert_eq!(file_of(&got[0]), ("Here you are", "crab.png", MediaKind::Image));
+    assert_eq!(file_of(&got[1]), ("", "plan.md", MediaKind::Document));
+    assert_eq!(got[0].file.as_ref().unwrap().2, PNG);
+    // What stands under the file is not said again.
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_without_words_is_an_answer() {
+    let mut rig = rig_with_files().await;
+    rig.model.on("send", [calls(&[("message", json!({"files": ["crab.png"]}))]), says("")]);
+    rig.say("1", "send it");
+    let home = std::sync::Arc::clone(&rig.home);
+    assert_eq!(file_of(&rig.heard_on(home, "1", 1).await[0]).1, "crab.png");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_file_that_vanished_on_the_way_is_told_in_words() {
+    let mut rig = rig_with_files().await;
+    rig.home.next("1", [crate::support::double::Manner::Busy(Duration::from_millis(300))]);
+    let both = [("message", json!({"text": "first"})), ("message", json!({"files": ["plan.md"]}))];
+    rig.model.on("send", [calls(&both), says("NO_REPLY")]);
+    rig.say("1", "send it");
+    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    fs::remove_file(rig.workspace().join("plan.md")).unwrap();
+    let heard = rig.heard("1", 2).await;
+    assert_eq!(heard[1], replies::file_not_sent("plan.md", "there is no `plan.md`"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn sends_nothing_that_the_one_who_asks_may_not_see_or_that_is_not_there() {
+    let mut rig = rig_with_files().await;
+    fs::write(rig.workspace().join("USER.md"), "secret").unwrap();
+    std::os::unix::fs::symlink("USER.md", rig.workspace().join("link.md")).unwrap();
+    for path in ["USER.md", "link.md", "memory/MEMORY.md"] {
+        for (who, chat) in [(USER, "8"), (OWNER, "-1")] {
+            let told =
+                told(&mut rig, who, chat, &json!({"text": "x", "files": ["crab.png", path]})).await;
+            assert!(told.contains("is private"), "{told}");
+        }
+    }
+    for (arguments, expected) in [
+        (json!({"files": ["nowhere.md"]}), "There is no `nowhere.md`"),
+        (json!({"files": ["memory"]}), "is a folder"),
+        (json!({"files": ["../state.db"]}), "climbs"),
+        (json!({"files": vec!["plan.md"; 11]}), "at most 10 files"),
+        (json!({"files": []}), "text is empty"),
+        (json!({"choices": ["a"]}), "text is empty"),
+        (json!({"text": "?", "choices": ["a", "a "]}), "is there twice"),
+        (json!({"text": "?", "choices": ["/stop"]}), "cannot be a command"),
+        (json!({"text": "?", "choices": [""]}), "1 to 60 characters"),
+        (
+            json!({"text": "?", "choices": ["1", "2", "3", "4", "5", "6", "7", "8", "9"]}),
+            "at most 8",
+        ),
+    ] {
+        let told = told(&mut rig, OWNER, "1", &arguments).await;
+        assert!(told.contains(expected), "{told}");
+    }
+    // The owner may, in private.
+    let told = told(&mut rig, OWNER, "1", &json!({"files": ["link.md"]})).await;
+    assert!(told.contains("on its way, with 1 file"), "{told}");
+    let home = std::sync::Arc::clone(&rig.home);
+    assert_eq!(rig.heard_on(home, "1", 1).await[0].file.as_ref().unwrap().2, b"secret");
+    rig.finish().await;
+}
+
+/// Somebody presses a button of what a chat got.
+fn press(rig: &Rig, who: &str, got: &Got, choice: usize) {
+    let delivery = DeliveryId(got.delivery);
+    rig.say_changed(who, &got.chat, "", |message| {
+        message.body.press = Some(Press { delivery, choice });
+    });
+}
+
+#[tokio::test]
+async fn a_pressed_choice_is_the_next_message() {
+    let mut rig = rig_with_files().await;
+    let question = json!({"text": "Tea?", "choices": ["Yes", "No"], "files": ["crab.png"]});
+    rig.model.on("what", [calls(&[("message", question)]), says("NO_REPLY")]);
+    rig.say("1", "what now");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await;
+    assert_eq!(file_of(&got[0]).1, "crab.png");
+    assert_eq!(
+        (got[1].text.as_str(), &got[1].choices[..]),
+        ("Tea?", &["Yes", "No"].map(String::from)[..])
+    );
+    rig.settled().await;
+    press(&rig, OWNER, &got[1], 1);
+    let mut heard = rig.heard("1", 2).await;
+    heard.sort();
+    assert_eq!(heard[0], replies::decided("Tea?", "No", "Person 7"));
+    assert!(heard[1].contains("No"), "{heard:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_in_a_group_is_for_who_asked() {
+    let mut rig = rig_with_files().await;
+    let question = json!({"text": "Tea?", "choices": ["Yes"]});
+    rig.model.on("what", [calls(&[("message", question)]), says("NO_REPLY")]);
+    rig.say_as(USER, "-1", "what now");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "-1", 1).await;
+    rig.settled().await;
+    press(&rig, OTHER_USER, &got[0], 0);
+    rig.becomes(|rig| rig.home.unaccepted() == 0).await;
+    press(&rig, USER, &got[0], 0);
+    rig.heard("-1", 2).await;
+    assert_eq!(rig.model.asked().len(), 3);
+    rig.finish().await;
+}

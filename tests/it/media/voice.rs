@@ -1,0 +1,111 @@
+//! Voice messages: in words where somebody writes them down, and told of where nobody does.
+
+use peacrab::replies;
+
+use super::*;
+use crate::support::double::Gives;
+use crate::support::script::{Gate, held, says};
+use crate::support::transcriber::Ears;
+
+const VOICE: &[u8] = b"OggS words";
+
+async fn rig_with(ears: &Ears, language: Option<&str>) -> Rig {
+    let transcriber = Some(ears.transcriber(language));
+    let intake = Intake { limits: LIMITS, transcriber };
+    let rig = Rig::of(Parts { intake, ..Parts::default() }).await;
+    rig.home.has_file("v", [Gives::Bytes(VOICE.to_vec())]);
+    rig
+}
+
+fn voice() -> MediaRef {
+    MediaRef { mime: Some("audio/ogg".to_owned()), ..file(MediaKind::Voice, "v", None) }
+}
+
+#[tokio::test]
+async fn a_voice_message_is_what_it_says() {
+    let ears = Ears::start().await;
+    let mut rig = rig_with(&ears, Some("de")).await;
+    ears.writes(" Buy milk. ");
+    send(&rig, "1", "and this", [voice()]);
+    assert_eq!(rig.hear("1").await, "re: Buy milk.  and this");
+    assert_eq!(newest(&rig), "[voice message, transcribed]\nBuy milk.\n\nand this");
+    let [heard] = &ears.heard()[..] else { panic!("{:?}", ears.heard()) };
+    assert_eq!((&heard.bytes[..], heard.language.as_deref()), (VOICE, Some("de")));
+    assert_eq!(heard.name, "1-0-voice.ogg");
+    rig.finish().await;
+    ears.finish();
+}
+
+#[tokio::test]
+async fn speech_without_a_word_is_written_down_and_music_with_one_is_not() {
+    let ears = Ears::start().await;
+    let mut rig = rig_with(&ears, None).await;
+    let audio = || file(MediaKind::Audio, "v", Some("memo.m4a"));
+    ears.writes("Hello.");
+    send(&rig, "1", "", [audio()]);
+    assert_eq!(rig.hear("1").await, "re: Hello.");
+    send(&rig, "1", "which song?", [audio()]);
+    rig.hear("1").await;
+    assert!(newest(&rig).starts_with("[audio memo.m4a: inbox/"), "{}", newest(&rig));
+    rig.finish().await;
+    ears.finish();
+}
+
+#[tokio::test]
+async fn what_nobody_writes_down_is_told_of() {
+    let mut rig = rig().await;
+    rig.home.has_file("v", [Gives::Bytes(VOICE.to_vec())]);
+    rig.model.on("voice message", [says("I cannot hear")]);
+    send(&rig, "1", "", [voice()]);
+    assert_eq!(rig.hear("1").await, "I cannot hear");
+    let reason = "my owner has not set up transcription in config.toml";
+    let told = format!("[voice message: {}, 10 bytes; not transcribed: {reason}]", only(&rig));
+    assert_eq!(newest(&rig), told);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_failing_endpoint_is_asked_again_and_then_told_of() {
+    let ears = Ears::start().await;
+    let mut rig = rig_with(&ears, None).await;
+    let busy = r#"{"error": {"message": "overloaded"}}"#;
+    ears.replies(503, busy);
+    ears.writes("At last.");
+    send(&rig, "1", "", [voice()]);
+    assert_eq!(rig.hear("1").await, "re: At last.");
+    for _ in 0..3 {
+        ears.replies(500, busy);
+    }
+    ears.replies(401, r#"{"error": {"message": "no sk-test-0123456789"}}"#);
+    ears.replies(200, r#"{"text": "  "}"#);
+    ears.replies(200, "<html>");
+    for reason in ["the server failed (500", "check api_key (401: no key)", "no words", "not JSON"]
+    {
+        send(&rig, "1", "hm", [voice()]);
+        assert_eq!(rig.hear("1").await, "re: hm");
+        let told = newest(&rig);
+        assert!(told.contains("; not transcribed: ") && told.contains(reason), "{told}");
+    }
+    rig.finish().await;
+    ears.finish();
+}
+
+#[tokio::test]
+async fn a_spoken_stop_stops() {
+    let (ears, gate) = (Ears::start().await, Gate::shut());
+    let mut rig = rig_with(&ears, None).await;
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say("1", "make tea");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "with sugar");
+    rig.waiting(1).await;
+    ears.writes("Stop.");
+    send(&rig, "1", "", [voice()]);
+    assert_eq!(rig.hear("1").await, replies::stopped_and_withdrawn(1));
+    gate.open();
+    ears.writes("Slash who am I?");
+    send(&rig, "1", "", [voice()]);
+    assert_eq!(rig.hear("1").await, "re: Slash who am I?");
+    rig.finish().await;
+    ears.finish();
+}

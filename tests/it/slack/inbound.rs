@@ -1,0 +1,354 @@
+//! What an event means to us.
+
+use std::collections::BTreeMap;
+
+use chrono::{DateTime, Utc};
+use peacrab::channels::slack::Threads;
+use peacrab::channels::slack::inbound::{
+    Identity, Line as Heard, Reading, Scene, Speaks, people, read,
+};
+use peacrab::channels::slack::interaction::{read_press, read_slash};
+use peacrab::message::{
+    Address, Cause, DeliveryId, Inbound, MediaKind, Place, Press, Quote, Said, Sender,
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{CREW, address};
+use crate::support::slack_api::line::{ADA, BOB, Line};
+use crate::support::slack_api::{BOT, BOT_ID, BOT_NAME, TEAM};
+
+const TS: &str = "1700000055.000200";
+
+fn bot() -> Identity {
+    Identity {
+        user: BOT.to_owned(),
+        bot: Some(BOT_ID.to_owned()),
+        team: TEAM.to_owned(),
+        name: BOT_NAME.to_owned(),
+        team_name: "The crew".to_owned(),
+    }
+}
+
+fn reading_in(event: &Value, threads: Threads) -> Reading {
+    let names = [ADA, BOB].map(|person| (person.id.to_owned(), person.name.to_owned()));
+    let names = BTreeMap::from(names);
+    read(event, &Scene { bot: &bot(), channel: &"home".into(), threads, names: &names })
+}
+
+fn reading(event: &Value) -> Reading {
+    reading_in(event, Threads::Thread)
+}
+
+fn heard(event: &Value) -> Option<Heard> {
+    match reading(event) {
+        Reading::Said(line) => Some(*line),
+        Reading::Ignored => None,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn text(line: &Line) -> Option<String> {
+    heard(&line.event(TS)).map(|line| line.inbound.body.text)
+}
+
+fn speaks(line: &Line) -> Option<Speaks> {
+    heard(&line.event(TS)).map(|line| line.speaks)
+}
+
+fn in_crew(text: &str) -> Line {
+    Line::channel(CREW, &ADA, text)
+}
+
+#[test]
+fn reads_a_private_message_whole() {
+    let line = heard(&Line::im(&ADA, "Hello, crab").event(TS)).unwrap();
+    let expected = Inbound {
+        key: "slack:T0CREW:D0ADA:1700000055.000200".into(),
+        at: DateTime::from_timestamp(1_700_000_055, 200_000).unwrap(),
+        from: address("D0ADA", None),
+        place: Place::Private,
+        within: vec![TEAM.into()],
+        cause: Cause::Person(Sender::person("U0ADA", "Ada")),
+        id: Some(TS.into()),
+        body: Said::text("Hello, crab"),
+    };
+    assert_eq!((line.inbound, line.speaks), (expected, Speaks::ToUs));
+}
+
+#[test]
+fn one_mention_is_one_message_however_it_is_told() {
+    let line = in_crew("<@U0CRAB> hello");
+    let (message, mention) = (heard(&line.event(TS)), heard(&line.mention(TS)));
+    assert_eq!(message, mention);
+    assert_eq!(message.unwrap().speaks, Speaks::ToUs);
+    let alone = in_crew("hello").mention(TS);
+    assert_eq!(heard(&alone).unwrap().speaks, Speaks::Aside, "read from the text, not the kind");
+}
+
+#[test]
+fn knows_who_is_spoken_to() {
+    for (line, expected) in [
+        (in_crew("just talking"), Speaks::Aside),
+        (in_crew("hey <@U0CRAB|peacrab>, look"), Speaks::ToUs),
+        (in_crew("hey <@U0BOB>, look"), Speaks::Aside),
+        (in_crew("!stop"), Speaks::ToUs),
+        (in_crew("so be it").in_thread("1700000001.000100"), Speaks::InThread),
+        (
+            in_crew("yes, do").in_thread("1700000001.000100").with("parent_user_id", BOT),
+            Speaks::ToUs,
+        ),
+        (in_crew("<@U0BOB> what do you say?").in_thread("1700000001.000100"), Speaks::Aside),
+        (Line::im(&ADA, "<@U0BOB> is nice"), Speaks::ToUs),
+        (Line::channel("G0MPIM", &ADA, "hello all"), Speaks::Aside),
+    ] {
+        assert_eq!(speaks(&line), Some(expected), "{line:?}");
+    }
+}
+
+#[test]
+fn reads_what_people_see() {
+    for (raw, seen) in [
+        ("2 &lt; 3 &amp;&amp; 4 &gt; 3", "2 < 3 && 4 > 3"),
+        ("&amp;lt; stays", "&lt; stays"),
+        ("ask <@U0BOB> or <@U0NOBODY> or <@U0X|eve>", "ask @Bob or @U0NOBODY or @eve"),
+        ("in <#C0CREW|crew> and <#C1>", "in #crew and #C1"),
+        ("<!here> <!channel> <!subteam^S1|@devs> <!subteam^S2>", "@here @channel @devs @S2"),
+        ("<!date^1392734382^{date}|Feb 18, 2014>", "Feb 18, 2014"),
+        ("see <https://x.io/a?b=1&amp;c=2>", "see https://x.io/a?b=1&c=2"),
+        ("see <https://x.io|the docs>", "see the docs (https://x.io)"),
+        ("see <http://x.io|x.io>", "see http://x.io"),
+        ("mail <mailto:a@x.io|a@x.io> <tel:+123|+123>", "mail a@x.io +123"),
+        ("an open < is nothing", "an open < is nothing"),
+        ("`&lt;@U0BOB&gt;`", "`<@U0BOB>`"),
+    ] {
+        assert_eq!(text(&Line::im(&ADA, raw)).as_deref(), Some(seen), "{raw}");
+    }
+}
+
+#[test]
+fn leaves_out_the_words_that_only_address_it() {
+    for (raw, said) in [
+        ("<@U0CRAB> hello", "hello"),
+        ("<@U0CRAB|peacrab>, hello", "hello"),
+        ("<@U0CRAB>: <@U0CRAB> hello", "hello"),
+        ("hello, <@U0CRAB>", "hello"),
+        ("do you, <@U0CRAB>, hear?", "do you, @peacrab, hear?"),
+        ("<@U0CRAB>", "@peacrab"),
+        ("<@U0CRAB> !status", "/status"),
+        ("<@U0CRAB> !STOP now", "/STOP now"),
+        ("!important", "!important"),
+        ("!", "!"),
+    ] {
+        assert_eq!(text(&in_crew(raw)).as_deref(), Some(said), "{raw}");
+    }
+}
+
+#[test]
+fn answers_a_channel_in_a_thread_unless_told_otherwise() {
+    let from = |line: &Line, threads| match reading_in(&line.event(TS), threads) {
+        Reading::Said(line) => line.inbound.from,
+        other => panic!("{other:?}"),
+    };
+    let (root, reply) = (in_crew("<@U0CRAB> hi"), in_crew("hi").in_thread("1700000001.000100"));
+    let thread = address(CREW, Some("1700000001.000100"));
+    assert_eq!(from(&root, Threads::Thread), address(CREW, Some(TS)));
+    assert_eq!(from(&root, Threads::Channel), address(CREW, None));
+    assert_eq!(from(&reply, Threads::Thread), thread);
+    assert_eq!(from(&reply, Threads::Channel), thread);
+    let in_pane = Line::im(&ADA, "hi").in_thread("1700000001.000100");
+    assert_eq!(from(&in_pane, Threads::Channel), address("D0ADA", Some("1700000001.000100")));
+    // What is only overheard is remembered where it stands.
+    assert_eq!(heard(&root.event(TS)).unwrap().heard_at, address(CREW, None));
+}
+
+#[test]
+fn hears_files_forwards_and_broadcasts() {
+    let file = json!({
+        "id": "F1", "name": "crab.png", "mimetype": "image/png", "size": 12,
+        "url_private": "https://files.slack.com/a", "mode": "hosted",
+        "url_private_download": "https://files.slack.com/a/download"
+    });
+    let voice = json!({ "id": "F2", "name": "v.m4a", "mimetype": "audio/mp4",
+        "subtype": "slack_audio", "file_access": "check_file_info" });
+    let gone = json!({ "id": "F3", "mode": "tombstone" });
+    let line =
+        Line::im(&ADA, "").with("subtype", "file_share").with("files", json!([file, voice, gone]));
+    let media = heard(&line.event(TS)).unwrap().inbound.body.media;
+    let told: Vec<_> =
+        media.iter().map(|m| (m.kind, m.name.as_deref().unwrap(), m.handle.as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            (MediaKind::Image, "crab.png", "https://files.slack.com/a/download"),
+            (MediaKind::Voice, "v.m4a", "F2")
+        ]
+    );
+    let share = json!([{ "is_share": true, "author_name": "Bob", "text": "1 &lt; 2" }]);
+    let forwarded = heard(&Line::im(&ADA, "").with("attachments", share).event(TS)).unwrap();
+    let quote = Quote { author: "Bob".to_owned(), text: "1 < 2".to_owned() };
+    assert_eq!(forwarded.inbound.body.quoted, Some(quote));
+    assert_eq!(forwarded.inbound.body.text, "[forwarded a message]");
+    let unfurl = json!([{ "title": "A page", "from_url": "https://x.io", "text": "words" }]);
+    let linked = heard(&Line::im(&ADA, "look").with("attachments", unfurl).event(TS)).unwrap();
+    assert_eq!(linked.inbound.body.quoted, None);
+    let broadcast = in_crew("<@U0CRAB> all").with("subtype", "thread_broadcast");
+    assert_eq!(text(&broadcast).as_deref(), Some("all"));
+}
+
+#[test]
+fn ignores_what_nobody_says_to_it() {
+    for event in [
+        in_crew("Ada has joined").with("subtype", "channel_join").event(TS),
+        in_crew("the topic").with("subtype", "channel_topic").event(TS),
+        Line::im(&ADA, "   ").event(TS),
+        Line::im(&ADA, "I am the bot").with("user", BOT).event(TS),
+        Line::im(&ADA, "I am the bot").with("bot_id", BOT_ID).event(TS),
+        Line::im(&ADA, "welcome").with("user", "USLACKBOT").event(TS),
+        Line::im(&ADA, "nobody").with("user", Value::Null).event(TS),
+        json!({ "type": "assistant_thread_started", "assistant_thread": { "user_id": "U1" } }),
+        json!({ "type": "channel_rename", "channel": { "id": "C1" } }),
+        json!({ "type": "message", "subtype": "message_replied", "message": {}, "channel": "C1" }),
+        json!(null),
+        json!([1]),
+    ] {
+        assert_eq!(reading(&event), Reading::Ignored, "{event}");
+    }
+}
+
+#[test]
+fn tells_other_bots_from_people() {
+    let line = in_crew("<@U0CRAB> beep").with("user", "U0BEEP").with("bot_id", "B0BEEP");
+    let heard = heard(&line.event(TS)).unwrap();
+    let Cause::Person(sender) = heard.inbound.cause;
+    assert!(sender.bot);
+    assert_eq!(heard.bot_ids, ["U0BEEP".into(), "B0BEEP".into()]);
+    let legacy = in_crew("<@U0CRAB> beep")
+        .with("user", Value::Null)
+        .with("bot_id", "B0BEEP")
+        .with("username", "Beeper")
+        .with("subtype", "bot_message");
+    let Cause::Person(sender) = self::heard(&legacy.event(TS)).unwrap().inbound.cause;
+    assert_eq!(sender, Sender { id: "B0BEEP".into(), name: "Beeper".to_owned(), bot: true });
+}
+
+fn change(before: &str, after: &str) -> Value {
+    let (before, after) = (in_crew(before).message(TS), in_crew(after).message(TS));
+    json!({
+        "type": "message", "subtype": "message_changed", "hidden": true, "channel": CREW,
+        "channel_type": "channel", "ts": "1700000099.000100", "event_ts": "1700000099.000100",
+        "message": after, "previous_message": before
+    })
+}
+
+#[test]
+fn knows_an_edit_from_what_only_looks_like_one() {
+    let Reading::Edited(line) = reading(&change("<@U0CRAB> helo", "<@U0CRAB> hello")) else {
+        panic!("not an edit");
+    };
+    assert_eq!(line.inbound.body.text, "hello");
+    assert_eq!(line.inbound.key, format!("slack:{TEAM}:{CREW}:{TS}").as_str().into());
+    // A link unfolds, a thread grows.
+    assert_eq!(reading(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), Reading::Ignored);
+    let mut ours = change("old", "new");
+    ours["message"]["user"] = BOT.into();
+    assert_eq!(reading(&ours), Reading::Ignored);
+}
+
+#[test]
+fn knows_what_was_deleted() {
+    let thread = "1700000001.000100";
+    let before = in_crew("hello").in_thread(thread).message(TS);
+    let event = json!({
+        "type": "message", "subtype": "message_deleted", "channel": CREW, "deleted_ts": TS,
+        "channel_type": "channel", "ts": "1700000099.000100", "previous_message": before
+    });
+    let key = format!("slack:{TEAM}:{CREW}:{TS}");
+    let at = address(CREW, Some(thread));
+    let expected = Reading::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    assert_eq!(reading(&event), expected);
+    // With replies under it, it is changed into a tombstone.
+    let mut tomb = change("hello", "This message was deleted.");
+    tomb["message"]["subtype"] = "tombstone".into();
+    let at = address(CREW, None);
+    let expected = Reading::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    assert_eq!(reading(&tomb), expected);
+}
+
+#[test]
+fn hears_the_words_whatever_stands_beside_them() {
+    let odd = Line::im(&ADA, "hello")
+        .with("blocks", json!([{ "type": "hologram" }]))
+        .with("files", json!("of another shape"))
+        .with("attachments", json!({}));
+    assert_eq!(text(&odd).as_deref(), Some("hello"));
+    let garbled = Line::im(&ADA, "hello").with("ts", json!({ "now": true })).event(TS);
+    assert!(matches!(reading(&garbled), Reading::Unreadable(_)), "{garbled}");
+}
+
+fn slash(text: &str, channel: &str) -> Inbound {
+    let payload = json!({
+        "channel_id": channel, "user_id": ADA.id, "user_name": "ada", "command": "/peacrab",
+        "text": text, "trigger_id": "1.2.x", "team_id": TEAM
+    });
+    let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
+    let scene = Scene { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+    match read_slash(&payload, &scene, Utc::now()) {
+        Reading::Said(line) => line.inbound,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_slash_command_is_what_stands_behind_it() {
+    for (given, said) in [
+        ("stop", "/stop"),
+        ("/new", "/new"),
+        ("", "/help"),
+        ("what is up?", "what is up?"),
+        ("pair list", "/pair list"),
+    ] {
+        assert_eq!(slash(given, CREW).body.text, said);
+    }
+    let given: Address = slash("stop", CREW).from;
+    assert_eq!(given, address(CREW, None));
+    assert_eq!(slash("stop", "D0ADA").place, Place::Private);
+    assert_eq!(slash("stop", CREW).key, "slack:T0CREW:slash:1.2.x".into());
+}
+
+#[test]
+fn reads_the_press_of_a_button() {
+    let payload = json!({
+        "type": "block_actions", "user": { "id": "U0ADA", "username": "ada" },
+        "channel": { "id": CREW }, "trigger_id": "1.2.3",
+        "container": { "type": "message", "message_ts": TS, "thread_ts": "1700000001.000100" },
+        "actions": [{ "type": "button", "action_id": "p:7:1", "action_ts": "1700000056.000001" }]
+    });
+    let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
+    let scene = Scene { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+    let Reading::Said(line) = read_press(&payload, &scene, Utc::now()) else { panic!() };
+    let press = Press { delivery: DeliveryId(7), choice: 1 };
+    assert_eq!(line.inbound.body.press, Some(press));
+    assert_eq!(line.inbound.from, address(CREW, Some("1700000001.000100")));
+    assert_eq!(line.inbound.id, Some(TS.into()));
+    for strange in [
+        json!({ "type": "view_submission" }),
+        json!({ "type": "shortcut", "callback_id": "x" }),
+        json!({ "type": "block_actions", "user": { "id": "U1" }, "container": { "type": "view" } }),
+    ] {
+        assert_eq!(read_press(&strange, &scene, Utc::now()), Reading::Ignored);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_text_is_read(raw in "[<>@#!|&;a-zU0CRB :\u{e9}\u{1f980}-]{0,60}") {
+        let event = in_crew(&raw).event(TS);
+        let _ = (reading(&event), people(&event));
+        let plain = raw.replace(['<', '>', '&', '!'], "");
+        let said = text(&Line::im(&ADA, &plain));
+        prop_assert_eq!(said.unwrap_or_default(), plain.trim());
+    }
+}

@@ -1,0 +1,533 @@
+//! Socket Mode: nothing is acknowledged that is not kept, and nothing is kept twice.
+
+use std::time::{Duration, Instant};
+
+use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
+use peacrab::channels::{Channel, ChannelError};
+use peacrab::people::{Access, Groups};
+use peacrab::secret::Secret;
+use peacrab::store::{Options, Sync};
+use serde_json::{Value, json};
+
+use super::{CREW, DEADLINES, Desk, address, config, slack};
+use crate::support::slack_api::line::{ADA, BOB, Line};
+use crate::support::slack_api::socket::LinkFault;
+use crate::support::slack_api::{APP_TOKEN, BOT_TOKEN, Fault, SlackApi};
+
+fn from_ada(text: &str) -> Line {
+    Line::im(&ADA, text)
+}
+
+fn in_crew(text: &str) -> Line {
+    Line::channel(CREW, &BOB, text)
+}
+
+#[tokio::test]
+async fn keeps_what_it_hears_and_then_acknowledges_it() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("one"));
+    api.say(&in_crew("not for the bot"));
+    desk.listening(&api, async {
+        api.wait_for_acknowledged().await;
+        api.say(&in_crew("<@U0CRAB> two"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["one", "two"]);
+    let state = desk.link.state();
+    assert_eq!((state.up, state.about.as_str()), (true, "@peacrab in The crew"));
+    assert_eq!(api.offences(), Vec::<String>::new());
+    let heard = desk.bus.overheard.look(&address(CREW, None));
+    assert_eq!((heard[0].author.as_str(), heard[0].text.as_str()), ("Bob", "not for the bot"));
+}
+
+#[tokio::test]
+async fn a_mention_is_heard_once_whichever_event_comes_first() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    desk.listening(&api, async {
+        api.say(&in_crew("<@U0CRAB> one"));
+        api.wait_for_acknowledged().await;
+        api.mention_first();
+        api.say(&in_crew("<@U0CRAB> two"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!((desk.texts().await, api.delivered()), (vec!["one".into(), "two".into()], 4));
+}
+
+#[tokio::test]
+async fn acknowledges_nothing_that_could_not_be_kept() {
+    let full = Options { pages_max: Some(1), ..Options::default() };
+    let (api, desk) = (SlackApi::start().await, Desk::with(&full, Access::default()));
+    api.say(&from_ada(&"long ".repeat(20_000)));
+    let error = desk.listen(&api).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    assert_eq!((api.unacknowledged(), desk.texts().await), (1, vec![]));
+}
+
+#[tokio::test]
+async fn hears_once_what_it_is_told_twice() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let ts = api.say(&from_ada("one"));
+    api.push_event(from_ada("one").event(&ts));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.texts().await, ["one"]);
+}
+
+#[tokio::test]
+async fn what_was_not_acknowledged_comes_again_on_the_next_link() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    // The names take so long that the link is gone before anything is kept.
+    api.fail("users.info", 1, &Fault::Hang);
+    api.say(&from_ada("one"));
+    desk.listening(&api, async {
+        api.wait_for_calls("users.info", 1).await;
+    })
+    .await;
+    assert_eq!((api.unacknowledged(), desk.texts().await.len()), (1, 0));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!((desk.texts().await, api.delivered()), (vec!["one".to_owned()], 2));
+}
+
+#[tokio::test]
+async fn what_is_acknowledged_late_comes_again_and_is_heard_once() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.again_after(Duration::from_millis(100));
+    api.fail("users.info", 1, &Fault::Hang);
+    api.say(&from_ada("one"));
+    let slow = Deadlines { names: Duration::from_millis(500), ..DEADLINES };
+    let slack = Slack::with_deadlines(&config(&api), slow).unwrap();
+    desk.listening_with(&slack, async {
+        api.wait_for_acknowledged().await;
+        api.say(&from_ada("two"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["one", "two"]);
+    assert!(api.delivered() > 2, "{}", api.delivered());
+    assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_link_that_fell_silent_is_noticed() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let silenced = async {
+        api.wait_for_links(1).await;
+        api.say(&from_ada("one"));
+        api.wait_for_acknowledged().await;
+        api.break_link(LinkFault::Silent);
+        let begun = Instant::now();
+        std::future::pending::<()>().await;
+        begun
+    };
+    let begun = Instant::now();
+    let error = tokio::select! {
+        ended = desk.listen(&api) => ended.unwrap_err(),
+        _ = silenced => unreachable!(),
+    };
+    assert!(error.to_string().contains("silent"), "{error}");
+    assert!(begun.elapsed() < Duration::from_secs(5));
+    // In production it is as sure, and within a minute.
+    let real = Deadlines::default();
+    assert!(real.silence + real.ping_every < Duration::from_secs(60));
+}
+
+#[tokio::test]
+async fn a_quiet_link_is_not_a_silent_one() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    desk.listening(&api, async {
+        api.wait_for_links(1).await;
+        // Longer than silence is borne, with nothing but pings.
+        tokio::time::sleep(DEADLINES.silence + Duration::from_millis(300)).await;
+        api.say(&from_ada("still here?"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(api.links(), 1);
+}
+
+#[tokio::test]
+async fn says_why_a_link_ended() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    for (fault, words) in [
+        (LinkFault::Drop, "lost"),
+        (LinkFault::Disconnect("too_many_websockets"), "too many programs"),
+        (LinkFault::Disconnect("link_disabled"), "Socket Mode is off"),
+    ] {
+        let broken = async {
+            let links = api.links();
+            api.wait_for_links(links + 1).await;
+            api.break_link(fault);
+            std::future::pending::<()>().await;
+        };
+        let error = tokio::select! {
+            ended = desk.listen(&api) => ended.unwrap_err(),
+            () = broken => unreachable!(),
+        };
+        assert!(error.to_string().contains(words) || fault == LinkFault::Drop, "{error}");
+        let closes = fault == LinkFault::Disconnect("link_disabled");
+        assert_eq!(matches!(error, ChannelError::Closed(_)), closes, "{error}");
+    }
+    api.refuse_link("link_disabled");
+    assert!(matches!(desk.listen(&api).await, Err(ChannelError::Closed(_))));
+}
+
+#[tokio::test]
+async fn takes_a_fresh_link_when_slack_wants_that() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let refreshed = async {
+        api.wait_for_links(1).await;
+        api.break_link(LinkFault::Disconnect("refresh_requested"));
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        // Too soon after the first; under back-off, then.
+        ended = desk.listen(&api) => ended.unwrap(),
+        () = refreshed => unreachable!(),
+    }
+    assert!(desk.link.state().up, "this is no trouble");
+}
+
+#[tokio::test]
+async fn nothing_falls_between_two_links() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let soon = Deadlines { steady: Duration::ZERO, ..DEADLINES };
+    let slack = Slack::with_deadlines(&config(&api), soon).unwrap();
+    desk.listening_with(&slack, async {
+        for round in 1..=3 {
+            api.wait_for_links(round).await;
+            api.break_link(LinkFault::Disconnect("warning"));
+            api.say(&from_ada(&format!("round {round}")));
+            api.wait_for_acknowledged().await;
+        }
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["round 1", "round 2", "round 3"]);
+}
+
+#[tokio::test]
+async fn nonsense_is_outlived() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    desk.listening(&api, async {
+        api.wait_for_links(1).await;
+        api.break_link(LinkFault::Nonsense);
+        api.push_envelope("of_next_year", json!({ "x": 1 }));
+        api.say(&from_ada("hello"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn keeps_what_cannot_be_read_and_goes_on() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("garbled").with("ts", json!([1])));
+    api.say(&from_ada("clear"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    let unreadable = desk.count("SELECT count(*) FROM unreadable").await;
+    assert_eq!((desk.texts().await, unreadable), (vec!["clear".to_owned()], 1));
+}
+
+#[tokio::test]
+async fn is_not_troubled_by_what_is_in_no_book_yet() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.invent_fields();
+    api.say(&from_ada("hello"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn understands_the_envelopes_of_slacks_own_documents() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    // As Slack's SDKs have them in their tests.
+    for (kind, payload) in [
+        (
+            "slash_commands",
+            json!({
+                "token": "t", "team_id": "T111", "team_domain": "xxx", "channel_id": "C111",
+                "channel_name": "random", "user_id": "U111", "user_name": "testxyz",
+                "command": "/hello-socket-mode", "text": "", "api_app_id": "A111",
+                "response_url": "https://hooks.slack.com/commands/T111/111/xxx",
+                "trigger_id": "111.222.xxx"
+            }),
+        ),
+        (
+            "interactive",
+            json!({
+                "type": "shortcut", "token": "t", "action_ts": "1610198080.300836",
+                "team": { "id": "T111", "domain": "testxyz" },
+                "user": { "id": "U111", "username": "testxyz", "team_id": "T111" },
+                "is_enterprise_install": false, "enterprise": null, "callback_id": "do-something",
+                "trigger_id": "111.222.xxx"
+            }),
+        ),
+        (
+            "events_api",
+            json!({
+                "token": "t", "team_id": "T111", "api_app_id": "A111", "event": {
+                    "client_msg_id": "f0582a78-72db-4feb-b2f3-1e47d66365c8", "type": "message",
+                    "text": "<@U0CRAB> Hi here!", "user": "U222", "ts": "1610241741.000200",
+                    "team": "T111", "channel": "C111", "event_ts": "1610241741.000200",
+                    "channel_type": "channel"
+                }, "type": "event_callback", "event_id": "Ev111", "event_time": 1_610_241_741,
+            }),
+        ),
+    ] {
+        api.push_envelope(kind, payload);
+    }
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.texts().await, ["/help", "Hi here!"]);
+}
+
+#[tokio::test]
+async fn tokens_that_are_not_accepted_are_for_the_operator() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let with = |bot: &str, app: &str| Config {
+        token: Secret::new(bot),
+        app_token: Secret::new(app),
+        ..config(&api)
+    };
+    for (config, words) in [
+        (with("xoxb-wrong", APP_TOKEN), "token not accepted"),
+        (with(BOT_TOKEN, "xapp-wrong"), "token not accepted"),
+        (with(APP_TOKEN, BOT_TOKEN), "wrong kind"),
+    ] {
+        let slack = Slack::with_deadlines(&config, DEADLINES).unwrap();
+        let error = slack.listen(&desk.publisher).await.unwrap_err();
+        assert!(matches!(&error, ChannelError::Closed(why) if why.contains(words)), "{error}");
+        assert!(error.to_string().contains("api.slack.com") || words == "wrong kind", "{error}");
+        assert!(!desk.link.state().up);
+    }
+    api.revoke(Some("token_revoked"));
+    assert!(matches!(desk.listen(&api).await, Err(ChannelError::Closed(_))));
+    api.revoke(None);
+    api.fail("apps.connections.open", 1, &Fault::Deny("missing_scope"));
+    let error = desk.listen(&api).await.unwrap_err();
+    assert!(error.to_string().contains("channels:history is needed"), "{error}");
+}
+
+#[tokio::test]
+async fn trouble_on_the_way_to_a_link_is_waited_out() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    for method in ["auth.test", "apps.connections.open"] {
+        let faults =
+            [Fault::Hang, Fault::Status(502), Fault::TooMany { after: Some(3) }, Fault::CutAfter];
+        for fault in faults {
+            api.fail(method, 1, &fault);
+            let hasty = Deadlines { call: Duration::from_millis(300), ..DEADLINES };
+            let slack = Slack::with_deadlines(&config(&api), hasty).unwrap();
+            let error = slack.listen(&desk.publisher).await.unwrap_err();
+            let after = match error {
+                ChannelError::Unavailable { after, .. } => after,
+                other => panic!("{other}"),
+            };
+            let waits = matches!(fault, Fault::TooMany { .. });
+            assert_eq!(after, waits.then(|| Duration::from_secs(3)));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_not_to_be_had_holds_nothing_up() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.fail("users.info", 1, &Fault::Deny("missing_scope"));
+    api.say(&from_ada("one"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    let row = desk.heard().await.remove(0);
+    assert!(format!("{:?}", row.cause).contains("U0ADA\""), "{row:?}");
+    assert_eq!(api.calls("users.info").len(), 1);
+}
+
+fn groups(groups: Groups) -> Access {
+    Access { groups, ..Access::default() }
+}
+
+#[tokio::test]
+async fn answers_in_groups_as_the_config_says() {
+    for (mode, expected) in [
+        (Groups::Off, vec![]),
+        (Groups::Mention, vec!["two", "four"]),
+        (Groups::Always, vec!["one", "two", "three", "four"]),
+    ] {
+        let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), groups(mode)));
+        api.say(&in_crew("one"));
+        let root = api.say(&in_crew("<@U0CRAB> two"));
+        api.say(&in_crew("three").in_thread("1700000001.000100"));
+        // A reply in a thread that it takes part in is one to it.
+        api.say(&in_crew("four").in_thread(&root));
+        desk.listening(&api, api.wait_for_acknowledged()).await;
+        assert_eq!(desk.texts().await, expected, "{mode:?}");
+        let heard = desk.bus.overheard.look(&address(CREW, None));
+        assert_eq!(heard.len(), usize::from(mode == Groups::Mention), "{mode:?}");
+    }
+}
+
+#[tokio::test]
+async fn listed_chats_have_rules_of_their_own() {
+    let access = Access {
+        chats: [("C0QUIET".to_owned(), Groups::Off), ("T0CREW".to_owned(), Groups::Always)].into(),
+        ..Access::default()
+    };
+    let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+    api.say(&in_crew("one"));
+    api.say(&Line::channel("C0QUIET", &BOB, "<@U0CRAB> two"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.texts().await, ["one"]);
+}
+
+#[tokio::test]
+async fn other_bots_are_heard_only_if_the_config_names_them() {
+    for (bots, expected) in [(vec![], 0), (vec!["B0BEEP"], 1), (vec!["U0BEEP"], 1)] {
+        let bots = bots.into_iter().map(str::to_owned).collect();
+        let access = Access { bots, ..Access::default() };
+        let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+        let beep = in_crew("<@U0CRAB> beep").with("user", "U0BEEP").with("bot_id", "B0BEEP");
+        api.say(&beep);
+        desk.listening(&api, api.wait_for_acknowledged()).await;
+        assert_eq!(desk.heard().await.len(), expected);
+    }
+}
+
+#[tokio::test]
+async fn an_edit_of_a_waiting_message_counts_and_a_deletion_takes_it_back() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let (first, second) = (api.say(&from_ada("helo")), api.say(&from_ada("second")));
+    desk.listening(&api, async {
+        api.wait_for_acknowledged().await;
+        api.edit("D0ADA", &first, "hello");
+        // A link unfolds.
+        api.edit("D0ADA", &second, "second");
+        api.delete("D0ADA", &second);
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello", "second"]);
+    let waiting = "SELECT count(*) FROM inbound WHERE state = 'waiting'";
+    assert_eq!(desk.count(waiting).await, 1);
+}
+
+#[tokio::test]
+async fn an_edit_that_begins_to_speak_to_it_is_heard() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let ts = api.say(&in_crew("hello"));
+    desk.listening(&api, async {
+        api.wait_for_acknowledged().await;
+        api.edit(CREW, &ts, "<@U0CRAB> hello");
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+async fn forget_state(desk: &Desk) {
+    let aged = desk
+        .bus
+        .store
+        .write("age", Sync::Now, |store| store.execute("UPDATE inbound SET state = 'done'", []));
+    aged.await.unwrap();
+}
+
+#[tokio::test]
+async fn finds_what_was_said_while_nobody_listened() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let root = api.say(&in_crew("<@U0CRAB> before"));
+    api.say(&from_ada("before, in private"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    forget_state(&desk).await;
+    api.say_unheard(&from_ada("missed, in private"));
+    api.say_unheard(&in_crew("missed, in the thread").in_thread(&root));
+    api.say_unheard(&in_crew("missed, and not for the bot"));
+    api.say_unheard(&in_crew("<@U0CRAB> missed, in the channel"));
+    api.say_unheard(&Line::im(&BOB, "said where it never was"));
+    desk.listening(&api, async {
+        // The last of the places.
+        api.wait_for_calls("conversations.replies", 1).await;
+        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    let mut texts = desk.texts().await;
+    assert_eq!(texts.split_off(texts.len() - 1), ["live"], "what was missed comes first");
+    texts.sort();
+    let expected = [
+        "before",
+        "before, in private",
+        "missed, in private",
+        "missed, in the channel",
+        "missed, in the thread",
+    ];
+    assert_eq!(texts, expected);
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_looked_at_holds_up_no_other() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("before"));
+    api.say(&Line::im(&BOB, "before"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    api.say_unheard(&from_ada("missed"));
+    api.say_unheard(&Line::im(&BOB, "missed"));
+    api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
+    desk.listening(&api, async {
+        api.wait_for_calls("conversations.history", 2).await;
+        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    let missed = desk.texts().await.iter().filter(|text| *text == "missed").count();
+    assert_eq!(missed, 1);
+}
+
+#[tokio::test]
+async fn what_was_missed_is_looked_up_as_slowly_as_slack_wants() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.say(&from_ada("before"));
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    api.say_unheard(&from_ada("missed"));
+    api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
+    desk.listening(&api, async {
+        api.wait_for_calls("conversations.history", 2).await;
+        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["before", "missed", "live"]);
+}
+
+#[tokio::test]
+async fn a_channel_can_be_answered_without_threads() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let config = Config { threads: Threads::Channel, ..config(&api) };
+    let slack = Slack::with_deadlines(&config, DEADLINES).unwrap();
+    api.say(&in_crew("<@U0CRAB> hi"));
+    desk.listening_with(&slack, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.heard().await[0].from, address(CREW, None));
+}
+
+#[tokio::test]
+async fn a_slash_command_is_heard() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.slash(&ADA, CREW, "stop");
+    desk.listening(&api, api.wait_for_acknowledged()).await;
+    assert_eq!(desk.texts().await, ["/stop"]);
+    assert_eq!(api.offences(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_button_that_nobody_remembers_is_answered_in_private() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let adapter = slack(&api);
+    let sent = super::sending::post(&adapter, address(CREW, None), "a question of last year").await;
+    api.press(&BOB, sent.id.unwrap().as_str(), "p:77:0");
+    desk.listening_with(&adapter, async {
+        let word = api.wait_for_words(CREW, "too old").await;
+        assert_eq!(word.only_for.as_deref(), Some("U0BOB"));
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!((api.unacknowledged(), desk.heard().await.len()), (0, 0));
+    let asked: Vec<Value> = api.calls("chat.postEphemeral");
+    assert_eq!(asked.len(), 1);
+}

@@ -1,0 +1,237 @@
+//! Which methods there are, which token and which form each wants, and what it takes. Stricter than
+//! Slack, which ignores arguments that it does not know.
+
+use serde_json::{Map, Value};
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Token {
+    Bot,
+    App,
+}
+
+/// The methods that read know no JSON.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Takes {
+    Json,
+    Form,
+}
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Text,
+    Ts,
+    Channel,
+    User,
+    Flag,
+    Integer,
+    Metadata,
+    Blocks,
+    Files,
+}
+
+use Kind::{Blocks, Channel, Files, Flag, Integer, Metadata, Text, Ts, User};
+
+type Argument = (&'static str, Kind, bool);
+
+pub(super) struct Method {
+    pub(super) name: &'static str,
+    pub(super) token: Token,
+    pub(super) takes: Takes,
+    arguments: &'static [Argument],
+}
+
+const fn json(name: &'static str, arguments: &'static [Argument]) -> Method {
+    Method { name, token: Token::Bot, takes: Takes::Json, arguments }
+}
+
+const fn form(name: &'static str, arguments: &'static [Argument]) -> Method {
+    Method { name, token: Token::Bot, takes: Takes::Form, arguments }
+}
+
+const METHODS: &[Method] = &[
+    form("auth.test", &[]),
+    Method { name: "apps.connections.open", token: Token::App, takes: Takes::Form, arguments: &[] },
+    json(
+        "chat.postMessage",
+        &[
+            ("channel", Channel, true),
+            ("text", Text, false),
+            ("blocks", Blocks, false),
+            ("thread_ts", Ts, false),
+            ("metadata", Metadata, false),
+            ("unfurl_links", Flag, false),
+            ("unfurl_media", Flag, false),
+            ("mrkdwn", Flag, false),
+            ("link_names", Flag, false),
+        ],
+    ),
+    json(
+        "chat.update",
+        &[
+            ("channel", Channel, true),
+            ("ts", Ts, true),
+            ("text", Text, false),
+            ("blocks", Blocks, false),
+            ("metadata", Metadata, false),
+            ("link_names", Flag, false),
+        ],
+    ),
+    json("chat.delete", &[("channel", Channel, true), ("ts", Ts, true)]),
+    json(
+        "chat.postEphemeral",
+        &[
+            ("channel", Channel, true),
+            ("user", User, true),
+            ("text", Text, true),
+            ("thread_ts", Ts, false),
+        ],
+    ),
+    form(
+        "conversations.history",
+        &[
+            ("channel", Channel, true),
+            ("oldest", Ts, false),
+            ("latest", Ts, false),
+            ("inclusive", Flag, false),
+            ("limit", Integer, false),
+            ("cursor", Text, false),
+            ("include_all_metadata", Flag, false),
+        ],
+    ),
+    form(
+        "conversations.replies",
+        &[
+            ("channel", Channel, true),
+            ("ts", Ts, true),
+            ("oldest", Ts, false),
+            ("latest", Ts, false),
+            ("inclusive", Flag, false),
+            ("limit", Integer, false),
+            ("cursor", Text, false),
+            ("include_all_metadata", Flag, false),
+        ],
+    ),
+    form("users.info", &[("user", User, true), ("include_locale", Flag, false)]),
+    json(
+        "reactions.add",
+        &[("channel", Channel, true), ("timestamp", Ts, true), ("name", Text, true)],
+    ),
+    json(
+        "assistant.threads.setStatus",
+        &[("channel_id", Channel, true), ("thread_ts", Ts, true), ("status", Text, true)],
+    ),
+    form(
+        "files.getUploadURLExternal",
+        &[
+            ("filename", Text, true),
+            ("length", Integer, true),
+            ("alt_txt", Text, false),
+            ("snippet_type", Text, false),
+        ],
+    ),
+    json(
+        "files.completeUploadExternal",
+        &[
+            ("files", Files, true),
+            ("channel_id", Channel, false),
+            ("thread_ts", Ts, false),
+            ("initial_comment", Text, false),
+        ],
+    ),
+    form("files.info", &[("file", Text, true)]),
+];
+
+/// What is wrong, in Slack's word and in more.
+pub(super) type Wrong = (&'static str, String);
+
+pub(super) fn method(name: &str) -> Option<&'static Method> {
+    METHODS.iter().find(|method| method.name == name)
+}
+
+/// Checks the arguments, and gives those a type that came as text.
+pub(super) fn check(
+    method: &Method,
+    found: Map<String, Value>,
+) -> Result<Map<String, Value>, Wrong> {
+    let mut checked = Map::new();
+    for (name, value) in found {
+        let Some((_, kind, _)) = method.arguments.iter().find(|(known, ..)| *known == name) else {
+            return Err(("invalid_arguments", format!("unknown argument `{name}`")));
+        };
+        let value = match (method.takes, &value) {
+            (Takes::Form, Value::String(text)) if matches!(kind, Flag | Integer) => {
+                serde_json::from_str(text).unwrap_or(value)
+            }
+            _ => value,
+        };
+        fits(*kind, &value).map_err(|error| (error, format!("`{name}`: {value}")))?;
+        checked.insert(name, value);
+    }
+    match method.arguments.iter().find(|(name, _, must)| *must && !checked.contains_key(*name)) {
+        None => Ok(checked),
+        Some(("channel" | "channel_id", ..)) => Err(("channel_not_found", "no channel".to_owned())),
+        Some((name, ..)) => Err(("invalid_arguments", format!("`{name}` is required"))),
+    }
+}
+
+fn fits(kind: Kind, value: &Value) -> Result<(), &'static str> {
+    let text = value.as_str();
+    let is_id = |first: &[char]| {
+        text.is_some_and(|id| {
+            id.len() > 2
+                && id.starts_with(first)
+                && id.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit())
+        })
+    };
+    let (fits, error) = match kind {
+        Text => (text.is_some(), "invalid_arguments"),
+        Ts => (text.is_some_and(is_ts), "invalid_ts"),
+        Channel => (is_id(&['C', 'D', 'G', 'U', 'W']), "channel_not_found"),
+        User => (is_id(&['U', 'W']), "user_not_found"),
+        Flag => (value.is_boolean(), "invalid_arguments"),
+        Integer => (value.is_u64(), "invalid_arguments"),
+        Metadata => {
+            let fits = value["event_type"].is_string() && value["event_payload"].is_object();
+            (fits && value.as_object().unwrap().len() == 2, "invalid_metadata_format")
+        }
+        Blocks => (value.as_array().is_some_and(|blocks| are_blocks(blocks)), "invalid_blocks"),
+        Files => {
+            let is_file = |file: &Value| file["id"].is_string();
+            let fits = value.as_array().is_some_and(|files| files.iter().all(is_file));
+            (fits, "invalid_arguments")
+        }
+    };
+    if fits { Ok(()) } else { Err(error) }
+}
+
+/// `1610241741.000200`, with six digits behind the point.
+fn is_ts(text: &str) -> bool {
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    text.split_once('.').is_some_and(|(seconds, micros)| {
+        seconds.len() == 10 && micros.len() == 6 && digits(seconds) && digits(micros)
+    })
+}
+
+/// Block kit's bounds, of the blocks that the bot knows.
+fn are_blocks(blocks: &[Value]) -> bool {
+    let text = |value: &Value, kind: &str, max: usize| {
+        value["type"] == kind
+            && value["text"].as_str().is_some_and(|t| (1..=max).contains(&t.chars().count()))
+    };
+    let mut actions = std::collections::BTreeSet::new();
+    let mut is_button = |button: &Value| {
+        let action = button["action_id"].as_str().unwrap_or_default();
+        button["type"] == "button"
+            && text(&button["text"], "plain_text", 75)
+            && (1..=255).contains(&action.len())
+            && actions.insert(action.to_owned())
+    };
+    blocks.len() <= 50
+        && blocks.iter().all(|block| match block["type"].as_str() {
+            Some("section") => text(&block["text"], "mrkdwn", 3000),
+            Some("actions") => block["elements"].as_array().is_some_and(|buttons| {
+                (1..=25).contains(&buttons.len()) && buttons.iter().all(&mut is_button)
+            }),
+            _ => false,
+        })
+}

@@ -1,0 +1,174 @@
+//! Socket Mode: links with tickets, envelopes until they are acknowledged, and links that misbehave.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use futures_util::{SinkExt as _, StreamExt as _};
+use serde_json::{Value, json};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::interval;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::server::{ErrorResponse, Request, Response};
+use tokio_tungstenite::{WebSocketStream, accept_hdr_async};
+
+use super::{APP, Inner};
+
+/// How often a link looks whether something is due.
+const TICK: Duration = Duration::from_millis(20);
+
+/// Slack knocks every few seconds.
+const PING_EVERY: Duration = Duration::from_millis(200);
+
+/// What becomes of the link that is there now, or of the next one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum LinkFault {
+    /// Not a byte any more, though the connection stands.
+    Silent,
+    /// The connection is gone, without a word.
+    Drop,
+    /// Slack says why.
+    Disconnect(&'static str),
+    /// Nonsense, between the envelopes.
+    Nonsense,
+}
+
+pub(super) async fn serve(listener: TcpListener, inner: Arc<Inner>) {
+    let mut links = JoinSet::new();
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        links.spawn(link(stream, Arc::clone(&inner)));
+    }
+}
+
+#[expect(clippy::result_large_err, reason = "the shape that the handshake wants")]
+async fn link(stream: TcpStream, inner: Arc<Inner>) {
+    let check = |request: &Request, response: Response| -> Result<Response, ErrorResponse> {
+        let query = request.uri().query().unwrap_or_default().to_owned();
+        let known = inner.change(|state| {
+            let at = state.tickets.iter().position(|ticket| query.contains(ticket.as_str()));
+            at.map(|at| state.tickets.remove(at))
+        });
+        match known {
+            Some(_) => Ok(response),
+            None => {
+                let mut refusal = ErrorResponse::new(Some("invalid ticket".to_owned()));
+                *refusal.status_mut() = axum::http::StatusCode::FORBIDDEN;
+                Err(refusal)
+            }
+        }
+    };
+    let Ok(mut stream) = accept_hdr_async(stream, check).await else { return };
+    let own = inner.change(|state| {
+        state.link += 1;
+        state.link
+    });
+    let hello = json!({
+        "type": "hello", "num_connections": 1, "connection_info": { "app_id": APP },
+        "debug_info": {
+            "host": "applink-1", "build_number": 10, "approximate_connection_time": 18060
+        }
+    });
+    if let Some(LinkFault::Disconnect(reason)) = inner.take_link_fault(true) {
+        say(&mut stream, &disconnect(reason)).await.ok();
+        return;
+    }
+    if say(&mut stream, &hello).await.is_err() {
+        return;
+    }
+    keep(stream, own, &inner).await;
+    inner.change(|_| {});
+}
+
+async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
+    let mut changed = inner.changed.subscribe();
+    let (mut tick, mut ping) = (interval(TICK), interval(PING_EVERY));
+    loop {
+        tokio::select! {
+            came = stream.next() => match came {
+                Some(Ok(Message::Text(text))) => heard(text.as_str(), inner),
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return,
+                Some(Ok(_)) => {}
+            },
+            _ = changed.changed() => {}
+            _ = tick.tick() => {}
+            _ = ping.tick() => {
+                if stream.send(Message::Ping(Vec::new().into())).await.is_err() {
+                    return;
+                }
+            }
+        }
+        if inner.state.lock().unwrap().link != own {
+            // Only the newest link gets what comes.
+            continue;
+        }
+        match inner.take_link_fault(false) {
+            None => {}
+            Some(LinkFault::Silent) => std::future::pending().await,
+            Some(LinkFault::Drop) => return,
+            Some(LinkFault::Nonsense) => {
+                for nonsense in ["{\"type\":", "[]", "{\"type\":\"of_next_year\"}"] {
+                    stream.send(Message::text(nonsense)).await.ok();
+                }
+            }
+            Some(LinkFault::Disconnect(reason)) => {
+                say(&mut stream, &disconnect(reason)).await.ok();
+                // Slack closes it a little later; until then, nothing comes on it any more.
+                while let Some(Ok(_)) = stream.next().await {}
+                return;
+            }
+        }
+        for envelope in due(own, inner) {
+            if say(&mut stream, &envelope).await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+/// What was not sent on this link yet, or not acknowledged in time.
+fn due(own: u64, inner: &Inner) -> Vec<Value> {
+    let again_after = *inner.again_after.lock().unwrap();
+    let mut state = inner.state.lock().unwrap();
+    let due: Vec<Value> = state
+        .pending
+        .iter_mut()
+        .filter(|envelope| {
+            envelope.sent.is_none_or(|(link, at)| link != own || at.elapsed() > again_after)
+        })
+        .map(|envelope| {
+            envelope.sent = Some((own, Instant::now()));
+            envelope.json()
+        })
+        .collect();
+    state.delivered += due.len();
+    due
+}
+
+fn heard(text: &str, inner: &Inner) {
+    inner.change(|state| {
+        let words: Value = serde_json::from_str(text).unwrap_or_default();
+        let id = words["envelope_id"].as_str().unwrap_or_default();
+        let fields = words.as_object().map_or(0, serde_json::Map::len);
+        match state.pending.iter().position(|envelope| envelope.id == id) {
+            Some(at) if fields == 1 => {
+                let envelope = state.pending.remove(at).unwrap();
+                state.acknowledged.push(envelope.id);
+            }
+            // Acknowledged on an older link, or twice.
+            None if state.acknowledged.iter().any(|known| known == id) => {}
+            _ => state.offences.push(format!("not an acknowledgement: {text}")),
+        }
+    });
+}
+
+fn disconnect(reason: &str) -> Value {
+    json!({ "type": "disconnect", "reason": reason, "debug_info": { "host": "applink-1" } })
+}
+
+async fn say(
+    stream: &mut WebSocketStream<TcpStream>,
+    words: &Value,
+) -> Result<(), tokio_tungstenite::tungstenite::Error> {
+    stream.send(Message::text(words.to_string())).await
+}
