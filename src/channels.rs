@@ -1,12 +1,17 @@
 //! A platform as the agent sees it: listen, send once, hint, find. What differs between platforms
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
+pub mod config;
 pub mod deliver;
+#[cfg(feature = "discord")]
+pub mod discord;
 pub mod intake;
 pub mod markup;
 pub mod parcel;
+#[cfg(feature = "slack")]
 pub mod slack;
 pub mod supervise;
+#[cfg(feature = "telegram")]
 pub mod telegram;
 pub mod terminal;
 pub mod text;
@@ -22,26 +27,27 @@ use tokio::io::AsyncWriteExt as _;
 
 use crate::bus::Publisher;
 use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
-use crate::people::Access;
 use crate::replies;
 
+pub use config::{Config, Kind};
 pub use markup::Markup;
 
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
 
-/// One `[channels.NAME]` section.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    pub access: Access,
-    pub kind: Kind,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
-    Slack(slack::Config),
-    Telegram(telegram::Config),
-    Terminal,
+/// The adapter that a section asks for; none for the terminal, which is always there.
+pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
+    Ok(match kind {
+        #[cfg(feature = "discord")]
+        Kind::Discord(config) => Some(Arc::new(discord::Discord::new(config)?)),
+        #[cfg(feature = "slack")]
+        Kind::Slack(config) => Some(Arc::new(slack::Slack::new(config)?)),
+        #[cfg(feature = "telegram")]
+        Kind::Telegram(config) => Some(Arc::new(telegram::Telegram::new(config)?)),
+        Kind::Terminal => None,
+        #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
+        _ => anyhow::bail!("this program was built without that platform"),
+    })
 }
 
 /// What a platform allows.
@@ -50,6 +56,8 @@ pub struct Limits {
     /// The longest text of one message, in `unit`s.
     pub text_max: usize,
     pub unit: Unit,
+    /// The longest text under a file, in `unit`s.
+    pub caption_max: usize,
     /// How often a typing sign must be repeated to stay; none where there is no such sign.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
@@ -71,7 +79,7 @@ pub enum Drafts {
     /// By [`Hint::Draft`]: it leaves nothing behind.
     Hinted { every: Duration },
     /// As a message, which is edited and at last becomes the answer.
-    Edited { every: Duration },
+    Edited { every: Duration, every_in_groups: Duration },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

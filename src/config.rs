@@ -3,6 +3,7 @@
 
 pub mod environment;
 pub mod fault;
+mod channels;
 mod reading;
 mod secrets;
 mod sections;
@@ -14,7 +15,8 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use crate::channels::{self, Kind, intake};
+use crate::channels::config::{DiscordThreads, SlackThreads};
+use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider::{self, transcription};
@@ -32,7 +34,7 @@ pub const TERMINAL: &str = "terminal";
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "providers", "channels", "media", "transcription"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
-    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "images"]),
+    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
     (
         "channels.NAME",
         &[
@@ -66,7 +68,7 @@ pub struct Config {
     /// By name; those that `agent.providers` leaves out are not used.
     pub providers: BTreeMap<String, provider::Config>,
     /// [`TERMINAL`] is always among them.
-    pub channels: BTreeMap<ChannelName, channels::Config>,
+    pub channels: BTreeMap<ChannelName, ChannelConfig>,
     /// What files may come in.
     pub media: intake::Limits,
     /// Who writes down what is spoken; none leaves it unread.
@@ -160,11 +162,11 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
     let agent = sections::agent(&mut top, &names);
-    let (mut channels, count) = sections::channels(&mut top);
+    let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {
         channels.extend(environment::channels(source));
     }
-    channels.entry(TERMINAL.into()).or_insert_with(sections::terminal);
+    channels.entry(TERMINAL.into()).or_insert_with(self::channels::terminal);
     let media = sections::media(&mut top);
     let transcription = sections::transcription(&mut top);
     top.finish("the daemon");
@@ -179,6 +181,7 @@ impl Config {
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         let keys = self.providers.values().filter_map(|provider| provider.api_key.as_ref());
         let tokens = self.channels.values().flat_map(|channel| match &channel.kind {
+            Kind::Discord(discord) => vec![&discord.token],
             Kind::Slack(slack) => vec![&slack.token, &slack.app_token],
             Kind::Telegram(telegram) => vec![&telegram.token],
             Kind::Terminal => Vec::new(),
@@ -252,7 +255,7 @@ impl Config {
 
     /// The channels that strangers can reach.
     fn platforms(&self) -> impl Iterator<Item = (&ChannelName, &Access)> {
-        let reachable = |channel: &&channels::Config| channel.kind != Kind::Terminal;
+        let reachable = |channel: &&ChannelConfig| channel.kind != Kind::Terminal;
         self.channels
             .iter()
             .filter(move |(_, channel)| reachable(channel))
@@ -260,11 +263,24 @@ impl Config {
     }
 }
 
-fn describe_channel(channel: &channels::Config) -> String {
-    let platform = match &channel.kind {
+fn describe_channel(channel: &ChannelConfig) -> String {
+    let (platform, threads) = match &channel.kind {
         Kind::Terminal => return "terminal".to_owned(),
-        Kind::Slack(slack) => format!("slack ({})", slack.api_url),
-        Kind::Telegram(telegram) => format!("telegram ({})", telegram.api_url),
+        Kind::Discord(discord) => {
+            let threads = match discord.threads {
+                DiscordThreads::Open => ", a thread for each question",
+                DiscordThreads::Reply => "",
+            };
+            (format!("discord ({})", discord.api_url), threads)
+        }
+        Kind::Slack(slack) => {
+            let threads = match slack.threads {
+                SlackThreads::Thread => "",
+                SlackThreads::Channel => ", answers in the channel",
+            };
+            (format!("slack ({})", slack.api_url), threads)
+        }
+        Kind::Telegram(telegram) => (format!("telegram ({})", telegram.api_url), ""),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
     let groups = match groups {
@@ -278,7 +294,7 @@ fn describe_channel(channel: &channels::Config) -> String {
     let chats = if chats.is_empty() { String::new() } else { format!(", chats {}", chats.len()) };
     let bots = if bots.is_empty() { String::new() } else { format!(", bots {}", bots.len()) };
     format!(
-        "{platform}, owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}",
+        "{platform}, owners {}, admins {}, allowed {allowed}{everyone}, groups {groups}{chats}{bots}, pairing {pairing}{threads}",
         owners.len(),
         admins.len()
     )
@@ -292,7 +308,11 @@ fn describe_provider(provider: &provider::Config) -> String {
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
     let sees = if provider.images { ", sees pictures" } else { "" };
-    format!("{} ({kind}, {}{key}){sees}", provider.model, provider.base_url)
+    let tools = match provider.tools {
+        provider::Tools::Native => "",
+        provider::Tools::Text => ", tools in text",
+    };
+    format!("{} ({kind}, {}{key}){tools}{sees}", provider.model, provider.base_url)
 }
 
 fn describe_ears(ears: &transcription::Config) -> String {
@@ -308,6 +328,7 @@ fn rehearsal() -> provider::Config {
         api_key: None,
         base_url: String::new(),
         tokens_max: None,
+        tools: provider::Tools::Native,
         images: false,
     }
 }

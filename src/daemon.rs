@@ -18,8 +18,6 @@ use tokio_util::sync::CancellationToken;
 use crate::agent::{self, Means};
 use crate::bus::{Bus, Link};
 use crate::channels::intake::{self, Intake};
-use crate::channels::slack::Slack;
-use crate::channels::telegram::Telegram;
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, TERMINAL};
@@ -67,12 +65,9 @@ impl Plan {
         }
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
-            let channel: Arc<dyn Channel> = match kind {
-                channels::Kind::Slack(slack) => Arc::new(Slack::new(&slack)?),
-                channels::Kind::Telegram(telegram) => Arc::new(Telegram::new(&telegram)?),
-                channels::Kind::Terminal => continue,
-            };
-            channels.insert(name, (channel, access));
+            if let Some(channel) = channels::connect(&kind)? {
+                channels.insert(name, (channel, access));
+            }
         }
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);

@@ -1,15 +1,17 @@
 //! A model behind an API: one verb, [`Provider::stream`]. What is sent is built here from turns,
-//! so that every wire format gets a valid transcript. Retry and fallback are providers around
-//! providers; they are in their own files.
+//! so that every wire format gets a valid transcript. Retry, fallback and calls in text are
+//! providers around providers; they are in their own files.
 
 pub mod anthropic;
 pub mod fallback;
 mod fault;
 mod http;
+mod names;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
 mod sight;
+pub mod text_tools;
 pub mod transcription;
 mod wire;
 
@@ -22,6 +24,7 @@ use serde_json::Value;
 
 pub use http::Limits;
 pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures};
+pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;
 use crate::session::{Call, Ending, Image, Step, Thinking, Turn};
@@ -37,8 +40,32 @@ pub struct Config {
     pub base_url: String,
     /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
     pub tokens_max: Option<u32>,
+    pub tools: Tools,
     /// Whether the model sees pictures.
     pub images: bool,
+}
+
+/// How a model calls tools.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tools {
+    /// As its API has it.
+    #[default]
+    Native,
+    /// In its text, for models and servers that know nothing of tools.
+    Text,
+}
+
+/// How much a model is to think before it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Effort {
+    /// As it does by itself; nothing is sent.
+    #[default]
+    Default,
+    /// Not at all, or as little as the model can.
+    Off,
+    Low,
+    Medium,
+    High,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +84,7 @@ pub struct Request<'a> {
     pub tools: &'a [ToolSchema],
     /// Whether the model may call them now; they are told of in either case, for the cache.
     pub may_call: bool,
+    pub effort: Effort,
     pub messages: Vec<Message<'a>>,
     /// What there is of the messages' pictures; the others are there in words only.
     pub pictures: &'a Pictures,
@@ -65,7 +93,8 @@ pub struct Request<'a> {
 /// A tool as a model is told of it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolSchema {
-    /// `[a-z0-9_]`, at most 64.
+    /// Ours: `[a-z0-9_]`, at most 64. What MCP servers name may have other signs; a provider
+    /// respells what its API does not take.
     pub name: String,
     pub description: String,
     /// JSON schema of an object.
@@ -280,7 +309,8 @@ pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>>
         Kind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
         Kind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
     };
-    Ok(Arc::new(retry::Retry::new(bare, retry::Options::default())))
+    let reading = Arc::new(text_tools::TextTools::new(bare, config.tools));
+    Ok(Arc::new(retry::Retry::new(reading, retry::Options::default())))
 }
 
 /// Providers as one: the first answers, the others are its fallbacks in this order.

@@ -95,6 +95,8 @@ pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
 }
 
 pub const FILE_TOO_LARGE: &str = "it is larger than I take";
+pub const FILE_OVER_TELEGRAM: &str = "it is larger than the 20 MB that Telegram gives to bots";
+pub const FILE_GONE: &str = "the platform does not have it any more";
 pub const FILE_TOO_SLOW: &str = "it took too long to come";
 pub const FILE_BROKE: &str = "something broke while it was fetched; it is in my log";
 
@@ -190,6 +192,14 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("whoami", "Who you are to me"),
     ("help", "What I can do"),
 ];
+
+/// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
+/// command follows as a message.
+pub const COMMAND_TAKEN: &str = "Got it.";
+pub const COMMAND_NOT_TAKEN: &str = "I can't take this from you here.";
+
+/// The name of a thread whose question has no words.
+pub const THREAD_NAME: &str = "Question";
 
 pub const HELP: &str = "Just write to me. Besides that:\n\
 /stop – stop what I am doing here\n\

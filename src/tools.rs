@@ -2,6 +2,7 @@
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
 pub mod files;
+mod malformed;
 pub mod memory;
 pub mod message;
 
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
-use crate::provider::ToolSchema;
+use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
@@ -219,6 +220,8 @@ impl ToolSet {
     /// The tool of that name if `role` may use it; else words for the model.
     pub fn authorise(&self, name: &str, role: Role) -> Result<&Arc<dyn AnyTool>, String> {
         match self.0.get(name) {
+            // It says itself what was wrong with the call.
+            None if name == MALFORMED_CALL => Ok(&malformed::TOOL),
             None => Err(format!("There is no tool `{name}`.")),
             Some(Entry { tool, .. }) if role < tool.spec().role => Err(format!(
                 "Denied: `{name}` needs the role {}, and the person who asks is {role}.",

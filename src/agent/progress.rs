@@ -30,9 +30,9 @@ pub(super) async fn show(
     let drafts = async {
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
-            Drafts::Edited { every } => {
+            Drafts::Edited { every, every_in_groups } => {
                 let mut drafter = Drafter { means, channel, to, quiet, made: None };
-                drafter.edit_drafts(draft, every).await;
+                drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
         pending().await
@@ -96,14 +96,21 @@ struct Drafter<'a> {
 
 impl Drafter<'_> {
     /// Ends when nobody can say any more whether there is a draft: another would only be in the way.
-    async fn edit_drafts(&mut self, mut draft: watch::Receiver<Draft>, every: Duration) {
+    /// The paces are those of private chats and of groups.
+    async fn edit_drafts(
+        &mut self,
+        mut draft: watch::Receiver<Draft>,
+        [in_private, in_groups]: [Duration; 2],
+    ) {
         // An answer that is there sooner needs no draft.
-        sleep(every).await;
+        sleep(in_private).await;
         while draft.changed().await.is_ok() {
             let now = draft.borrow_and_update().clone();
             let (Some(turn), Some(text)) = (now.turn, presentable(&now, self.channel)) else {
                 continue;
             };
+            // In private, nothing is replied to: it is plain what is answered.
+            let every = if now.reply_to.is_some() { in_groups } else { in_private };
             let pause = match self.edit(turn, now, text).await {
                 Ok(()) => every,
                 Err(ChannelError::Unavailable { after, .. }) => after.unwrap_or(every).max(every),

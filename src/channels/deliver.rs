@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::supervise::{AFTER_MAX, backoff};
-use super::{Channel, ChannelError, Found, Sent, parcel};
+use super::{Channel, ChannelError, Found, Sent, markup, parcel};
 use crate::bus::outbox::{self, Chunk, Delivery};
 use crate::bus::{Bus, Wake};
 use crate::message::{Attachment, Body, ChannelName, ChatId, DeliveryId, Outbound};
@@ -239,7 +239,8 @@ impl Deliverer<'_> {
             Ok(content) => self.channel.upload(message, content).await,
             Err(reason) => {
                 let words = replies::file_not_sent(&file.name, &reason);
-                let body = Body::Text(words);
+                let rendered = markup::render(&words, limits.markup, limits.text_max, limits.unit);
+                let body = Body::Text(rendered.into_iter().next().unwrap_or(words));
                 self.channel.send(&Outbound { body, ..message.clone() }).await
             }
         }

@@ -13,9 +13,10 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     match &message.body {
         Body::Text(whole) => cut_text(whole, limits),
         Body::Choice(question) => {
-            let mut bodies = cut_text(&question.text, limits);
+            let mut texts = render(&question.text, limits.text_max, limits);
             // The buttons stand under the end.
-            let text = bodies.pop().map(|last| last.text().to_owned()).unwrap_or_default();
+            let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
+            let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
             bodies.push(Body::Choice(Question { text, ..question.clone() }));
             bodies
         }
@@ -32,17 +33,22 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
             bodies
         }
         Body::File(file) => {
-            let mut captions = render(&file.caption, limits);
-            let caption = if captions.is_empty() { String::new() } else { captions.remove(0) };
+            let mut captions = render(&file.caption, limits.caption_max, limits);
+            let (caption, below) = match captions.len() {
+                0 => (String::new(), Vec::new()),
+                1 => (captions.remove(0), Vec::new()),
+                // What does not fit under the file follows it, as a whole.
+                _ => (String::new(), render(&file.caption, limits.text_max, limits)),
+            };
             let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
-            bodies.extend(captions.into_iter().map(Body::Text));
+            bodies.extend(below.into_iter().map(Body::Text));
             bodies
         }
     }
 }
 
 fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
-    let mut texts = render(whole, limits);
+    let mut texts = render(whole, limits.text_max, limits);
     if texts.is_empty() {
         texts.push(replies::NO_WORDS.to_owned());
     }
@@ -59,10 +65,10 @@ fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
     vec![Body::Text(first), Body::File(whole)]
 }
 
-fn render(whole: &str, limits: &Limits) -> Vec<String> {
+fn render(whole: &str, max: usize, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
-    markup::render(whole, limits.markup, limits.text_max - mark, limits.unit)
+    markup::render(whole, limits.markup, max - mark, limits.unit)
 }
 
 /// The content of a file that is to be sent; an error says in words why there is none.

@@ -24,12 +24,12 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use slack_morphism::api::SlackApiAppsConnectionOpenRequest;
 
+pub use super::config::{SlackConfig as Config, SlackThreads as Threads};
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
 };
 use crate::bus::Publisher;
 use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
-use crate::secret::Secret;
 
 use call::{Api, AuthTest};
 use failure::CallError;
@@ -52,28 +52,6 @@ const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
 /// Slack's own short troubles are over by then, and what was posted is in the history.
 const DOUBT_PAUSE: Duration = Duration::from_secs(5);
-
-/// What is Slack's own in a `[channels.NAME]` section.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    /// The bot's: `xoxb-…`.
-    pub token: Secret,
-    /// The app's, for Socket Mode: `xapp-…`.
-    pub app_token: Secret,
-    /// Without a slash at the end: `https://slack.com/api`.
-    pub api_url: String,
-    pub threads: Threads,
-}
-
-/// Where a message in a channel is answered that is in no thread yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Threads {
-    /// In a thread of its own; each thread is a conversation.
-    #[default]
-    Thread,
-    /// In the channel; threads that people begin are conversations of their own.
-    Channel,
-}
 
 /// How long to wait for Slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,9 +146,10 @@ impl Channel for Slack {
         Limits {
             text_max: TEXT_MAX,
             unit: Unit::Chars,
+            caption_max: TEXT_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
-            drafts: Drafts::Edited { every: DRAFT_EVERY },
+            drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Slack,
             file_max: files::FILE_MAX,
             messages_max: MESSAGES_MAX,

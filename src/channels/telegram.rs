@@ -3,34 +3,45 @@
 //! `publish` has returned: nothing else here talks to the platform about it.
 
 mod call;
+mod files;
 pub mod inbound;
 pub mod offset;
+mod outgoing;
 
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use serde::Deserialize;
 use serde_json::Value;
-use teloxide::payloads::{
-    DeleteMessage, EditMessageText, GetMe, GetUpdates, SendChatAction, SendChatActionSetters,
-    SendMessage, SendMessageSetters,
-};
-use teloxide::types::{
-    AllowedUpdate, ChatAction, ChatId, MessageId as TelegramMessageId, ReplyParameters, ThreadId,
-};
+use teloxide::payloads::{GetMe, GetMyCommands, GetUpdates, SetMyCommands};
+use teloxide::types::{AllowedUpdate, BotCommand};
 
-use super::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
+pub use super::config::TelegramConfig as Config;
+use super::{
+    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+};
 use crate::bus::{PublishError, Publisher};
-use crate::message::{Address, Hint, MessageId, Outbound};
-use crate::secret::Secret;
+use crate::message::{Address, Hint, MediaRef, Outbound, SenderId};
+use crate::replies;
 
 use call::{Api, CallError};
-use inbound::{Identity, Reading};
+use inbound::{Ears, Identity, Reading};
 use offset::Offset;
 
 /// Telegram's limit, in UTF-16 units (Bot API, sendMessage).
 const TEXT_MAX: usize = 4096;
+
+/// Likewise under a file (Bot API, sendPhoto and its like).
+const CAPTION_MAX: usize = 1024;
+
+/// The largest file that a bot may send (Bot API, "Sending files"), in bytes.
+const FILE_MAX: u64 = 50_000_000;
+
+/// What is longer than that is easier to read as a file.
+const MESSAGES_MAX: usize = 5;
+
+/// What our chunks are written in.
+const MARKUP: Markup = Markup::TelegramHtml;
 
 /// A typing sign goes away after five seconds (Bot API, sendChatAction).
 const TYPING_EVERY: Duration = Duration::from_secs(4);
@@ -39,20 +50,14 @@ const TYPING_EVERY: Duration = Duration::from_secs(4);
 /// does not wait, and without a pause we would ask it thousands of times per second.
 const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
 
-/// What is Telegram's own in a `[channels.NAME]` section.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Config {
-    pub token: Secret,
-    /// Without a slash at the end: `https://api.telegram.org` or a local server.
-    pub api_url: String,
-}
-
 /// How long to wait for the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     pub connect: Duration,
     /// For a whole call but a poll.
     pub call: Duration,
+    /// For all of a file, in or out.
+    pub file: Duration,
     /// How long the server holds a poll open; whole seconds.
     pub poll: Duration,
     /// How much later than that its answer may come, before the link counts as dead.
@@ -64,6 +69,8 @@ impl Default for Deadlines {
         Self {
             connect: Duration::from_secs(10),
             call: Duration::from_secs(20),
+            // 50 MB at less than 2 Mbit/s; below the bound that deliveries have.
+            file: Duration::from_secs(240),
             // Below the 30 s after which some routers forget a silent connection.
             poll: Duration::from_secs(25),
             // A half-open socket is noticed in 40 s.
@@ -75,20 +82,18 @@ impl Default for Deadlines {
 /// Telegram's short troubles are over by then; a chunk is sent at most three times.
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
-/// Groups may be written to 20 times a minute (Bot API, "Broadcasting to Users").
-const DRAFT_EVERY: Duration = Duration::from_secs(3);
+/// One chat may be written to once a second, a group 20 times a minute (Bot API FAQ, "My bot is
+/// hitting limits").
+const DRAFT_EVERY: Duration = Duration::from_secs(1);
+const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
+
+/// Commands are told when the link comes up; hearing is more urgent.
+const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One bot.
 pub struct Telegram {
     api: Api,
     deadlines: Deadlines,
-}
-
-/// Of a sent message, all that we need; whatever else Telegram tells of it cannot then be
-/// mistaken for a failure.
-#[derive(Deserialize)]
-struct Posted {
-    message_id: i64,
 }
 
 /// An update before it is understood.
@@ -114,59 +119,71 @@ impl Telegram {
             offset,
             limit: None,
             timeout: u32::try_from(poll.as_secs()).ok(),
-            allowed_updates: Some(vec![AllowedUpdate::Message]),
+            allowed_updates: Some(vec![
+                AllowedUpdate::Message,
+                AllowedUpdate::EditedMessage,
+                AllowedUpdate::CallbackQuery,
+            ]),
         };
         self.api.call(&ask, poll + poll_grace).await.map_err(CallError::while_asking)
     }
 
-    async fn post(&self, to: Place, message: &Outbound, text: &str) -> Result<Sent, CallError> {
-        let mut payload = SendMessage::new(to.chat, text);
-        payload.message_thread_id = to.thread;
-        // In private it is plain what is answered. Groups have negative ids.
-        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
-        if let Some(id) = asked.and_then(parse_message_id) {
-            // The question may have been deleted meanwhile; its answer is still wanted.
-            payload =
-                payload.reply_parameters(ReplyParameters::new(id).allow_sending_without_reply());
-        }
-        match self.api.call::<_, Posted>(&payload, self.deadlines.call).await {
-            Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
-            Err(CallError::Unreadable(reason)) => {
-                tracing::warn!(%reason, "Telegram took a message, with an answer that cannot be read");
-                Ok(Sent { id: None })
+    /// Has Telegram list our commands. Nothing depends on it.
+    async fn list_commands(&self) {
+        let wanted: Vec<_> =
+            replies::COMMANDS.iter().map(|(name, about)| BotCommand::new(*name, *about)).collect();
+        let deadline = self.deadlines.call.min(COMMANDS_TIME_MAX);
+        let listed = async {
+            let there: Vec<BotCommand> = self.api.call(&GetMyCommands::new(), deadline).await?;
+            if there != wanted {
+                self.api.call::<_, Value>(&SetMyCommands::new(wanted), deadline).await?;
             }
-            Err(error) => Err(error),
+            Ok(())
+        };
+        if let Err(error) = listed.await.map_err(CallError::while_asking) {
+            tracing::info!(%error, "Telegram does not list our commands");
         }
     }
 
-    /// Puts `text` into the place of a draft.
-    async fn edit(&self, to: Place, draft: &MessageId, text: &str) -> Result<Sent, ChannelError> {
-        let Some(id) = parse_message_id(draft) else { return Err(ChannelError::DraftGone) };
-        let sent = Sent { id: Some(draft.clone()) };
-        let payload = EditMessageText::new(to.chat, id, text);
-        match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
-            Ok(_) | Err(CallError::Unreadable(_)) => Ok(sent),
-            Err(error) if error.says(&["message is not modified"]) => Ok(sent),
-            Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
-            // An edit may be repeated without harm, so "perhaps" is "not yet".
-            Err(CallError::Lost(reason)) => {
-                Err(ChannelError::unavailable(format!("telegram: {reason}")))
-            }
-            Err(error) => Err(error.while_sending()),
-        }
-    }
-
-    /// Accepts one update: once this returns, it may be confirmed.
+    /// Accepts one update: once this returns, it may be confirmed. `album` is the one that spoke to
+    /// the bot last.
     async fn accept(
         &self,
         update: &RawUpdate,
-        bot: &Identity,
+        (bot, album): (&Identity, &mut Option<String>),
         publisher: &Publisher,
     ) -> Result<(), ChannelError> {
-        let chat = update["message"]["chat"]["id"].to_string();
-        let groups = publisher.groups([chat.as_str()]);
-        match inbound::read(update, bot, publisher.channel(), groups) {
-            Reading::Speaks(inbound) => publisher.publish(*inbound).await.map(drop),
+        let ears = Ears {
+            bot,
+            channel: publisher.channel(),
+            groups: &|ids: &[&str]| publisher.groups(ids.iter().copied()),
+            lets_bot: &|id: &SenderId| publisher.lets_bot(id),
+            album: album.as_deref(),
+            now: Utc::now(),
+        };
+        match inbound::read(update, &ears) {
+            Reading::Speaks(inbound) => {
+                if let Some(of) = update["message"]["media_group_id"].as_str() {
+                    *album = Some(of.to_owned());
+                }
+                publisher.publish(*inbound).await.map(drop)
+            }
+            Reading::Changed(inbound) => publisher.edit(*inbound).await.map(drop),
+            Reading::Pressed { query, press } => match publisher.publish(*press).await {
+                Ok(published) => {
+                    self.answer_press(query, Some(published)).await;
+                    Ok(())
+                }
+                Err(error) => Err(error),
+            },
+            Reading::PressedOther { query } => {
+                self.answer_press(query, None).await;
+                Ok(())
+            }
+            Reading::Overheard { at, id, line } => {
+                publisher.overheard(&at, id, line);
+                Ok(())
+            }
             Reading::Ignored => Ok(()),
             Reading::Unreadable(key) => publisher.keep_raw(key, update.to_string()).await,
         }
@@ -174,14 +191,15 @@ impl Telegram {
     }
 }
 
-/// What editMessageText says when there is nothing to edit.
-const GONE_DRAFT: &[&str] = &[
-    "message to edit not found",
-    "message can't be edited",
-    "message_id_invalid",
-    "message identifier is not specified",
-    "there is no text in the message to edit",
-];
+/// What `status` says of a link.
+fn about(bot: &Identity) -> String {
+    let name = &bot.username;
+    if bot.can_read_all_group_messages {
+        format!("@{name}")
+    } else {
+        format!("@{name}, sees only what speaks to it in groups (privacy mode)")
+    }
+}
 
 #[async_trait]
 impl Channel for Telegram {
@@ -189,12 +207,13 @@ impl Channel for Telegram {
         Limits {
             text_max: TEXT_MAX,
             unit: Unit::Utf16,
+            caption_max: CAPTION_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
-            drafts: Drafts::Edited { every: DRAFT_EVERY },
-            markup: Markup::Plain,
-            file_max: 0,
-            messages_max: usize::MAX,
+            drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY_IN_GROUPS },
+            markup: MARKUP,
+            file_max: FILE_MAX,
+            messages_max: MESSAGES_MAX,
             reacts: false,
         }
     }
@@ -202,15 +221,17 @@ impl Channel for Telegram {
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let bot = self.get_me().await?;
         publisher.heard_byte();
-        publisher.link_up(format!("@{}", bot.username));
+        publisher.link_up(about(&bot));
+        self.list_commands().await;
         let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
         let mut offset = Offset::from_mark(bot.id, mark);
+        let mut album = None;
         loop {
             let asked = Instant::now();
             let updates = self.poll(offset.ask(Utc::now())).await?;
             publisher.heard_byte();
             for update in &updates {
-                self.accept(update, &bot, publisher).await?;
+                self.accept(update, (&bot, &mut album), publisher).await?;
                 offset.advance(update_id(update)?, Utc::now());
             }
             match offset.mark() {
@@ -226,42 +247,23 @@ impl Channel for Telegram {
     }
 
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError> {
-        let text = message.body.text();
-        let mut to = Place::of(&message.to).map_err(ChannelError::Refused)?;
-        if let Some(draft) = &message.replaces {
-            return self.edit(to, draft, text).await;
-        }
-        let mut sent = self.post(to, message, text).await;
-        if let Err(CallError::Denied(denial)) = &sent
-            && let Some(supergroup) = denial.moved_to
-        {
-            // The group has become a supergroup, and nothing was sent.
-            to.chat = ChatId(supergroup);
-            sent = self.post(to, message, text).await;
-        }
-        sent.map_err(CallError::while_sending)
+        self.say(message, MARKUP).await
+    }
+
+    async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
+        self.send_file(message, &file).await
+    }
+
+    async fn fetch(&self, media: &MediaRef, into: &mut MediaSink) -> Result<(), ChannelError> {
+        self.fetch_file(media, into).await
     }
 
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         match hint {
-            Hint::Typing => {
-                let to = Place::of(to).map_err(ChannelError::Refused)?;
-                let mut payload = SendChatAction::new(to.chat, ChatAction::Typing);
-                if let Some(thread) = to.thread {
-                    payload = payload.message_thread_id(thread);
-                }
-                let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
-                shown.map(drop).map_err(CallError::while_sending)
-            }
-            Hint::Erase(draft) => {
-                let (to, id) =
-                    (Place::of(to).map_err(ChannelError::Refused)?, parse_message_id(&draft));
-                let Some(id) = id else { return Ok(()) };
-                let payload = DeleteMessage::new(to.chat, id);
-                let erased = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
-                erased.map(drop).map_err(CallError::while_sending)
-            }
-            Hint::Draft(_) | Hint::React { .. } => Ok(()),
+            Hint::Typing => self.show_typing(to).await,
+            Hint::React { message, with } => self.react(to, &message, with).await,
+            Hint::Erase(draft) => self.erase(to, &draft).await,
+            Hint::Draft(_) => Ok(()),
         }
     }
 
@@ -273,32 +275,6 @@ impl Channel for Telegram {
     ) -> Result<Found, ChannelError> {
         Ok(Found::Unknowable)
     }
-}
-
-/// An [`Address`] in Telegram's terms.
-#[derive(Clone, Copy)]
-struct Place {
-    chat: ChatId,
-    thread: Option<ThreadId>,
-}
-
-impl Place {
-    fn of(address: &Address) -> Result<Self, String> {
-        let no_such_place = || format!("`{address}` is not a place on Telegram: ids are numbers");
-        let chat = address.chat.as_str().parse().map_err(|_| no_such_place())?;
-        let thread = match &address.thread {
-            Some(thread) => {
-                let id = thread.as_str().parse().map_err(|_| no_such_place())?;
-                Some(ThreadId(TelegramMessageId(id)))
-            }
-            None => None,
-        };
-        Ok(Self { chat: ChatId(chat), thread })
-    }
-}
-
-fn parse_message_id(id: &MessageId) -> Option<TelegramMessageId> {
-    id.as_str().parse().ok().map(TelegramMessageId)
 }
 
 fn update_id(update: &RawUpdate) -> Result<i32, ChannelError> {

@@ -105,6 +105,7 @@ impl Channel for Terminal {
         Limits {
             text_max: TEXT_CHARS_MAX,
             unit: Unit::Chars,
+            caption_max: TEXT_CHARS_MAX,
             typing_every: None,
             doubt_pause: Duration::from_secs(1),
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },

@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 
-use crate::channels::{self, slack, telegram};
+use crate::channels::config::{
+    DiscordConfig, DiscordThreads, SlackConfig, SlackThreads, TelegramConfig,
+};
+use crate::channels::{self, Kind};
 use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
 
+use super::channels::{DISCORD_URL, SLACK_URL, TELEGRAM_URL};
 use super::reading::Source;
-use super::sections::{OPENAI_URL, SLACK_URL, TELEGRAM_URL, TOKENS_MAX};
+use super::sections::{OPENAI_URL, TOKENS_MAX};
 use super::{Place, rehearsal, secrets};
 
 /// Variables by name.
@@ -87,9 +91,6 @@ const PROVIDERS: [Known; 3] = [
     },
 ];
 
-/// Variables of platforms that are still to come.
-const NOT_BUILT: [(&str, &str); 1] = [("DISCORD_BOT_TOKEN", "Discord")];
-
 const SLACK_BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
 const SLACK_APP_TOKEN: &str = "SLACK_APP_TOKEN";
 
@@ -106,6 +107,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    tools: provider::Tools::Native,
                     images: known.images,
                 });
             (known.name.to_owned(), config)
@@ -116,12 +118,21 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
 
 /// The channels whose tokens are set; for a config that names none.
 pub(super) fn channels(source: &Source<'_>) -> Vec<(ChannelName, channels::Config)> {
-    for (variable, platform) in NOT_BUILT {
-        if source.env.raw(variable).is_some() {
-            source.note(format!("{variable} is not used: this version has no {platform} yet"));
+    let left_out = [
+        ("DISCORD_BOT_TOKEN", "Discord", cfg!(feature = "discord")),
+        (SLACK_BOT_TOKEN, "Slack", cfg!(feature = "slack")),
+        ("TELEGRAM_BOT_TOKEN", "Telegram", cfg!(feature = "telegram")),
+    ];
+    for (variable, platform, built) in left_out {
+        if !built && source.env.raw(variable).is_some() {
+            source.note(format!("{variable} is not used: this was built without {platform}"));
         }
     }
-    let found = [("slack", slack(source)), ("telegram", telegram(source))];
+    let found = [
+        ("discord", discord(source).filter(|_| cfg!(feature = "discord"))),
+        ("slack", slack(source).filter(|_| cfg!(feature = "slack"))),
+        ("telegram", telegram(source).filter(|_| cfg!(feature = "telegram"))),
+    ];
     let channels = found.into_iter().filter_map(|(name, kind)| {
         let config = channels::Config { access: Access::default(), kind: kind? };
         Some((name.into(), config))
@@ -129,25 +140,32 @@ pub(super) fn channels(source: &Source<'_>) -> Vec<(ChannelName, channels::Confi
     channels.collect()
 }
 
-fn telegram(source: &Source<'_>) -> Option<channels::Kind> {
+fn discord(source: &Source<'_>) -> Option<Kind> {
+    source.env.raw("DISCORD_BOT_TOKEN")?;
+    let token = secrets::of_variable(source, "DISCORD_BOT_TOKEN")?;
+    let threads = DiscordThreads::default();
+    Some(Kind::Discord(DiscordConfig { token, api_url: DISCORD_URL.into(), threads }))
+}
+
+fn telegram(source: &Source<'_>) -> Option<Kind> {
     source.env.raw("TELEGRAM_BOT_TOKEN")?;
     let token = secrets::of_variable(source, "TELEGRAM_BOT_TOKEN")?;
-    Some(channels::Kind::Telegram(telegram::Config { token, api_url: TELEGRAM_URL.into() }))
+    Some(Kind::Telegram(TelegramConfig { token, api_url: TELEGRAM_URL.into() }))
 }
 
 /// Slack needs two tokens.
-fn slack(source: &Source<'_>) -> Option<channels::Kind> {
+fn slack(source: &Source<'_>) -> Option<Kind> {
     let is_set = |variable| source.env.raw(variable).is_some();
     let (set, missing) = match (is_set(SLACK_BOT_TOKEN), is_set(SLACK_APP_TOKEN)) {
         (false, false) => return None,
         (true, true) => {
             let token = secrets::of_variable(source, SLACK_BOT_TOKEN);
             let app_token = secrets::of_variable(source, SLACK_APP_TOKEN);
-            return Some(channels::Kind::Slack(slack::Config {
+            return Some(Kind::Slack(SlackConfig {
                 token: token?,
                 app_token: app_token?,
                 api_url: SLACK_URL.to_owned(),
-                threads: slack::Threads::default(),
+                threads: SlackThreads::default(),
             }));
         }
         (true, false) => (SLACK_BOT_TOKEN, SLACK_APP_TOKEN),

@@ -1,5 +1,7 @@
 //! Anthropic's Messages API: streaming, tools, reasoning that is passed back, prompt caching.
 
+mod effort;
+
 use std::collections::{BTreeMap, VecDeque};
 
 use async_trait::async_trait;
@@ -7,6 +9,7 @@ use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
 use super::http::Endpoint;
+use super::names::Names;
 use super::wire::{self, CallIds, Flow, Fold};
 use super::{
     Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request,
@@ -54,11 +57,11 @@ impl Anthropic {
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &Request<'_>, names: &Names) -> Value {
         let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
-            let mut tools: Vec<_> = request.tools.iter().map(tool).collect();
+            let mut tools: Vec<_> = request.tools.iter().map(|it| tool(it, names)).collect();
             // A breakpoint in the system prompt is after the tools, and so keeps them too.
             if system.is_empty() {
                 tools.last_mut().map(cut);
@@ -71,7 +74,9 @@ impl Anthropic {
         if !system.is_empty() {
             body["system"] = system.into();
         }
-        let mut messages = self.transcript(request);
+        let is_unthinking =
+            effort::ask(&mut body, request.effort, &self.model, self.tokens_max, &request.messages);
+        let mut messages = self.transcript(request, !is_unthinking, names);
         let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in heard.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -80,7 +85,8 @@ impl Anthropic {
         body
     }
 
-    fn transcript(&self, request: &Request<'_>) -> Vec<Value> {
+    /// `thinks`: whether thinking may be passed back.
+    fn transcript(&self, request: &Request<'_>, thinks: bool, names: &Names) -> Vec<Value> {
         let mut sent: Vec<Value> = Vec::new();
         let mut ids = CallIds::of_plain_letters();
         let mut asked = Vec::new();
@@ -94,9 +100,12 @@ impl Anthropic {
                 }
                 Message::Assistant { text, thinking, calls } => {
                     asked = ids.name(calls);
-                    let mut blocks = own_thinking(thinking, &self.model);
+                    let mut blocks =
+                        if thinks { own_thinking(thinking, &self.model) } else { Vec::new() };
                     blocks.extend((!super::is_blank(text)).then(|| text_block(text)));
-                    blocks.extend(calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id)));
+                    blocks.extend(
+                        calls.iter().zip(&asked).map(|(call, id)| tool_use(call, id, names)),
+                    );
                     sent.push(json!({"role": "assistant", "content": blocks}));
                 }
                 Message::Results(calls) => {
@@ -123,8 +132,9 @@ impl Provider for Anthropic {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let events = self.endpoint.post(&self.body(request)).await?;
-        Ok(wire::deltas(events, Answer::new(&self.model)))
+        let names = Names::of(request.tools);
+        let events = self.endpoint.post(&self.body(request, &names)).await?;
+        Ok(wire::deltas(events, Answer::new(&self.model, names)))
     }
 }
 
@@ -153,7 +163,7 @@ fn system(parts: &[String]) -> Vec<Value> {
     blocks
 }
 
-fn tool(tool: &ToolSchema) -> Value {
+fn tool(tool: &ToolSchema, names: &Names) -> Value {
     let mut schema = tool.parameters.clone();
     if !schema.is_object() {
         schema = json!({});
@@ -161,7 +171,7 @@ fn tool(tool: &ToolSchema) -> Value {
     if schema.get("type").is_none() {
         schema["type"] = json!("object");
     }
-    json!({"name": tool.name, "description": tool.description, "input_schema": schema})
+    json!({"name": names.sent(&tool.name), "description": tool.description, "input_schema": schema})
 }
 
 /// Roles alternate: what the person says after results is part of the same message.
@@ -185,9 +195,9 @@ fn own_thinking(thinking: &[Thinking], model: &str) -> Vec<Value> {
     thinking.iter().filter(is_own).map(|thinking| thinking.block.clone()).collect()
 }
 
-fn tool_use(call: &Call, id: &str) -> Value {
+fn tool_use(call: &Call, id: &str, names: &Names) -> Value {
     let input = wire::arguments(&call.arguments).unwrap_or_default();
-    json!({"type": "tool_use", "id": id, "name": wire::tool_name(&call.tool), "input": input})
+    json!({"type": "tool_use", "id": id, "name": names.sent(&call.tool), "input": input})
 }
 
 fn tool_result(call: &Call, id: &str) -> Value {
@@ -202,6 +212,7 @@ fn tool_result(call: &Call, id: &str) -> Value {
 /// An answer as far as it has come. Calls are held back until it is whole.
 struct Answer {
     model: String,
+    names: Names,
     open: BTreeMap<u64, Block>,
     calls: Vec<ToolCall>,
     /// The counts as told so far; later ones replace earlier ones, field by field.
@@ -256,9 +267,10 @@ impl Fold for Answer {
 }
 
 impl Answer {
-    fn new(model: &str) -> Self {
+    fn new(model: &str, names: Names) -> Self {
         Self {
             model: model.to_owned(),
+            names,
             open: BTreeMap::new(),
             calls: Vec::new(),
             counts: BTreeMap::new(),
@@ -307,6 +319,7 @@ impl Answer {
             Some(Block::Call { id, name, input, json }) => {
                 let is_given = input.as_object().is_some_and(|input| !input.is_empty());
                 let arguments = if json.is_empty() && is_given { input.to_string() } else { json };
+                let name = self.names.ours(name);
                 self.calls.push(ToolCall { id, name, arguments });
             }
             None => {}

@@ -10,6 +10,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
 use super::http::Endpoint;
+use super::names::Names;
 use super::wire;
 use super::{
     Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, ToolSchema,
@@ -46,7 +47,7 @@ impl OpenAi {
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>) -> Value {
+    fn body(&self, request: &Request<'_>, names: &Names) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max {
@@ -56,17 +57,19 @@ impl OpenAi {
         if self.dialect.has_stream_options() {
             body.insert("stream_options".to_owned(), json!({"include_usage": true}));
         }
+        body.extend(self.dialect.effort(request.effort, &self.model));
         if !request.tools.is_empty() {
-            body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
+            let tools = request.tools.iter().map(|it| tool(it, names)).collect();
+            body.insert("tools".to_owned(), tools);
             if !request.may_call {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
         }
-        body.insert("messages".to_owned(), self.transcript(request).into());
+        body.insert("messages".to_owned(), self.transcript(request, names).into());
         body.into()
     }
 
-    fn transcript(&self, request: &Request<'_>) -> Vec<Value> {
+    fn transcript(&self, request: &Request<'_>, names: &Names) -> Vec<Value> {
         let mut ids = self.dialect.call_ids();
         let mut sent = Vec::new();
         if !request.system.is_empty() {
@@ -83,7 +86,10 @@ impl OpenAi {
                 Message::Assistant { text, thinking, calls } => {
                     asked = ids.name(calls);
                     let own: Vec<_> = thinking.iter().filter(|it| it.model == self.model).collect();
-                    sent.push(assistant(text, &own, calls, &asked));
+                    let calls = calls.iter().zip(&asked);
+                    let calls =
+                        calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
+                    sent.push(assistant(text, &own, calls));
                 }
                 Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
                     json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
@@ -108,14 +114,16 @@ impl Provider for OpenAi {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let events = self.endpoint.post(&self.body(request)).await?;
-        Ok(wire::deltas(events, Answer::new(&self.model)))
+        let names = Names::of(request.tools);
+        let events = self.endpoint.post(&self.body(request, &names)).await?;
+        Ok(wire::deltas(events, Answer::new(&self.model, names)))
     }
 }
 
-fn tool(tool: &ToolSchema) -> Value {
+fn tool(tool: &ToolSchema, names: &Names) -> Value {
     let ToolSchema { name, description, parameters } = tool;
-    let function = json!({"name": name, "description": description, "parameters": parameters});
+    let function =
+        json!({"name": names.sent(name), "description": description, "parameters": parameters});
     json!({"type": "function", "function": function})
 }
 
@@ -131,12 +139,11 @@ fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
     parts.chain([json!({"type": "text", "text": text})]).collect()
 }
 
-fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String]) -> Value {
+fn assistant(text: &str, thinking: &[&Thinking], calls: Vec<Value>) -> Value {
     let content = if super::is_blank(text) { Value::Null } else { json!(text) };
     let mut message = json!({"role": "assistant", "content": content});
     if !calls.is_empty() {
-        message["tool_calls"] =
-            calls.iter().zip(ids).map(|(call, id)| function_call(call, id, thinking)).collect();
+        message["tool_calls"] = calls.into();
         for (field, value) in
             thinking.iter().filter_map(|it| it.block["beside"].as_object()).flatten()
         {
@@ -146,12 +153,12 @@ fn assistant(text: &str, thinking: &[&Thinking], calls: &[Call], ids: &[String])
     message
 }
 
-fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
+fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &Names) -> Value {
     let arguments = match wire::arguments(&call.arguments) {
         Some(_) => &call.arguments,
         None => "{}",
     };
-    let function = json!({"name": wire::tool_name(&call.tool), "arguments": arguments});
+    let function = json!({"name": names.sent(&call.tool), "arguments": arguments});
     let mut sent = json!({"id": id, "type": "function", "function": function});
     if let Some(signed) = thinking.iter().find(|it| it.block["call"] == *call.wire_id) {
         sent["extra_content"] = signed.block["extra_content"].clone();
@@ -162,7 +169,7 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking]) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::provider::{Kind, Pictures};
+    use crate::provider::{Effort, Kind, Pictures, Tools};
     use crate::session::{CallId, Outcome};
 
     #[test]
@@ -173,6 +180,7 @@ mod tests {
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
+            tools: Tools::Native,
             images: false,
         };
         let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
@@ -189,8 +197,11 @@ mod tests {
             Message::Results(&calls),
         ];
         let pictures = &Pictures::default();
-        let body =
-            mistral.body(&Request { system: &[], tools: &[], may_call: true, messages, pictures });
+        let effort = Effort::High;
+        let request =
+            Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
+        let body = mistral.body(&request, &Names::of(&[]));
+        assert_eq!(body.get("reasoning_effort"), None);
         assert_eq!(body.get("stream_options"), None);
         let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
         assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");

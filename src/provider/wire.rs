@@ -4,7 +4,7 @@
 use std::collections::{HashSet, VecDeque};
 
 use futures_util::stream::{self, StreamExt};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::http::Events;
@@ -14,7 +14,7 @@ use crate::session::Call;
 /// OpenAI's limit for the id of a call; Anthropic has none that is smaller.
 const ID_CHARS_MAX: usize = 40;
 /// Both vendors' limit for the name of a function.
-const NAME_CHARS_MAX: usize = 64;
+pub(super) const NAME_CHARS_MAX: usize = 64;
 
 /// Names the calls of a transcript. Each id is unique, short enough for every vendor, and stays the
 /// same from request to request; it is the call's own one if that is possible, as some models
@@ -128,6 +128,12 @@ pub(super) fn deltas(events: Events, fold: impl Fold) -> DeltaStream<'static> {
     .boxed()
 }
 
+/// OpenRouter may tell an error of the one that it asked inside the choice.
+fn error_of(event: &Value) -> Option<&Value> {
+    let told = |pointer| event.pointer(pointer).filter(|error| !error.is_null());
+    told("/error").or_else(|| told("/choices/0/error"))
+}
+
 struct Reading<F> {
     events: Events,
     fold: F,
@@ -141,9 +147,9 @@ impl<F: Fold> Reading<F> {
             Ok(Some(text)) if text.trim() == "[DONE]" => self.end(true, ProviderError::cut()),
             Ok(Some(text)) => match serde_json::from_str::<Value>(&text) {
                 Err(_) => self.end(false, ProviderError::cut()),
-                Ok(event) => match event.get("error") {
-                    Some(error) if !error.is_null() => Err(self.events.sort(&event)),
-                    _ => match self.fold.take(&event, &mut self.ready) {
+                Ok(event) => match error_of(&event) {
+                    Some(error) => Err(self.events.sort(&json!({"error": error}))),
+                    None => match self.fold.take(&event, &mut self.ready) {
                         Flow::More => Ok(()),
                         Flow::Last => self.end(true, ProviderError::cut()),
                     },

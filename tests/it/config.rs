@@ -75,6 +75,7 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+tools = "text"
 images = true
 
 [media]
@@ -119,6 +120,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            tools: Native,
             images: true,
         },
         "spare": Config {
@@ -129,6 +131,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            tools: Text,
             images: true,
         },
     },
@@ -148,7 +151,7 @@ Config {
                 pairing: true,
             },
             kind: Telegram(
-                Config {
+                TelegramConfig {
                     token: Secret(…),
                     api_url: "https://api.telegram.org",
                 },
@@ -203,7 +206,7 @@ channels
   terminal: terminal
 providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
-  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), sees pictures, fallback
+  spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
 files
@@ -375,7 +378,7 @@ pairing = "yes"
 type = "telegram"
 token = "7:same"
 [channels.c]
-type = "discord"
+type = "web"
 token = "x"
 [channels.d]
 token = "x"
@@ -396,8 +399,8 @@ config.toml:7:12: `base_url` in [providers.main] must not hold a name or passwor
 config.toml:9:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
-config.toml:17:11: this version has no discord channels yet
-config.toml:20:11: missing key `type` in [channels.d]: one of telegram, slack, terminal
+config.toml:17:11: this version has no web channels yet
+config.toml:20:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
 config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
 config.toml:25:2: this version has no [gateway] yet
 ");
@@ -412,6 +415,25 @@ config.toml:4:7: unclosed table, expected `]`
 ");
     let errors = load("[agent]\nsteps_max = 1\nsteps_max = 2\n", &secrets()).unwrap_err();
     insta::assert_snapshot!(errors, @"config.toml:3:1: duplicate key");
+}
+
+#[test]
+fn knows_two_ways_of_calling_tools() {
+    let with = |tools: &str| {
+        let url = "http://127.0.0.1:1/v1";
+        let provider = format!("type = \"openai\"\nmodel = \"m\"\nbase_url = \"{url}\"\n{tools}");
+        load(format!("[providers.main]\n{provider}"), &secrets())
+    };
+    for (tools, expected) in [
+        ("", provider::Tools::Native),
+        ("tools = \"native\"", provider::Tools::Native),
+        ("tools = \"text\"", provider::Tools::Text),
+    ] {
+        assert_eq!(with(tools).unwrap().providers["main"].tools, expected);
+    }
+    let fault = with("tools = \"texts\"").unwrap_err().to_string();
+    let expected = "`tools` in [providers.main] must be one of native, text; did you mean `text`?";
+    assert!(fault.contains(expected), "{fault}");
 }
 
 #[test]
@@ -450,7 +472,7 @@ fn starts_what_the_environment_names() {
         ("OPENAI_API_KEY", "oa-key"),
         ("ANTHROPIC_API_KEY", KEY),
         ("TELEGRAM_BOT_TOKEN", TOKEN),
-        ("DISCORD_BOT_TOKEN", "d"),
+        ("DISCORD_BOT_TOKEN", "d-token"),
         ("SLACK_APP_TOKEN", ""),
     ]);
     let config = load_in(&home, &env).unwrap();
@@ -458,9 +480,10 @@ fn starts_what_the_environment_names() {
     assert_eq!(config.providers["openrouter"].base_url, "https://openrouter.ai/api/v1");
     assert_eq!(config.providers["openai"].api_key, Some(Secret::new("oa-key")));
     assert_eq!(telegram(&config, "telegram").token.reveal(), TOKEN);
-    assert_eq!(config.notes, ["DISCORD_BOT_TOKEN is not used: this version has no Discord yet"]);
+    assert!(config.notes.is_empty());
     insta::assert_snapshot!(config.describe(), @"
 channels
+  discord: discord (https://discord.com), owners 0, admins 0, allowed 0, groups mention, pairing on
   telegram: telegram (https://api.telegram.org), owners 0, admins 0, allowed 0, groups mention, pairing on
   terminal: terminal
 providers
@@ -473,7 +496,7 @@ files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
     insta::assert_snapshot!(config.warnings().join("\n"), @"
-DISCORD_BOT_TOKEN is not used: this version has no Discord yet
+[channels.discord] has no owners and no allow: nobody is let in until paired
 [channels.telegram] has no owners and no allow: nobody is let in until paired
 ");
 }
@@ -509,7 +532,7 @@ fn reads_a_slack_channel_with_all_its_keys() {
     let mut secrets: Vec<_> = config.secrets().map(Secret::reveal).collect();
     secrets.sort();
     assert_eq!(secrets, ["xapp-1", "xoxb-1"]);
-    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on");
+    insta::assert_snapshot!(config.describe().lines().nth(1).unwrap(), @"  crew: slack (https://slack.com/api), owners 1, admins 0, allowed 1, everyone as guests, groups mention, chats 2, bots 1, pairing on, answers in the channel");
 }
 
 #[test]
@@ -708,7 +731,7 @@ fn the_home_is_what_was_asked_for_first() {
 #[test]
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
-    let mut variables = vec![("OPENAI_API_KEY", "sk-ears")];
+    let mut variables = vec![("OPENAI_API_KEY", "sk-ears"), ("DISCORD_BOT_TOKEN", "d-token")];
     variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
@@ -797,4 +820,25 @@ fn says_that_a_text_wants_quotes() {
     }
     let errors = load("[agent]\nsteps_max = = 5\n", &env).unwrap_err();
     assert!(!errors.contains("quotes"), "{errors}");
+}
+
+#[test]
+fn a_discord_channel_has_its_threads() {
+    let channel = |more: &str| {
+        format!("[channels.a]\ntype = 'discord'\ntoken = 'a.b.c'\nowners = [8]\n{more}\n")
+    };
+    let env = Environment::from_iter::<[(&str, &str); 0]>([]);
+    let config = load(channel("threads = 'open'"), &env).unwrap();
+    let channels::Kind::Discord(discord) = &config.channels[&"a".into()].kind else { panic!() };
+    assert_eq!(discord.token.reveal(), "a.b.c");
+    assert_eq!(discord.api_url, "https://discord.com");
+    assert_eq!(discord.threads, channels::config::DiscordThreads::Open);
+    assert!(config.secrets().any(|secret| secret.reveal() == "a.b.c"));
+    assert!(config.describe().contains("pairing on, a thread for each question"));
+    let twice = channel("") + &channel("").replace("channels.a", "channels.b");
+    let errors = load(twice, &env).unwrap_err();
+    assert!(errors.contains("Discord lets only one of them listen"), "{errors}");
+    let telegram = channel("threads = 'open'").replace("discord", "telegram");
+    let errors = load(telegram, &env).unwrap_err();
+    assert!(errors.contains("`threads` in [channels.a] means nothing"), "{errors}");
 }

@@ -3,10 +3,13 @@
 
 mod cli;
 mod crash;
+mod discord;
 mod drafts;
 mod groups;
 mod life;
 mod models;
 mod pairing;
 mod sync;
+mod telegram;
+mod telegram_files;
 mod trouble;

@@ -10,6 +10,7 @@ mod config;
 mod crash;
 mod daemon;
 mod delivery;
+mod discord;
 mod groups;
 mod logging;
 mod loops;

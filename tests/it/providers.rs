@@ -1,9 +1,12 @@
 //! Model providers, against strict fakes of the APIs behind them.
 
 mod anthropic;
+mod effort;
 mod errors;
 mod openai;
 mod patience;
+mod quirks;
+mod text_tools;
 mod transcript;
 
 use std::sync::Arc;
@@ -12,8 +15,8 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Completion, Config, Delta, Kind, Limits, Pictures, Provider, ProviderError, Request,
-    ToolSchema, complete, messages,
+    Completion, Config, Delta, Effort, Kind, Limits, Pictures, Provider, ProviderError, Request,
+    ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
 use peacrab::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
@@ -45,6 +48,7 @@ fn config(api: &ModelApi) -> Config {
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
+        tools: Tools::Native,
         images: true,
     }
 }
@@ -85,7 +89,14 @@ async fn ask_after(
     let (system, tools) = (system(), tools());
     let turns = [turns, &heard.map(hearing).into_iter().collect::<Vec<_>>()].concat();
     let (messages, pictures) = (messages(&turns), &Pictures::default());
-    let request = Request { system: &system, tools: &tools, may_call: true, messages, pictures };
+    let request = Request {
+        system: &system,
+        tools: &tools,
+        may_call: true,
+        effort: Effort::Default,
+        messages,
+        pictures,
+    };
     let mut deltas = Vec::new();
     let completion = complete(provider, &request, |delta| deltas.push(delta.clone())).await;
     (completion, deltas)

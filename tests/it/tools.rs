@@ -396,3 +396,12 @@ fn models_are_shown_these_tools() {
     {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
     "#);
 }
+
+#[tokio::test]
+async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
+    let desk = Desk::with(Role::Guest, Place::Group);
+    let words = desk.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
+    assert_eq!(words.unwrap_err(), "Your call was not run: it is not valid JSON. Write it again.");
+    let offered = desk.tools.offered(Role::Owner);
+    assert!(offered.iter().all(|tool| tool.name != "malformed_call"));
+}

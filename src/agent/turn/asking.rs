@@ -34,6 +34,7 @@ impl Active<'_> {
             system: &self.system,
             tools: &self.tools,
             may_call,
+            effort: provider::Effort::Default,
             messages: provider::messages(&self.session.turns),
             pictures,
         };

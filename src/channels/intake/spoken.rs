@@ -23,7 +23,7 @@ pub(super) async fn words(
         let open = move |workspace: &Workspace| workspace.open_file(&wanted);
         let opened = workspace.off_thread(open).await;
         let (file, length) = opened.map_err(|error| error.to_string())?;
-        match transcriber.words(path.name(), file.into_std(), length).await {
+        match transcriber.words(&known_name(path.name()), file.into_std(), length).await {
             Ok(words) => return Ok(command(&words).unwrap_or(words)),
             Err(ProviderError::Busy { after, .. }) if attempt < ATTEMPTS_MAX => {
                 sleep(after.unwrap_or(wait)).await;
@@ -33,6 +33,15 @@ pub(super) async fn words(
         }
     }
     unreachable!("the last attempt returns")
+}
+
+/// The name with an ending that endpoints know: the same format has several, of which they take one
+/// (OpenAI, Audio API: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav, webm).
+fn known_name(name: &str) -> String {
+    match name.rsplit_once('.') {
+        Some((stem, "oga" | "opus")) => format!("{stem}.ogg"),
+        _ => name.to_owned(),
+    }
 }
 
 /// The command that somebody said: "slash status", or the one word that must not wait, "stop".

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use reqwest::{Client, StatusCode, Url};
+use reqwest::multipart::Form;
+use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -25,6 +26,8 @@ pub(super) struct Api {
     client: Client,
     /// Ends in `/bot<token>/`, so it is not shown.
     base: Url,
+    /// Ends in `/file/bot<token>/`, likewise.
+    files: Url,
 }
 
 /// What went wrong, sorted by what is known.
@@ -71,15 +74,20 @@ impl Api {
     pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
         let token = config.token.reveal().trim();
         anyhow::ensure!(!token.is_empty(), "the Telegram token is empty");
-        let mut base: Url = config
+        let server: Url = config
             .api_url
             .parse()
             .with_context(|| format!("api_url `{}` is not a URL", config.api_url))?;
-        base.path_segments_mut()
-            .map_err(|()| anyhow::anyhow!("api_url `{}` cannot have a path", config.api_url))?
-            .pop_if_empty()
-            .push(&format!("bot{token}"))
-            .push("");
+        let under = |path: &[&str]| {
+            let mut url = server.clone();
+            url.path_segments_mut()
+                .map_err(|()| anyhow::anyhow!("api_url `{}` cannot have a path", config.api_url))?
+                .pop_if_empty()
+                .extend(path);
+            anyhow::Ok(url)
+        };
+        let ours = format!("bot{token}");
+        let (base, files) = (under(&[&ours, ""])?, under(&["file", &ours, ""])?);
         let mut client = Client::builder()
             .connect_timeout(deadlines.connect)
             .pool_idle_timeout(IDLE_MAX)
@@ -89,7 +97,7 @@ impl Api {
         if base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
             client = client.no_proxy();
         }
-        Ok(Self { client: client.build().context("cannot set up HTTP")?, base })
+        Ok(Self { client: client.build().context("cannot set up HTTP")?, base, files })
     }
 
     /// Calls `P`'s method and reads its result as `T`, within `deadline`.
@@ -99,29 +107,76 @@ impl Api {
         deadline: Duration,
     ) -> Result<T, CallError> {
         let url = self.base.join(P::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
-        let request = self.client.post(url).timeout(deadline).json(payload);
-        let response = request.send().await.map_err(|error| {
-            let reason = in_words(&error);
-            if error.is_connect() || error.is_builder() {
-                CallError::NotSent(reason)
-            } else {
-                CallError::Lost(reason)
-            }
-        })?;
-        let status = response.status();
-        match read(response).await {
-            Ok(body) => judge(status, &body),
-            Err(reason) if status.is_success() => Err(CallError::Unreadable(reason)),
-            Err(reason) => Err(CallError::Denied(Denial {
-                code: status.as_u16(),
-                description: reason,
-                ..Denial::default()
-            })),
+        answer(self.client.post(url).timeout(deadline).json(payload)).await
+    }
+
+    /// Calls a method that takes a file along.
+    pub(super) async fn upload<T: DeserializeOwned>(
+        &self,
+        method: &str,
+        form: Form,
+        deadline: Duration,
+    ) -> Result<T, CallError> {
+        let url = self.base.join(method).map_err(|e| CallError::NotSent(e.to_string()))?;
+        answer(self.client.post(url).timeout(deadline).multipart(form)).await
+    }
+
+    /// Begins to read a file, at a path that `getFile` gave. All of it has to come within `deadline`.
+    pub(super) async fn download(
+        &self,
+        path: &str,
+        deadline: Duration,
+    ) -> Result<Download, CallError> {
+        let mut url = self.files.clone();
+        if let Ok(mut segments) = url.path_segments_mut() {
+            segments.pop_if_empty().extend(path.split('/'));
         }
+        let response = sent(self.client.get(url).timeout(deadline)).await?;
+        let status = response.status();
+        if status.is_success() {
+            return Ok(Download(response));
+        }
+        let description = status.canonical_reason().unwrap_or("an unknown status").to_owned();
+        Err(CallError::Denied(Denial { code: status.as_u16(), description, ..Denial::default() }))
     }
 }
 
-async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
+/// A file on its way in.
+pub(super) struct Download(Response);
+
+impl Download {
+    /// The next bytes; none at the end.
+    pub(super) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
+        self.0.chunk().await.map_err(|error| CallError::Lost(in_words(&error)))
+    }
+}
+
+async fn sent(request: RequestBuilder) -> Result<Response, CallError> {
+    request.send().await.map_err(|error| {
+        let reason = in_words(&error);
+        if error.is_connect() || error.is_builder() {
+            CallError::NotSent(reason)
+        } else {
+            CallError::Lost(reason)
+        }
+    })
+}
+
+async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, CallError> {
+    let response = sent(request).await?;
+    let status = response.status();
+    match read(response).await {
+        Ok(body) => judge(status, &body),
+        Err(reason) if status.is_success() => Err(CallError::Unreadable(reason)),
+        Err(reason) => Err(CallError::Denied(Denial {
+            code: status.as_u16(),
+            description: reason,
+            ..Denial::default()
+        })),
+    }
+}
+
+async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
         if body.len() + chunk.len() > ANSWER_BYTES_MAX {
@@ -205,6 +260,16 @@ impl CallError {
             _ => false,
         }
     }
+
+    /// Why the message itself is refused, where it is not about the place that it goes to.
+    pub(super) fn refuses_content(&self) -> Option<&str> {
+        match self {
+            Self::Denied(denial) if matches!(denial.code, 400 | 413) => {
+                denial.about_the_place().is_none().then_some(denial.description.as_str())
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Denial {
@@ -248,9 +313,17 @@ impl Denial {
         ChannelError::Unavailable { after, reason }
     }
 
-    /// Descriptions are as the Bot API's server words them.
     fn refusal(&self) -> String {
-        let known: &[(&[&str], &str)] = &[
+        self.about_the_place().map_or_else(
+            || format!("telegram refuses the message: {}", self.description),
+            |meaning| format!("{meaning} ({})", self.description),
+        )
+    }
+
+    /// What a refusal means that has nothing to do with the message. Descriptions are as the Bot
+    /// API's server words them.
+    fn about_the_place(&self) -> Option<&'static str> {
+        let known: &[(&[&str], &'static str)] = &[
             (&["blocked by the user"], "this person has blocked the bot"),
             (&["user is deactivated"], "this person's account is gone"),
             (&["can't initiate conversation"], "this person has not written to the bot yet"),
@@ -264,10 +337,7 @@ impl Denial {
             (&["topic_closed"], "this topic is closed"),
             (&["thread not found", "topic_deleted", "topic_id_invalid"], "this topic is gone"),
         ];
-        known.iter().find(|(words, _)| self.says(words)).map_or_else(
-            || format!("telegram refuses the message: {}", self.description),
-            |(_, meaning)| format!("{meaning} ({})", self.description),
-        )
+        known.iter().find(|(words, _)| self.says(words)).map(|(_, meaning)| *meaning)
     }
 }
 

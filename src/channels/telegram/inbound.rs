@@ -1,24 +1,52 @@
 //! What an update means to us. Pure: an update in, a message that speaks to the bot out. Roles
 //! are not its business, only whether the bot is spoken to.
 
+mod marks;
+mod media;
+mod press;
+
+use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
-use teloxide::types::{
-    Chat, Message, MessageEntity, MessageEntityKind, MessageKind, Update, UpdateKind, User,
-};
+use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
-use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender};
+use crate::message::{
+    Address, Cause, ChannelName, DedupKey, Inbound, Line, MessageId, Place, Quote, Said, Sender,
+    SenderId,
+};
 use crate::people::Groups;
+
+use marks::{For, Mark, marks, without_address};
+use media::{MEDIA, description};
 
 /// How much of a quoted message comes along, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
+
+/// Clients cut what somebody pastes at 4096 units, or at the last blank before. From this length
+/// on, the rest is likely to follow.
+const PASTE_MIN: usize = 4090;
 
 /// The bot itself, as `getMe` tells.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Identity {
     pub id: u64,
     pub username: String,
+    /// Whether it is shown more of groups than what speaks to it.
+    #[serde(default)]
+    pub can_read_all_group_messages: bool,
+}
+
+/// Who reads an update, and what is known beside it.
+pub struct Ears<'a> {
+    pub bot: &'a Identity,
+    pub channel: &'a ChannelName,
+    /// When the bot answers in a group that has these ids, the closest first.
+    pub groups: &'a (dyn Fn(&[&str]) -> Groups + Send + Sync),
+    pub lets_bot: &'a (dyn Fn(&SenderId) -> bool + Send + Sync),
+    /// The album that spoke to the bot last: only one picture of it has the words.
+    pub album: Option<&'a str>,
+    pub now: DateTime<Utc>,
 }
 
 /// What became of an update.
@@ -26,40 +54,64 @@ pub struct Identity {
 pub enum Reading {
     /// It speaks to the bot.
     Speaks(Box<Inbound>),
+    /// What was said before now speaks to the bot in these words.
+    Changed(Box<Inbound>),
+    /// One of our buttons; the query wants an answer.
+    Pressed {
+        query: String,
+        press: Box<Inbound>,
+    },
+    /// A button that means nothing to us; the query wants an answer all the same.
+    PressedOther {
+        query: String,
+    },
+    /// Said in a group, and not to the bot.
+    Overheard {
+        at: Address,
+        id: MessageId,
+        line: Line,
+    },
     Ignored,
     /// To be kept as it is, under this key.
     Unreadable(DedupKey),
 }
 
 /// Reads one update. Total: nothing that a server sends makes it panic.
-pub fn read(update: &Value, bot: &Identity, channel: &ChannelName, groups: Groups) -> Reading {
-    let Some(raw) = update.get("message") else {
-        return read_other(update, bot);
+pub fn read(update: &Value, ears: &Ears<'_>) -> Reading {
+    let read = if let Some(raw) = update.get("message") {
+        read_message(raw, ears, Reading::Speaks)
+    } else if let Some(raw) = update.get("edited_message") {
+        read_message(raw, ears, Reading::Changed)
+    } else if let Some(raw) = update.get("callback_query") {
+        press::read(raw, ears)
+    } else {
+        read_other(update)
     };
+    read.unwrap_or_else(|| Reading::Unreadable(raw_key(update, ears.bot)))
+}
+
+/// The kinds that we know and do not use are ignored; none for those that nobody knows.
+fn read_other(update: &Value) -> Option<Reading> {
+    match Update::deserialize(update) {
+        Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
+        Ok(_) => Some(Reading::Ignored),
+    }
+}
+
+/// Reads a message, which is `to_us` if it speaks to the bot; none if it cannot be read.
+fn read_message(
+    raw: &Value,
+    ears: &Ears<'_>,
+    to_us: fn(Box<Inbound>) -> Reading,
+) -> Option<Reading> {
     let legible = legible(raw);
     let has_words = legible.get("text").is_some();
     let whole = Message::deserialize(&legible);
     let message = match whole {
-        Ok(message) if message.text().is_some() || !has_words => Ok(message),
-        _ => Message::deserialize(bare(legible)),
+        Ok(message) if message.text().is_some() || !has_words => message,
+        _ => Message::deserialize(bare(legible)).ok()?,
     };
-    let Ok(message) = message else {
-        return Reading::Unreadable(raw_key(update, bot));
-    };
-    inbound((&message, raw), bot, channel, groups)
-        .map_or(Reading::Ignored, |inbound| Reading::Speaks(Box::new(inbound)))
-}
-
-/// The kinds that we know and do not use are ignored (edits as well: what was said first was
-/// answered); those that nobody knows are kept.
-fn read_other(update: &Value, bot: &Identity) -> Reading {
-    match Update::deserialize(update) {
-        _ if update.get("edited_message").is_some() => Reading::Ignored,
-        Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => {
-            Reading::Unreadable(raw_key(update, bot))
-        }
-        Ok(_) => Reading::Ignored,
-    }
+    Some(hear(&message, raw, ears, to_us).unwrap_or(Reading::Ignored))
 }
 
 /// The message without what we do not read, and as a text if somebody said it. A new kind of
@@ -106,6 +158,7 @@ fn bare(mut message: Value) -> Value {
     const ESSENTIAL: &[&str] = &[
         "message_id",
         "date",
+        "edit_date",
         "chat",
         "from",
         "sender_chat",
@@ -123,75 +176,125 @@ fn bare(mut message: Value) -> Value {
     message
 }
 
-fn inbound(
-    (message, raw): (&Message, &Value),
-    bot: &Identity,
-    channel: &ChannelName,
-    groups: Groups,
-) -> Option<Inbound> {
+/// None if it is nothing to the bot.
+fn hear(
+    message: &Message,
+    raw: &Value,
+    ears: &Ears<'_>,
+    to_us: fn(Box<Inbound>) -> Reading,
+) -> Option<Reading> {
     let place = match &message.chat {
         chat if chat.is_private() => Place::Private,
         chat if chat.is_group() || chat.is_supergroup() => Place::Group,
         _ => return None,
     };
-    let sender = sender(message)?;
+    let sender = sender(message, ears)?;
     let unknown = matches!(message.kind, MessageKind::Empty {}) && place == Place::Private;
-    let media = match description(raw) {
+    let described = match description(raw) {
         // Some new kind of media, most likely. In groups, a new kind of service message.
         None if unknown => Some("[sent something that cannot be read here]".to_owned()),
-        media => media,
+        described => described,
     };
-    let speaks_to_us = speaks_to_us(message, bot, place, groups);
-    let text = speaks_to_us.then(|| spoken_text(message, media, bot, place)).flatten()?;
+    let chat = message.chat.id.0.to_string();
     let thread = message.thread_id.filter(|_| message.is_topic_message);
-    Some(Inbound {
-        key: key(bot, message.chat.id.0, i64::from(message.id.0)),
-        at: message.date,
-        from: Address {
-            channel: channel.clone(),
-            chat: message.chat.id.0.to_string().into(),
-            thread: thread.map(|thread| thread.0.0.to_string().into()),
-        },
-        place,
-        within: Vec::new(),
-        cause: Cause::Person(sender),
-        id: Some(message.id.0.to_string().into()),
-        body: Said { text, quoted: quoted(message, raw), ..Said::default() },
+    let thread = thread.map(|thread| thread.0.0.to_string());
+    let ids: Vec<&str> = thread.as_deref().into_iter().chain([chat.as_str()]).collect();
+    let groups = (ears.groups)(&ids);
+    let at = message.edit_date().copied().unwrap_or(message.date).max(message.date);
+    let id = MessageId::from(message.id.0.to_string());
+    let from = Address {
+        channel: ears.channel.clone(),
+        chat: chat.into(),
+        thread: thread.map(Into::into),
+    };
+    let album = raw.get("media_group_id").and_then(Value::as_str);
+    let continued = album.is_some() && album == ears.album && groups != Groups::Off;
+    let addressed = match addressed(message, ears.bot, place, groups) {
+        To::Others if continued => To::Us,
+        to => to,
+    };
+    if addressed != To::Us {
+        let text = spoken_text(message, described, ears.bot, place);
+        let text = text.filter(|text| addressed == To::Others && !text.is_empty())?;
+        let line = Line { at, author: sender.name, text };
+        return Some(Reading::Overheard { at: from, id, line });
+    }
+    let body = said(message, raw, described, (ears.bot, place))?;
+    let key = key(ears.bot, message.chat.id.0, i64::from(message.id.0));
+    let (within, cause, id) = (Vec::new(), Cause::Person(sender), Some(id));
+    Some(to_us(Box::new(Inbound { key, at, from, place, within, cause, id, body })))
+}
+
+/// What was said; none if nothing was.
+fn said(
+    message: &Message,
+    raw: &Value,
+    described: Option<String>,
+    (bot, place): (&Identity, Place),
+) -> Option<Said> {
+    let own = media::file(raw);
+    // What can be fetched needs no words, but for what a sticker stands for.
+    let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
+    let text = spoken_text(message, described, bot, place);
+    if text.is_none() && own.is_none() {
+        return None;
+    }
+    let pasted = message.text().unwrap_or_default().encode_utf16().count() >= PASTE_MIN;
+    Some(Said {
+        text: text.unwrap_or_default(),
+        quoted: quoted(message, raw),
+        // Who replies to a picture asks about it.
+        media: own.into_iter().chain(beside(message, raw).and_then(media::file)).collect(),
+        press: None,
+        more: pasted || raw.get("media_group_id").is_some(),
     })
 }
 
-/// Who speaks; none for bots, and for what a channel posts into its discussion group. Anonymous
-/// admins speak as the chat.
-fn sender(message: &Message) -> Option<Sender> {
+/// Who speaks; none for bots that may not, and for what a channel posts into its discussion group.
+/// Anonymous admins speak as the chat.
+fn sender(message: &Message, ears: &Ears<'_>) -> Option<Sender> {
     if message.is_automatic_forward() {
         return None;
     }
     if let Some(chat) = &message.sender_chat {
         return Some(Sender::person(chat.id.0.to_string(), chat_name(chat)));
     }
-    let user = message.from.as_ref().filter(|user| !user.is_bot)?;
-    Some(Sender::person(user.id.0.to_string(), user.full_name()))
+    let user = message.from.as_ref()?;
+    let person = Sender::person(user.id.0.to_string(), user.full_name());
+    let may = !user.is_bot || (ears.lets_bot)(&person.id);
+    may.then_some(Sender { bot: user.is_bot, ..person })
 }
 
 fn chat_name(chat: &Chat) -> String {
     chat.title().or(chat.username()).unwrap_or("somebody").to_owned()
 }
 
-fn speaks_to_us(message: &Message, bot: &Identity, place: Place, groups: Groups) -> bool {
+/// To whom a message speaks.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum To {
+    Us,
+    /// To the group, where the bot listens.
+    Others,
+    /// To another bot, or where this one is not to listen.
+    NotOurs,
+}
+
+fn addressed(message: &Message, bot: &Identity, place: Place, groups: Groups) -> To {
     let marks = marks(message, bot);
     let command = marks.iter().find(|mark| mark.is_command && mark.start == 0);
     if command.is_some_and(|command| command.is_for == For::Another) {
-        return false;
+        return To::NotOurs;
     }
     match (place, groups) {
-        (Place::Private, _) | (Place::Group, Groups::Always) => true,
-        (Place::Group, Groups::Off) => false,
+        (Place::Private, _) | (Place::Group, Groups::Always) => To::Us,
+        (Place::Group, Groups::Off) => To::NotOurs,
         (Place::Group, Groups::Mention) => {
             // Whoever wants it to stop does not stop to mention it.
             let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
-            marks.iter().any(|mark| mark.is_for == For::Us)
+            let to_us = marks.iter().any(|mark| mark.is_for == For::Us)
                 || command.is_some_and(stop)
-                || replies_to_us(message, bot)
+                || replies_to_us(message, bot);
+            if to_us { To::Us } else { To::Others }
         }
     }
 }
@@ -199,93 +302,16 @@ fn speaks_to_us(message: &Message, bot: &Identity, place: Place, groups: Groups)
 /// What is said, media in words, without the words that only address the bot; none if nothing is.
 fn spoken_text(
     message: &Message,
-    media: Option<String>,
+    described: Option<String>,
     bot: &Identity,
     place: Place,
 ) -> Option<String> {
     let text = without_address(message.text().unwrap_or_default(), &marks(message, bot), place);
-    match media {
+    match described {
         Some(media) if text.is_empty() => Some(media),
         Some(media) => Some(format!("{media}\n{text}")),
         None => Some(text).filter(|text| !text.is_empty()),
     }
-}
-
-fn marks<'a>(message: &'a Message, bot: &Identity) -> Vec<Mark<'a>> {
-    let (text, entities) =
-        (message.text().unwrap_or_default(), message.entities().unwrap_or_default());
-    entities.iter().filter_map(|entity| Mark::read(entity, text, bot)).collect()
-}
-
-/// A mention or a command in a text, with byte positions.
-struct Mark<'a> {
-    text: &'a str,
-    start: usize,
-    end: usize,
-    is_command: bool,
-    is_for: For,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
-    Us,
-    Another,
-    /// A command without a name.
-    Anyone,
-}
-
-impl<'a> Mark<'a> {
-    fn read(entity: &MessageEntity, text: &'a str, bot: &Identity) -> Option<Self> {
-        let start = byte_at(text, entity.offset)?;
-        let end = byte_at(text, entity.offset.checked_add(entity.length)?)?;
-        let marked = text.get(start..end)?;
-        let named = |name: &str| {
-            if name.eq_ignore_ascii_case(&bot.username) { For::Us } else { For::Another }
-        };
-        let (is_command, is_for) = match &entity.kind {
-            MessageEntityKind::Mention => (false, named(marked.strip_prefix('@')?)),
-            MessageEntityKind::TextMention { user } if user.id.0 == bot.id => (false, For::Us),
-            MessageEntityKind::BotCommand => {
-                (true, marked.split_once('@').map_or(For::Anyone, |(_, name)| named(name)))
-            }
-            _ => return None,
-        };
-        Some(Self { text: marked, start, end, is_command, is_for })
-    }
-}
-
-/// Telegram counts in UTF-16 units. None beyond the end or inside a character.
-fn byte_at(text: &str, units: usize) -> Option<usize> {
-    let mut passed = 0;
-    for (at, char) in text.char_indices() {
-        if passed >= units {
-            return (passed == units).then_some(at);
-        }
-        passed += char.len_utf16();
-    }
-    (passed == units).then_some(text.len())
-}
-
-/// `/command@us args` → `/command args`; in groups a mention of us at either end goes. A text
-/// that is nothing but a mention stays.
-fn without_address(text: &str, marks: &[Mark<'_>], place: Place) -> String {
-    let mut rest = text.to_owned();
-    for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
-        // Entities that overlap would not be there any more.
-        let (Some(before), Some(after)) = (rest.get(..mark.start), rest.get(mark.end..)) else {
-            continue;
-        };
-        if mark.is_command {
-            let command = mark.text.split('@').next().unwrap_or_default();
-            rest = format!("{before}{command}{after}");
-        } else if place == Place::Group && before.trim().is_empty() {
-            rest = after.trim_start_matches([',', ':', ' ', '\n']).to_owned();
-        } else if place == Place::Group && after.trim().is_empty() {
-            rest = before.trim_end_matches([',', ' ', '\n']).to_owned();
-        }
-    }
-    let rest = rest.trim();
-    if rest.is_empty() { text.trim().to_owned() } else { rest.to_owned() }
 }
 
 /// The message that is replied to, unless it only stands for the forum topic.
@@ -300,95 +326,39 @@ fn replies_to_us(message: &Message, bot: &Identity) -> bool {
     author.is_some_and(|author| author.id.0 == bot.id)
 }
 
+/// What is replied to, as it came: a message here, or one of another chat.
+fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
+    match replied(message) {
+        Some(_) => raw.get("reply_to_message"),
+        None => raw.get("external_reply"),
+    }
+}
+
 fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
-    let replied = replied(message)?;
-    let author = replied
-        .sender_chat
-        .as_ref()
-        .map(chat_name)
-        .or(replied.from.as_ref().map(User::full_name))
-        .unwrap_or_else(|| "somebody".to_owned());
+    let beside = beside(message, raw)?;
+    let author = match replied(message) {
+        Some(replied) => {
+            let chat = replied.sender_chat.as_ref().map(chat_name);
+            chat.or(replied.from.as_ref().map(User::full_name))
+        }
+        None => beside.get("origin").and_then(author_elsewhere),
+    };
+    let author = author.unwrap_or_else(|| "somebody".to_owned());
     let chosen = message.quote().map(|quote| quote.text.as_str());
-    let text = chosen.or(replied.text()).filter(|text| !text.is_empty());
+    let whole = replied(message).and_then(Message::text);
+    let text = chosen.or(whole).filter(|text| !text.is_empty());
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
-        .or_else(|| description(raw.get("reply_to_message")?))?;
+        .or_else(|| description(beside))?;
     Some(Quote { author, text })
 }
 
-/// What people send besides text. Telegram repeats some under an older key: an animation is a
-/// document too, a venue a location; the first that is there counts.
-const MEDIA: &[&str] = &[
-    "animation",
-    "audio",
-    "contact",
-    "checklist",
-    "dice",
-    "document",
-    "game",
-    "venue",
-    "location",
-    "paid_media",
-    "photo",
-    "poll",
-    "sticker",
-    "story",
-    "video",
-    "video_note",
-    "voice",
-];
-
-/// What else than text was sent, in words for the model; none for text and service messages.
-fn description(raw: &Value) -> Option<String> {
-    let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
-    let field = |name: &str| match media.get(name) {
-        Some(Value::String(text)) => Some(text.clone()),
-        Some(Value::Number(number)) => Some(number.to_string()),
-        _ => None,
-    };
-    let with = |what: &str, detail: Option<String>| match detail {
-        Some(detail) => format!("{what}: {detail}"),
-        None => what.to_owned(),
-    };
-    let lasting = |what: &str| match field("duration") {
-        Some(seconds) => format!("{what}, {seconds} s"),
-        None => what.to_owned(),
-    };
-    let place = |of: &Value| {
-        let [latitude, longitude] = ["latitude", "longitude"].map(|name| of.get(name));
-        Some(format!("latitude {}, longitude {}", latitude?, longitude?))
-    };
-    let what = match kind {
-        "animation" => "an animation".to_owned(),
-        "audio" => lasting("an audio file"),
-        "contact" => {
-            let contact = [field("first_name"), field("last_name"), field("phone_number")];
-            let contact: Vec<_> = contact.into_iter().flatten().collect();
-            with("a contact", Some(contact.join(" ")))
-        }
-        "checklist" => with("a checklist", field("title")),
-        "dice" => format!(
-            "{} that shows {}",
-            field("emoji").unwrap_or_else(|| "a dice".to_owned()),
-            field("value").unwrap_or_default()
-        ),
-        "document" => with("a file", field("file_name")),
-        "game" => with("a game", field("title")),
-        "venue" => {
-            let parts = [field("title"), field("address"), media.get("location").and_then(place)];
-            with("a place", Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
-        }
-        "location" => with("a location", place(media)),
-        "paid_media" => "paid media".to_owned(),
-        "photo" => "a photo".to_owned(),
-        "poll" => with("a poll", field("question")),
-        "sticker" => with("a sticker", field("emoji")),
-        "story" => "a story".to_owned(),
-        "video" => lasting("a video"),
-        "video_note" => lasting("a video message"),
-        _ => lasting("a voice message"),
-    };
-    Some(format!("[sent {what}]"))
+/// Who said what stands in another chat (Bot API, MessageOrigin).
+fn author_elsewhere(origin: &Value) -> Option<String> {
+    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).map(str::to_owned);
+    let user = origin.get("sender_user").and_then(|user| text(user, "first_name"));
+    let chat = ["sender_chat", "chat"].into_iter().find_map(|chat| origin.get(chat));
+    user.or_else(|| text(origin, "sender_user_name")).or_else(|| text(chat?, "title"))
 }
 
 /// Never made of the update's id, which Telegram may give twice.

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use serde_json::{Map, Value, json};
 
 use super::tags::Tags;
+use crate::provider::names::Names;
 use crate::provider::wire::{self, Flow, Fold};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
 use crate::session::Thinking;
@@ -13,12 +14,15 @@ use crate::session::Thinking;
 /// An answer as far as it has come. Calls are held back until it is whole.
 pub(super) struct Answer {
     model: String,
+    names: Names,
     reasoning: Reasoning,
     tags: Tags,
     calls: Vec<Fragments>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
     has_begun: bool,
+    /// The server itself gave up, in the middle.
+    has_failed: bool,
 }
 
 /// Reasoning that servers demand back beside the calls that came of it.
@@ -55,7 +59,13 @@ impl Fold for Answer {
         for fragment in list(&delta["tool_calls"]) {
             self.join(fragment);
         }
+        // As it was before there were several calls.
+        if delta["function_call"].is_object() {
+            self.join(&json!({"index": 0, "function": delta["function_call"]}));
+        }
         if let Some(reason) = choice["finish_reason"].as_str() {
+            // OpenRouter's word for a failure of whom it asked ("Handling errors during streaming").
+            self.has_failed |= reason == "error";
             self.stop = Some(stop_reason(reason));
         }
         Flow::More
@@ -63,6 +73,7 @@ impl Fold for Answer {
 
     fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
         let stop = match self.stop {
+            _ if self.has_failed => return false,
             Some(stop) => stop,
             // Some never give a reason.
             None if closed && self.has_begun => StopReason::Done,
@@ -71,7 +82,8 @@ impl Fold for Answer {
         self.tags.finish(deltas);
         let (mut calls, mut blocks) = (Vec::new(), Vec::new());
         for fragments in std::mem::take(&mut self.calls) {
-            let (call, block) = fragments.into_call();
+            let (mut call, block) = fragments.into_call();
+            call.name = self.names.ours(call.name);
             calls.push(call);
             blocks.extend(block);
         }
@@ -87,15 +99,17 @@ impl Fold for Answer {
 }
 
 impl Answer {
-    pub(super) fn new(model: &str) -> Self {
+    pub(super) fn new(model: &str, names: Names) -> Self {
         Self {
             model: model.to_owned(),
+            names,
             reasoning: Reasoning::default(),
             tags: Tags::default(),
             calls: Vec::new(),
             usage: None,
             stop: None,
             has_begun: false,
+            has_failed: false,
         }
     }
 
@@ -105,11 +119,16 @@ impl Answer {
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             deltas.push_back(Delta::Thinking(text.to_owned()));
         }
+        // Mistral's reasoning models send parts, and their thoughts as parts of a part.
+        let parts = list(&delta["content"]);
+        let thoughts = parts.iter().flat_map(|part| list(&part["thinking"]));
+        for thought in thoughts.filter_map(|it| it["text"].as_str()) {
+            deltas.push_back(Delta::Thinking(thought.to_owned()));
+        }
         let mut say = |text: &Value| self.tags.take(text.as_str().unwrap_or_default(), deltas);
         say(&delta["content"]);
         say(&delta["refusal"]);
-        // Mistral's reasoning models send parts.
-        list(&delta["content"]).iter().for_each(|part| say(&part["text"]));
+        parts.iter().for_each(|part| say(&part["text"]));
     }
 
     fn join(&mut self, fragment: &Value) {
@@ -127,7 +146,12 @@ impl Answer {
         let found = found.filter(|&at| {
             let call = &self.calls[at];
             let goes_on = || call.name == name && wire::arguments(&call.arguments).is_none();
-            let is_same = if id.is_empty() { index.is_some() && goes_on() } else { call.id == id };
+            let is_same = match id {
+                "" => index.is_some() && goes_on(),
+                // Some name every call after its tool.
+                id if call.id != id || call.name != name => false,
+                _ => goes_on() || is_repeated(&call.arguments, function),
+            };
             name.is_empty() || call.name.is_empty() || is_same
         });
         let at = found.unwrap_or_else(|| {
@@ -145,6 +169,7 @@ impl Answer {
             call.extra_content = Some(extra.clone());
         }
         match &function["arguments"] {
+            _ if !name.is_empty() && is_repeated(&call.arguments, function) => {}
             Value::String(part) => call.arguments.push_str(part),
             Value::Null => {}
             whole => call.arguments = whole.to_string(),
@@ -203,6 +228,18 @@ impl Fragments {
         }
         let block = extra_content.map(|extra| json!({"call": id, "extra_content": extra}));
         (ToolCall { id, name, arguments }, block)
+    }
+}
+
+/// Whether a whole call is told once more, or nothing new of it.
+fn is_repeated(arguments: &str, function: &Value) -> bool {
+    let whole = wire::arguments(arguments);
+    match &function["arguments"] {
+        Value::String(part) if part.trim().is_empty() => whole.is_some(),
+        Value::String(part) => whole.is_some() && wire::arguments(part) == whole,
+        Value::Null => whole.is_some(),
+        Value::Object(object) => whole.as_ref() == Some(object),
+        _ => false,
     }
 }
 

@@ -119,16 +119,19 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
         assert_eq!(count(store, dead), Some(0), "given up: {}", dump(platform));
     }
     let mut rows = store
-        .prepare("SELECT o.id, o.chat, json_extract(c.body, '$.text'), c.state FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
+        .prepare("SELECT o.id, o.chat, json_extract(c.body, '$.text'), c.state, c.seq FROM chunks c JOIN outbox o ON o.id = c.delivery ORDER BY o.id, c.seq")
         .unwrap();
-    let rows =
-        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))).unwrap();
-    let chunks: Vec<(i64, String, String, String)> = rows.collect::<Result<_, _>>().unwrap();
+    let rows = rows
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?)))
+        .unwrap();
+    let chunks: Vec<(i64, String, String, String, u32)> = rows.collect::<Result<_, _>>().unwrap();
     let got = platform.got();
     let mut expected: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    for (delivery, chat, text, state) in &chunks {
+    for (delivery, chat, text, state, part) in &chunks {
         let copies = |text: &str| {
-            got.iter().filter(|got| got.delivery == *delivery && got.text == text).count()
+            got.iter()
+                .filter(|got| (got.delivery, got.part) == (*delivery, *part) && got.text == text)
+                .count()
         };
         let (plain, marked) = (copies(text), copies(&format!("{MARK}{text}")));
         assert!(plain <= 1, "sent twice without a mark: {text}\n{}", dump(platform));
@@ -145,9 +148,9 @@ fn all_deliveries_arrived_once(store: &Connection, platform: &Platform, manners:
         let first: Vec<_> = got
             .iter()
             .filter(|got| got.chat == chat && got.delivery != 0)
-            .map(|got| (got.delivery, got.text.trim_start_matches(MARK).to_owned()))
+            .map(|got| (got.delivery, got.part, got.text.trim_start_matches(MARK).to_owned()))
             .filter(|got| seen.insert(got.clone()))
-            .map(|(_, text)| text)
+            .map(|(_, _, text)| text)
             .collect();
         assert_eq!(first, expected, "out of order in chat {chat}");
     }

@@ -1,7 +1,9 @@
 //! A long answer is seen while it is written, as one message that becomes the answer.
 
-use crate::support::binary::{Scene, home, said, until};
-use crate::support::bot_api::line::ADA;
+use std::time::{Duration, Instant};
+
+use crate::support::binary::{Scene, home, now, said, until};
+use crate::support::bot_api::line::{ADA, Line};
 use crate::support::bot_api::{BotApi, Fault};
 
 fn scene(api: &BotApi) -> Scene {
@@ -15,7 +17,7 @@ async fn a_long_answer_is_one_message_that_grows() {
     let _daemon = scene.daemon().await;
     api.say(&said(&ADA, "wait 7"));
     let draft = api.wait_for_words(ADA.id, " …").await;
-    assert!(draft.text.starts_with("1 2"), "{draft:?}");
+    assert!(draft.text.starts_with('1'), "{draft:?}");
     let answer = api.wait_for_words(ADA.id, "seconds have passed").await;
     assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
     assert!(answer.edits >= 2, "{answer:?}");
@@ -34,6 +36,33 @@ async fn a_draft_is_taken_up_by_the_daemon_after_a_crash() {
     let _daemon = scene.daemon().await;
     api.wait_for_words(ADA.id, "seconds have passed").await;
     assert_eq!(api.sent().len(), 1, "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn a_draft_that_comes_too_often_delays_no_answer() {
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let _daemon = scene.daemon().await;
+    api.fail("editMessageText", 1, &Fault::TooMany { after: 600 });
+    let asked = Instant::now();
+    api.say(&said(&ADA, "wait 5"));
+    let answer = api.wait_for_words(ADA.id, "seconds have passed").await;
+    assert!(asked.elapsed() < Duration::from_secs(15), "{:?}", asked.elapsed());
+    // The one edit that succeeded is the answer.
+    assert_eq!((api.sent().len(), answer.edits), (1, 1), "{:?}", api.sent());
+}
+
+#[tokio::test]
+async fn drafts_are_slower_in_groups() {
+    const CREW: i64 = -1_001_234;
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let _daemon = scene.daemon().await;
+    api.say(&now(Line::group(CREW, &ADA, "@peacrab_bot wait 7")));
+    api.say(&said(&ADA, "wait 7"));
+    let private = api.wait_for_words(ADA.id, "seconds have passed").await;
+    let group = api.wait_for_words(CREW, "seconds have passed").await;
+    assert!(group.edits < private.edits && group.edits <= 3, "{group:?} {private:?}");
 }
 
 #[tokio::test]

@@ -18,6 +18,13 @@ pub(super) fn answer(text: &str) -> Reply {
     Reply::events(&[chunk(&json!({"content": text}), None), chunk(&json!({}), Some("stop"))])
 }
 
+/// A call of one tool.
+pub(super) fn tool_call(tool: &str, arguments: &Value) -> Reply {
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": tool, "arguments": arguments.to_string()}}]});
+    Reply::events(&[chunk(&call, None), chunk(&json!({}), Some("tool_calls"))])
+}
+
 fn unavailable() -> Reply {
     let error = Reply::error(503, &json!({"error": {"message": "overloaded"}}));
     error.with_header("retry-after", "0")
@@ -52,10 +59,8 @@ async fn a_tool_is_called_and_its_outcome_goes_back_to_the_model() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
     let scene = both(&api, &main);
     let _daemon = scene.daemon().await;
-    let arguments = json!({"path": "notes/a.md", "content": "sideways\n"}).to_string();
-    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
-        "function": {"name": "write_file", "arguments": arguments}}]});
-    main.reply(Reply::events(&[chunk(&call, None), chunk(&json!({}), Some("tool_calls"))]));
+    let arguments = json!({"path": "notes/a.md", "content": "sideways\n"});
+    main.reply(tool_call("write_file", &arguments));
     main.reply(answer("It is written."));
     api.say(&said(&ADA, "Write that down"));
     api.wait_for_words(ADA.id, "It is written.").await;

@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use peacrab::provider::{self, Config, Kind};
+use peacrab::provider::{self, Config, Kind, Tools};
 use peacrab::secret::Secret;
 use serde_json::{Value, json};
 
@@ -40,6 +40,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
+        tools: Tools::Native,
         images,
     };
     let provider = Some(provider::connect("main", &config).unwrap());

@@ -4,6 +4,7 @@ use peacrab::replies;
 
 use super::*;
 use crate::support::double::Gives;
+use crate::support::rig::{OTHER_USER, USER};
 use crate::support::script::{Gate, held, says};
 use crate::support::transcriber::Ears;
 
@@ -42,7 +43,8 @@ async fn speech_without_a_word_is_written_down_and_music_with_one_is_not() {
     let mut rig = rig_with(&ears, None).await;
     let audio = || file(MediaKind::Audio, "v", Some("memo.m4a"));
     ears.writes("Hello.");
-    send(&rig, "1", "", [audio()]);
+    // What endpoints know by another ending.
+    send(&rig, "1", "", [file(MediaKind::Audio, "v", Some("memo.oga"))]);
     assert_eq!(rig.hear("1").await, "re: Hello.");
     send(&rig, "1", "which song?", [audio()]);
     rig.hear("1").await;
@@ -106,6 +108,28 @@ async fn a_spoken_stop_stops() {
     ears.writes("Slash who am I?");
     send(&rig, "1", "", [voice()]);
     assert_eq!(rig.hear("1").await, "re: Slash who am I?");
+    rig.finish().await;
+    ears.finish();
+}
+
+#[tokio::test]
+async fn what_was_said_stays_when_what_stands_below_is_changed() {
+    let (ears, gate) = (Ears::start().await, Gate::shut());
+    let mut rig = rig_with(&ears, None).await;
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say_as(OTHER_USER, "-1", "make tea");
+    rig.hangs_at(&gate).await;
+    ears.writes("Buy milk.");
+    let mut message = rig.home.message(USER, "-1", "two litres");
+    message.body.media = vec![voice()];
+    rig.home.hears(message.clone());
+    rig.counts("SELECT count(*) FROM inbound WHERE message LIKE '%Buy milk%'", 1).await;
+    message.body.text = "three litres".to_owned();
+    rig.home.edits(message);
+    rig.becomes(|rig| rig.home.unaccepted() == 0).await;
+    gate.open();
+    assert_eq!(rig.heard("-1", 2).await, ["tea", "re: Buy milk.  three litres"]);
+    assert_eq!(rig.home.fetched(), ["v"]);
     rig.finish().await;
     ears.finish();
 }

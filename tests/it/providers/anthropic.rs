@@ -155,8 +155,14 @@ async fn cuts_the_cache_after_what_changes_least() {
         let system: Vec<_> = system.into_iter().map(str::to_owned).collect();
         let heard = [hearing("Hello?")];
         let (messages, pictures) = (messages(&heard), &Pictures::default());
-        let request =
-            Request { system: &system, tools: &tools, may_call: true, messages, pictures };
+        let request = Request {
+            system: &system,
+            tools: &tools,
+            may_call: true,
+            effort: Effort::Default,
+            messages,
+            pictures,
+        };
         complete(&*provider, &request, |_| {}).await.unwrap();
         assert_eq!(places(api.requests().last().unwrap()), expected);
     }

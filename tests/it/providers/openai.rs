@@ -6,16 +6,16 @@ use peacrab::session::Thinking;
 use super::*;
 use crate::support::model_api::sse;
 
-fn chunk(delta: &Value) -> Value {
+pub(super) fn chunk(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta}]})
 }
 
-fn finish(reason: &str) -> Value {
+pub(super) fn finish(reason: &str) -> Value {
     json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
 }
 
 /// What comes of an answer of these events.
-async fn completion_of(events: &[Value]) -> Completion {
+pub(super) async fn completion_of(events: &[Value]) -> Completion {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(events));
     let completion = ask(&*provider(&api)).await.0.unwrap();
@@ -23,7 +23,7 @@ async fn completion_of(events: &[Value]) -> Completion {
     completion
 }
 
-fn calls(completion: &Completion) -> Vec<(&str, &str, &str)> {
+pub(super) fn calls(completion: &Completion) -> Vec<(&str, &str, &str)> {
     completion.calls.iter().map(|it| (&*it.id, &*it.name, &*it.arguments)).collect()
 }
 

@@ -215,7 +215,14 @@ async fn ends_the_stream_after_its_end() {
     let chain = provider::chain(vec![provider::connect("main", &config).unwrap()]);
     let heard = [hearing("Hello?")];
     let (messages, pictures) = (messages(&heard), &Pictures::default());
-    let request = Request { system: &[], tools: &[], may_call: true, messages, pictures };
+    let request = Request {
+        system: &[],
+        tools: &[],
+        may_call: true,
+        effort: Effort::Default,
+        messages,
+        pictures,
+    };
     let deltas: Vec<_> = chain.stream(&request).await.unwrap().collect().await;
     assert!(matches!(deltas.last(), Some(Ok(Delta::End(StopReason::Done)))));
     assert_eq!(deltas.iter().filter(|delta| matches!(delta, Ok(Delta::End(_)))).count(), 1);

@@ -1,6 +1,8 @@
 //! A strict stand-in for Telegram's Bot API on a real socket: it refuses what the real one would
 //! refuse, in its words, keeps its rules of offsets, and fails on demand.
 
+mod files;
+mod html;
 pub(crate) mod line;
 mod rules;
 mod state;
@@ -10,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use axum::Router;
-use axum::extract::{ConnectInfo, Path, Request, State as Shared};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Path, Request, State as Shared};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
@@ -20,7 +22,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::record::record;
-use line::Line;
+pub(crate) use files::SentFile;
+use files::Upload;
+use line::{Line, Person};
 use state::{Denial, State};
 pub(crate) use state::{Request as Received, Sent};
 use wire::{Cutter, Wires};
@@ -30,6 +34,9 @@ const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Telegram's own bound of a poll.
 const POLL_SECS_MAX: u64 = 50;
+
+/// The largest request that is read at all.
+const BODY_MAX: usize = 64 << 20;
 
 pub(crate) const BOT_ID: u64 = 4242;
 pub(crate) const BOT_NAME: &str = "peacrab_bot";
@@ -108,6 +115,8 @@ impl BotApi {
         let inner = Arc::new(inner);
         let router = Router::new()
             .route("/{token}/{method}", axum::routing::any(answer))
+            .route("/file/{token}/{*path}", axum::routing::get(files::give))
+            .layer(DefaultBodyLimit::max(BODY_MAX))
             .fallback(|| async { denied(&Denial::new(404, "Not Found")) })
             .with_state(Arc::clone(&inner));
         let mut server = JoinSet::new();
@@ -130,6 +139,59 @@ impl BotApi {
     /// known from then on.
     pub(crate) fn say(&self, line: &Line) -> i64 {
         self.change(|state| state.say(line))
+    }
+
+    /// Somebody changes what they said.
+    pub(crate) fn edit(&self, id: i64, line: &Line) {
+        self.change(|state| state.edit_line(id, line));
+    }
+
+    /// Somebody presses a button of one of the bot's messages; gives the query's id.
+    pub(crate) fn press(&self, by: &Person, message: i64, label: &str) -> String {
+        self.change(|state| state.press(by, message, label, false))
+    }
+
+    /// The same, of a message so old that it is not shown to the bot any more.
+    pub(crate) fn press_old(&self, by: &Person, message: i64, label: &str) -> String {
+        self.change(|state| state.press(by, message, label, true))
+    }
+
+    /// Somebody presses something that is none of the bot's buttons.
+    pub(crate) fn press_other(&self, by: &Person, fields: &Value) -> String {
+        self.change(|state| state.query(by, fields))
+    }
+
+    /// What the bot said to who pressed, by the query's id.
+    pub(crate) async fn wait_for_answer(&self, query: &str) -> Option<String> {
+        let answered = |state: &State| state.answers.iter().any(|(id, _)| id == query);
+        self.wait_until("an answer to a press", answered).await;
+        let answers = self.state().answers.clone();
+        answers.into_iter().find(|(id, _)| id == query).unwrap().1
+    }
+
+    /// Telegram has a file of this id.
+    pub(crate) fn keep_file(&self, id: &str, bytes: &[u8]) {
+        self.change(|state| state.files.insert(id.to_owned(), bytes.to_vec()));
+    }
+
+    /// Files are promised from now on, and never come.
+    pub(crate) fn hold_files_back(&self) {
+        self.change(|state| state.files_hang = true);
+    }
+
+    /// What Telegram lists as the bot's commands.
+    pub(crate) fn commands(&self) -> Value {
+        self.state().commands.clone()
+    }
+
+    /// BotFather turns privacy mode off.
+    pub(crate) fn turn_privacy_off(&self) {
+        self.change(|state| state.sees_groups = true);
+    }
+
+    /// The emoji that the bot put at a message.
+    pub(crate) fn reaction(&self, chat: i64, message: i64) -> Option<String> {
+        self.state().reactions.get(&(chat, message)).cloned()
     }
 
     /// An update of another kind, without its id.
@@ -248,15 +310,16 @@ async fn answer(
     };
     let found = wire::parameters(request).await;
     let checked = found.ok_or_else(|| "Bad Request: can't parse the request".to_owned());
-    let parameters = match checked.and_then(|found| rules::check(method, found)) {
-        Ok(parameters) => parameters,
+    let checked = checked.and_then(|(found, file)| Ok((rules::check(method, found)?, file)));
+    let (parameters, file) = match checked {
+        Ok(call) => call,
         Err(description) => return denied(&Denial::new(400, &description)),
     };
     let body = Value::Object(parameters.clone());
     record("telegram", "POST", method, &body);
     let fault = inner.change(|state| state.receive(method, body));
     match fault {
-        None => plain(perform(&inner, method, &parameters).await),
+        None => plain(perform(&inner, method, &parameters, file.as_ref()).await),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::TooMany { after }) => denied(&Denial::too_many(after)),
         Some(Fault::Deny(code, description)) => denied(&Denial::new(code, description)),
@@ -266,11 +329,11 @@ async fn answer(
             (StatusCode::from_u16(code).unwrap(), page).into_response()
         }
         Some(Fault::CutAfter) => {
-            let answer = plain(perform(&inner, method, &parameters).await);
+            let answer = plain(perform(&inner, method, &parameters, file.as_ref()).await);
             cutter.cut();
             answer
         }
-        Some(Fault::Garbage) => match perform(&inner, method, &parameters).await {
+        Some(Fault::Garbage) => match perform(&inner, method, &parameters, file.as_ref()).await {
             Ok(_) => "{\"ok\":true,\"result\":{\"mess".into_response(),
             Err(denial) => denied(&denial),
         },
@@ -281,11 +344,12 @@ async fn perform(
     inner: &Inner,
     method: &str,
     parameters: &Map<String, Value>,
+    file: Option<&Upload>,
 ) -> Result<Value, Denial> {
     if method == "getUpdates" {
         return poll(inner, parameters).await;
     }
-    inner.change(|state| state.perform(method, parameters))
+    inner.change(|state| state.perform(method, parameters, file))
 }
 
 /// Waits as long as asked for, until there is an update, or until another poll begins.
@@ -295,7 +359,7 @@ async fn poll(inner: &Inner, parameters: &Map<String, Value>) -> Result<Value, D
     let secs = u64::try_from(number("timeout").unwrap_or(0)).unwrap_or(0).min(POLL_SECS_MAX);
     let until = Instant::now() + Duration::from_secs(secs);
     let mut changed = inner.changed.subscribe();
-    let turn = inner.change(|state| state.begin_poll(number("offset")));
+    let turn = inner.change(|state| state.begin_poll(parameters));
     loop {
         changed.borrow_and_update();
         {
@@ -304,7 +368,7 @@ async fn poll(inner: &Inner, parameters: &Map<String, Value>) -> Result<Value, D
                 let Fault::Deny(code, description) = Fault::CONFLICT else { unreachable!() };
                 return Err(Denial::new(code, description));
             }
-            let updates: Vec<Value> = state.pending.values().take(limit).cloned().collect();
+            let updates = state.updates(limit);
             if !updates.is_empty() || Instant::now() >= until {
                 return Ok(updates.into());
             }

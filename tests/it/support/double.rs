@@ -134,7 +134,8 @@ impl Double {
 
     /// One that shows drafts as messages, at once.
     pub(crate) fn with_edits() -> Self {
-        let drafts = Drafts::Edited { every: Duration::from_millis(1) };
+        let every = Duration::from_millis(1);
+        let drafts = Drafts::Edited { every, every_in_groups: every };
         Self { drafts, ..Self::new() }
     }
 
@@ -288,6 +289,7 @@ impl Channel for Double {
         Limits {
             text_max: self.text_max,
             unit: Unit::Chars,
+            caption_max: self.text_max,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
             drafts: self.drafts,

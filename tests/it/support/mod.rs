@@ -2,6 +2,7 @@
 
 pub(crate) mod binary;
 pub(crate) mod bot_api;
+pub(crate) mod discord_api;
 pub(crate) mod double;
 pub(crate) mod model_api;
 pub(crate) mod platform;

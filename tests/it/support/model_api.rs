@@ -100,6 +100,7 @@ pub(crate) struct ModelApi {
 #[derive(Default)]
 struct Seen {
     wants_key: bool,
+    model: String,
     beside: Option<&'static str>,
     replies: VecDeque<Reply>,
     requests: Vec<Value>,
@@ -116,7 +117,11 @@ impl ModelApi {
         let address = listener.local_addr().unwrap();
         // Small pieces leave at once.
         let listener = listener.tap_io(|socket| socket.set_nodelay(true).unwrap());
-        let seen = Arc::new(Mutex::new(Seen { wants_key: true, ..Seen::default() }));
+        let seen = Arc::new(Mutex::new(Seen {
+            wants_key: true,
+            model: MODEL.to_owned(),
+            ..Seen::default()
+        }));
         let app = Router::new().fallback(answer).with_state((platform, Arc::clone(&seen)));
         let mut server = JoinSet::new();
         server.spawn(async move { axum::serve(listener, app).await.unwrap() });
@@ -130,6 +135,11 @@ impl ModelApi {
     /// Appends to the script.
     pub(crate) fn reply(&self, reply: Reply) {
         self.seen.lock().unwrap().replies.push_back(reply);
+    }
+
+    /// From now on this is the model that there is.
+    pub(crate) fn know(&self, model: &str) {
+        model.clone_into(&mut self.seen.lock().unwrap().model);
     }
 
     /// From now on a request with a key is wrong.
@@ -174,8 +184,8 @@ async fn answer(State((platform, seen)): State<Shared>, request: Request<Body>) 
     let reply = {
         let mut seen = seen.lock().unwrap();
         let mut faults = match platform {
-            Platform::OpenAi => rules::openai(&body, seen.beside),
-            Platform::Anthropic => rules::anthropic(&body),
+            Platform::OpenAi => rules::openai(&body, &seen.model, seen.beside),
+            Platform::Anthropic => rules::anthropic(&body, &seen.model),
         };
         faults.extend(header_faults(platform, &head.headers, seen.wants_key));
         if head.method != "POST" || head.uri.path() != path {

@@ -46,6 +46,8 @@ pub(crate) struct Line {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Got {
     pub(crate) delivery: i64,
+    /// Which part of it: two parts may read the same.
+    pub(crate) part: u32,
     pub(crate) chat: String,
     pub(crate) text: String,
 }
@@ -79,14 +81,20 @@ impl Platform {
     /// Takes a message; an edit that changes nothing is taken as done.
     fn give(&self, message: &Outbound) {
         let text = message.body.text().to_owned();
-        let same = |got: &Got| got.delivery == message.id.0 && got.text == *text;
+        let same = |got: &Got| {
+            (got.delivery, got.part) == (message.id.0, message.part) && got.text == *text
+        };
         if message.replaces.is_some() && self.got().iter().any(same) {
             return;
         }
         assert!(text.chars().count() <= self.manners.text_max, "too long for the platform: {text}");
         assert!(!text.trim().is_empty(), "the platform takes no empty messages");
-        let got =
-            Got { delivery: message.id.0, chat: message.to.chat.to_string(), text: text.clone() };
+        let got = Got {
+            delivery: message.id.0,
+            part: message.part,
+            chat: message.to.chat.to_string(),
+            text: text.clone(),
+        };
         append(&self.folder.join("got"), &got);
     }
 
@@ -102,9 +110,13 @@ impl Channel for Platform {
         Limits {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
+            caption_max: self.manners.text_max,
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
-            drafts: Drafts::Edited { every: Duration::from_millis(5) },
+            drafts: Drafts::Edited {
+                every: Duration::from_millis(5),
+                every_in_groups: Duration::from_millis(5),
+            },
             markup: Markup::Plain,
             file_max: 0,
             messages_max: usize::MAX,
@@ -181,7 +193,9 @@ impl Channel for Platform {
             return Ok(Found::Unknowable);
         }
         let text = message.body.text().to_owned();
-        let has = self.got().iter().any(|got| got.delivery == message.id.0 && got.text == *text);
+        let has = self.got().iter().any(|got| {
+            (got.delivery, got.part) == (message.id.0, message.part) && got.text == *text
+        });
         Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
     }
 }

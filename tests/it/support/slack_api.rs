@@ -340,7 +340,7 @@ async fn answer(
         return denied("invalid_post_type");
     }
     let checked = match parameters(request).await {
-        Some(found) => rules::check(method, found),
+        Some((found, _)) => rules::check(method, found),
         None => Err(("invalid_json", String::new())),
     };
     let arguments = match checked {

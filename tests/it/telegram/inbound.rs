@@ -1,29 +1,15 @@
 //! What an update means to us.
 
 use chrono::DateTime;
-use peacrab::channels::telegram::inbound::{Identity, Reading, read};
+use peacrab::channels::telegram::inbound::Reading;
 use peacrab::channels::telegram::offset::Offset;
 use peacrab::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
 use peacrab::people::Groups;
 use serde_json::{Value, json};
 
-use super::{CREW, FORUM};
+use super::{CREW, FORUM, FRIEND, hear_in, reading};
+use crate::support::bot_api::BOT_ID;
 use crate::support::bot_api::line::{ADA, BOB, Line, Person};
-use crate::support::bot_api::{BOT_ID, BOT_NAME};
-
-fn reading(update: &Value, groups: Groups) -> Reading {
-    let bot = Identity { id: BOT_ID, username: BOT_NAME.to_owned() };
-    read(update, &bot, &"home".into(), groups)
-}
-
-fn hear_in(line: &Line, replied: Option<Value>, groups: Groups) -> Option<Inbound> {
-    let update = json!({ "update_id": 1, "message": line.json(55, replied) });
-    match reading(&update, groups) {
-        Reading::Speaks(inbound) => Some(*inbound),
-        Reading::Ignored => None,
-        Reading::Unreadable(key) => panic!("unreadable: {key}"),
-    }
-}
 
 /// The text that the bot hears, under the usual setting.
 fn hear(line: &Line) -> Option<String> {
@@ -94,7 +80,7 @@ fn hears_a_mention_in_a_caption() {
         .media("photo", photo)
         .with("caption", "@peacrab_bot who is this?")
         .with("caption_entities", entity);
-    check(&line, Some("[sent a photo]\nwho is this?"));
+    check(&line, Some("who is this?"));
 }
 
 #[test]
@@ -175,10 +161,78 @@ fn bots_channels_and_service_messages_are_ignored() {
 }
 
 #[test]
-fn edits_are_ignored() {
-    let edited = Line::private(&ADA, "hello").with("edit_date", 1_700_000_100).json(5, None);
-    let update = json!({ "update_id": 1, "edited_message": edited });
-    assert_eq!(reading(&update, Groups::Mention), Reading::Ignored);
+fn an_edit_is_what_is_said_now_under_the_same_key() {
+    let edited = |line: Line| {
+        let message = line.with("edit_date", 1_700_000_100).json(55, None);
+        reading(&json!({ "update_id": 1, "edited_message": message }), Groups::Mention)
+    };
+    let first = hear_in(&Line::private(&ADA, "hallo"), None, Groups::Mention).unwrap();
+    let Reading::Changed(changed) = edited(Line::private(&ADA, "hello")) else { panic!() };
+    let at = DateTime::from_timestamp(1_700_000_100, 0).unwrap();
+    assert_eq!(*changed, Inbound { at, body: Said::text("hello"), ..first });
+    // One that begins to speak to the bot, and one that does not.
+    let Reading::Changed(changed) = edited(in_crew("@peacrab_bot hi")) else { panic!() };
+    assert_eq!(changed.body.text, "hi");
+    let Reading::Overheard { line, .. } = edited(in_crew("nice weather?")) else { panic!() };
+    assert_eq!(line.text, "nice weather?");
+}
+
+#[test]
+fn what_people_say_to_each_other_is_overheard_where_the_bot_may_listen() {
+    let said = |line: Line, groups: Groups| {
+        reading(&json!({ "update_id": 1, "message": line.json(55, None) }), groups)
+    };
+    let line = Line::group(FORUM, &BOB, "nice weather").in_topic(9);
+    let Reading::Overheard { at, id, line } = said(line, Groups::Mention) else { panic!() };
+    assert_eq!((at, id), (super::address(FORUM, Some(9)), "55".into()));
+    assert_eq!((line.author.as_str(), line.text.as_str()), ("Bob", "nice weather"));
+    assert_eq!(line.at, DateTime::from_timestamp(1_700_000_055, 0).unwrap());
+    let voice = json!({ "file_id": "f", "file_unique_id": "u", "duration": 3 });
+    let voice = in_crew("").media("voice", voice);
+    let Reading::Overheard { line, .. } = said(voice, Groups::Mention) else { panic!() };
+    assert_eq!(line.text, "[sent a voice message, 3 s]");
+    assert_eq!(said(in_crew("nice weather"), Groups::Off), Reading::Ignored);
+    assert_eq!(said(in_crew("/status@other_bot"), Groups::Mention), Reading::Ignored);
+    let bot = Person { id: 5, name: "Other", is_bot: true };
+    assert_eq!(said(Line::group(CREW, &bot, "beep"), Groups::Mention), Reading::Ignored);
+}
+
+#[test]
+fn a_topic_can_have_a_setting_of_its_own() {
+    let topic = Line::group(FORUM, &ADA, "nice weather").in_topic(77);
+    assert!(hear_in(&topic, None, Groups::Off).is_some());
+}
+
+#[test]
+fn another_bot_that_may_speak_is_heard_as_one() {
+    let friend = Person { id: FRIEND, name: "Friend", is_bot: true };
+    let line = Line::group(CREW, &friend, "@peacrab_bot hi");
+    let heard = hear_in(&line, None, Groups::Mention).unwrap();
+    let sender = Sender { bot: true, ..Sender::person(FRIEND.to_string(), "Friend") };
+    assert_eq!(heard.cause, Cause::Person(sender));
+}
+
+#[test]
+fn a_text_as_long_as_texts_can_be_is_perhaps_not_all() {
+    let heard = |length: usize| {
+        let line = Line::private(&ADA, &"🦀".repeat(length / 2));
+        hear_in(&line, None, Groups::Mention).unwrap().body.more
+    };
+    assert_eq!((heard(4096), heard(4090), heard(4000)), (true, true, false));
+}
+
+#[test]
+fn quotes_what_stands_in_another_chat() {
+    let elsewhere = json!({
+        "origin": { "type": "user", "date": 1, "sender_user": BOB.json() },
+        "chat": { "id": -9, "type": "group", "title": "Elsewhere" },
+    });
+    let line = Line::private(&ADA, "is this so?")
+        .with("external_reply", elsewhere)
+        .with("quote", json!({ "text": "It rains.", "position": 0 }));
+    let heard = hear_in(&line, None, Groups::Mention).unwrap();
+    let quoted = Quote { author: "Bob".to_owned(), text: "It rains.".to_owned() };
+    assert_eq!(heard.body.quoted, Some(quoted));
 }
 
 #[test]
@@ -194,17 +248,10 @@ fn an_anonymous_admin_speaks_as_the_chat() {
 #[test]
 fn tells_what_was_sent_besides_text() {
     let media = |field: &str, value: Value| Line::private(&ADA, "").media(field, value);
-    let file = |more: Value| {
-        let mut file = json!({ "file_id": "f", "file_unique_id": "u", "file_size": 1 });
-        file.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        file
-    };
-    check(&media("voice", file(json!({ "duration": 12 }))), Some("[sent a voice message, 12 s]"));
-    let document = media("document", file(json!({ "file_name": "plan.pdf" })));
-    check(&document, Some("[sent a file: plan.pdf]"));
-    check(&document.with("caption", "read this"), Some("[sent a file: plan.pdf]\nread this"));
     let location = media("location", json!({ "latitude": 52.5, "longitude": 13.4 }));
     check(&location, Some("[sent a location: latitude 52.5, longitude 13.4]"));
+    let contact = json!({ "phone_number": "+49", "first_name": "Bob" });
+    check(&media("contact", contact), Some("[sent a contact: Bob +49]"));
     check(&media("dice", json!({ "emoji": "🎲", "value": 4 })), Some("[sent 🎲 that shows 4]"));
 }
 

@@ -4,16 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::bus::{Bus, Link, Publisher};
+use peacrab::bus::{Bus, Link, Publisher, outbox};
 use peacrab::channels::{Channel, ChannelError};
-use peacrab::message::{Address, Body, DeliveryId, Inbound, Outbound};
+use peacrab::message::{Body, Choice, Entitled, Inbound, Outbound, Question};
 use peacrab::people::{Access, People};
-use peacrab::store::{Options, Store};
+use peacrab::replies;
+use peacrab::store::{Options, Store, Sync};
 use serde_json::json;
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-use super::{CREW, DEADLINES, telegram, telegram_at};
+use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};
 use crate::support::bot_api::line::{ADA, BOB, Line};
 use crate::support::bot_api::{BotApi, Fault};
 
@@ -94,7 +95,8 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
     .await;
     assert_eq!(desk.texts().await, ["one", "two", "three"]);
     let state = desk.link.state();
-    assert_eq!((state.up, state.about.as_str()), (true, "@peacrab_bot"));
+    let about = "@peacrab_bot, sees only what speaks to it in groups (privacy mode)";
+    assert_eq!((state.up, state.about.as_str()), (true, about));
 }
 
 #[tokio::test]
@@ -123,9 +125,12 @@ async fn goes_on_from_its_mark_after_a_restart() {
     let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
     api.say(&from_ada("one"));
     desk.listening(&api, api.wait_for_confirmed()).await;
-    let before = api.received().len();
-    desk.listening(&api, api.wait_for_calls("getUpdates", before + 1)).await;
-    let first_poll = &api.received()[before..][1];
+    let received = api.received();
+    let (before, polls) =
+        (received.len(), received.iter().filter(|call| call.method == "getUpdates").count());
+    desk.listening(&api, api.wait_for_calls("getUpdates", polls + 1)).await;
+    let received = api.received();
+    let first_poll = received[before..].iter().find(|call| call.method == "getUpdates").unwrap();
     assert_eq!(first_poll.body["offset"], 901, "{first_poll:?}");
 }
 
@@ -148,9 +153,10 @@ async fn follows_ids_that_become_lower() {
 }
 
 async fn age_mark(desk: &Desk, at: i64) {
-    let aged = desk.bus.store.write("age", peacrab::store::Sync::Now, move |store| {
-        store.execute("UPDATE marks SET at = ?", [at])
-    });
+    let aged = desk
+        .bus
+        .store
+        .write("age", Sync::Now, move |store| store.execute("UPDATE marks SET at = ?", [at]));
     assert_eq!(aged.await.unwrap(), 1);
 }
 
@@ -240,13 +246,161 @@ async fn hears_once_what_it_is_told_twice() {
 async fn hears_who_replies_to_what_it_said() {
     let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
     api.say(&Line::group(CREW, &BOB, "just talking"));
-    let body = Body::Text("Shall I?".to_owned());
-    let to = Address { channel: "home".into(), chat: CREW.to_string().into(), thread: None };
-    let question =
-        Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body };
+    let question = message(address(CREW, None), "Shall I?");
     telegram(&api, DEADLINES).send(&question).await.unwrap();
     let said = api.wait_for_sent(1).await.remove(0);
     api.say(&Line::group(CREW, &BOB, "please do").replying_to(said.id));
     desk.listening(&api, api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["please do"]);
+}
+
+#[tokio::test]
+async fn says_in_its_status_whether_it_sees_all_of_groups() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    api.turn_privacy_off();
+    desk.listening(&api, api.wait_for_calls("getUpdates", 1)).await;
+    assert_eq!(desk.link.state().about, "@peacrab_bot");
+}
+
+#[tokio::test]
+async fn has_its_commands_listed_once() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let polls = |count| api.wait_for_calls("getUpdates", count);
+    desk.listening(&api, polls(1)).await;
+    assert_eq!(api.commands()[0]["command"], "stop");
+    assert_eq!(api.commands().as_array().unwrap().len(), replies::COMMANDS.len());
+    desk.listening(&api, polls(2)).await;
+    let told = api.received().iter().filter(|call| call.method == "setMyCommands").count();
+    assert_eq!(told, 1);
+}
+
+#[tokio::test]
+async fn hears_though_its_commands_cannot_be_listed() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    api.fail("getMyCommands", 1, &Fault::TooMany { after: 60 });
+    api.say(&from_ada("hello"));
+    desk.listening(&api, api.wait_for_confirmed()).await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn an_edit_changes_what_waits() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let id = api.say(&from_ada("hallo"));
+    desk.listening(&api, async {
+        api.wait_for_confirmed().await;
+        api.edit(id, &from_ada("hello"));
+        api.wait_for_confirmed().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn an_edit_that_begins_to_speak_to_the_bot_is_heard() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let id = api.say(&Line::group(CREW, &BOB, "what is the time?"));
+    desk.listening(&api, async {
+        api.wait_for_confirmed().await;
+        api.edit(id, &Line::group(CREW, &BOB, "@peacrab_bot what is the time?"));
+        api.wait_for_confirmed().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["what is the time?"]);
+}
+
+#[tokio::test]
+async fn all_of_an_album_is_said_to_whom_its_words_are() {
+    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let photo = |album: &str, id: &str| {
+        let sizes = json!([{ "file_id": id, "file_unique_id": id, "width": 9, "height": 9 }]);
+        Line::group(CREW, &BOB, "").media("photo", sizes).with("media_group_id", album)
+    };
+    let mention = json!([{ "type": "mention", "offset": 0, "length": 12 }]);
+    let spoken = photo("a", "one")
+        .with("caption", "@peacrab_bot which is best?")
+        .with("caption_entities", mention);
+    for line in [spoken, photo("a", "two"), photo("b", "another")] {
+        api.say(&line);
+    }
+    desk.listening(&api, api.wait_for_confirmed()).await;
+    let heard = desk.heard().await;
+    let handles: Vec<_> = heard.iter().map(|heard| heard.body.media[0].handle.as_str()).collect();
+    assert_eq!(handles, ["one", "two"]);
+    assert!(heard.iter().all(|heard| heard.body.more), "{heard:?}");
+}
+
+/// A question in Ada's chat, as it was asked.
+async fn asked(api: &BotApi, desk: &Desk, who: Entitled) -> i64 {
+    let choice = |label: &str| Choice { label: label.to_owned(), says: format!("I say {label}") };
+    let choices = vec![choice("yes"), choice("no")];
+    let body = Body::Choice(Question { text: "Shall I?".to_owned(), choices, who });
+    let (to, stored) = (address(ADA.id, None), body.clone());
+    let put = move |store: &_| outbox::put_body(store, &to, &stored);
+    let id = desk.bus.store.write("put", Sync::Now, put).await.unwrap();
+    let question = Outbound { id, body, ..to_ada("") };
+    let sent = telegram(api, DEADLINES).send(&question).await.unwrap();
+    sent.id.unwrap().as_str().parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_press_is_heard_and_answered_once_it_is_kept() {
+    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let question = asked(&api, &desk, Entitled::Anyone).await;
+    desk.listening(&api, async {
+        let pressed = api.press(&ADA, question, "no");
+        assert_eq!(api.wait_for_answer(&pressed).await, None);
+        assert_eq!(desk.texts().await, ["hello", "I say no"]);
+        let again = api.press(&BOB, question, "yes");
+        let words = api.wait_for_answer(&again).await;
+        assert_eq!(words.as_deref(), Some(replies::ALREADY_DECIDED));
+        api.wait_for_confirmed().await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello", "I say no"]);
+}
+
+#[tokio::test]
+async fn who_may_not_decide_is_told_so() {
+    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let question = asked(&api, &desk, Entitled::Only("1".into())).await;
+    desk.listening(&api, async {
+        let pressed = api.press(&ADA, question, "yes");
+        let words = api.wait_for_answer(&pressed).await;
+        assert_eq!(words.as_deref(), Some(replies::NOT_YOURS_TO_PRESS));
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["hello"]);
+}
+
+#[tokio::test]
+async fn a_button_that_nobody_remembers_is_answered() {
+    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let chat = json!({ "id": ADA.id, "type": "private", "first_name": "Ada" });
+    let message = json!({ "message_id": 3, "chat": chat, "date": 0 });
+    desk.listening(&api, async {
+        let pressed = api.press_other(&ADA, &json!({ "data": "p:999:0", "message": message }));
+        let words = api.wait_for_answer(&pressed).await;
+        assert_eq!(words.as_deref(), Some(replies::BUTTON_TOO_OLD));
+        for data in ["vote:7", "p:x:0", "p:1", ""] {
+            let pressed = api.press_other(&ADA, &json!({ "data": data, "message": message }));
+            assert_eq!(api.wait_for_answer(&pressed).await, None, "{data}");
+        }
+        let inline = api.press_other(&ADA, &json!({ "data": "p:1:0", "inline_message_id": "i" }));
+        assert_eq!(api.wait_for_answer(&inline).await, None);
+        api.wait_for_confirmed().await;
+    })
+    .await;
+    assert_eq!((desk.texts().await, desk.count_unreadable().await), (vec!["hello".to_owned()], 0));
+}
+
+#[tokio::test]
+async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
+    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let question = asked(&api, &desk, Entitled::Anyone).await;
+    api.fail("answerCallbackQuery", 1, &Fault::Hang);
+    api.press_old(&ADA, question, "yes");
+    api.say(&from_ada("and?"));
+    desk.listening(&api, api.wait_for_confirmed()).await;
+    assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
 }

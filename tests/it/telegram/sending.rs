@@ -2,39 +2,14 @@
 
 use std::time::Duration;
 
-use peacrab::channels::telegram::{Deadlines, Telegram};
+use peacrab::channels::telegram::Deadlines;
 use peacrab::channels::{Channel, ChannelError, Sent};
-use peacrab::message::{Address, Body, DeliveryId, Hint, Outbound};
+use peacrab::message::{Hint, Outbound, Reaction};
 use tokio::net::TcpListener;
 
-use super::{CREW, DEADLINES, FORUM, telegram, telegram_at};
+use super::{CREW, DEADLINES, FORUM, acquainted, address, message, telegram, telegram_at, to_ada};
 use crate::support::bot_api::line::{ADA, Line};
-use crate::support::bot_api::{self, BotApi, Fault};
-
-fn address(chat: i64, thread: Option<i64>) -> Address {
-    Address {
-        channel: "home".into(),
-        chat: chat.to_string().into(),
-        thread: thread.map(|thread| thread.to_string().into()),
-    }
-}
-
-fn message(to: Address, text: &str) -> Outbound {
-    let body = Body::Text(text.to_owned());
-    Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body }
-}
-
-fn to_ada(text: &str) -> Outbound {
-    message(address(ADA.id, None), text)
-}
-
-/// A bot whom Ada has written to.
-async fn acquainted() -> (BotApi, Telegram) {
-    let api = BotApi::start().await;
-    api.say(&Line::private(&ADA, "hello"));
-    let telegram = telegram(&api, DEADLINES);
-    (api, telegram)
-}
+use crate::support::bot_api::{self, Fault};
 
 async fn failure(fault: Fault) -> (ChannelError, Vec<bot_api::Sent>) {
     let (api, telegram) = acquainted().await;
@@ -43,12 +18,38 @@ async fn failure(fault: Fault) -> (ChannelError, Vec<bot_api::Sent>) {
 }
 
 #[tokio::test]
-async fn sends_plain_text() {
+async fn sends_what_is_bold_as_bold() {
     let (api, telegram) = acquainted().await;
-    let sent = telegram.send(&to_ada("2 * 3 < 7_000 & *so on*")).await.unwrap();
+    let sent = telegram.send(&to_ada("<b>2</b> &lt; 7_000 &amp; *so on*")).await.unwrap();
     let on_screen = api.sent().remove(0);
-    assert_eq!(on_screen.text, "2 * 3 < 7_000 & *so on*");
+    assert_eq!(on_screen.text, "2 < 7_000 & *so on*");
+    assert_eq!(on_screen.html.as_deref(), Some("<b>2</b> &lt; 7_000 &amp; *so on*"));
     assert_eq!(sent, Sent { id: Some(on_screen.id.to_string().into()) });
+}
+
+#[tokio::test]
+async fn what_telegram_cannot_read_is_sent_at_once_as_plain_text() {
+    let (api, telegram) = acquainted().await;
+    api.fail("sendMessage", 1, &Fault::Deny(400, "Bad Request: ENTITIES_TOO_LONG"));
+    for html in ["<b>bold</b> &amp; plain", "<b>open"] {
+        let sent = telegram.send(&to_ada(html)).await.unwrap();
+        let on_screen = api.sent().pop().unwrap();
+        assert_eq!((on_screen.html, on_screen.text.contains('<')), (None, false), "{html}");
+        assert_eq!(sent.id, Some(on_screen.id.to_string().into()));
+    }
+    assert_eq!(api.sent()[0].text, "bold & plain");
+    let draft = api.sent().pop().unwrap().id.to_string().into();
+    telegram
+        .send(&Outbound { replaces: Some(draft), ..to_ada("<i>closed</i></b>") })
+        .await
+        .unwrap();
+    let on_screen = api.sent().pop().unwrap();
+    assert_eq!((on_screen.text.as_str(), on_screen.edits), ("closed", 1));
+    // Not once more after that.
+    let nonsense = Fault::Deny(400, "Bad Request: can't parse entities: whatever");
+    api.fail("sendMessage", 2, &nonsense);
+    let error = telegram.send(&to_ada("<b>bold</b>")).await.unwrap_err();
+    assert!(matches!(error, ChannelError::Refused(_)), "{error}");
 }
 
 #[tokio::test]
@@ -76,6 +77,7 @@ async fn answers_though_the_question_was_deleted() {
 async fn takes_texts_up_to_the_limit_that_it_tells() {
     let (api, telegram) = acquainted().await;
     let longest = "🦀".repeat(telegram.limits().text_max / 2);
+    telegram.send(&to_ada(&format!("<b>{longest}</b>"))).await.unwrap();
     telegram.send(&to_ada(&longest)).await.unwrap();
     assert_eq!(api.sent().remove(0).text, longest);
     let error = telegram.send(&to_ada(&format!("{longest}!"))).await.unwrap_err();
@@ -218,4 +220,34 @@ async fn an_address_of_another_platform_is_refused() {
     stray.to.chat = "C0FFEE".into();
     let error = telegram.send(&stray).await.unwrap_err();
     assert!(matches!(error, ChannelError::Refused(_)), "{error}");
+}
+
+#[tokio::test]
+async fn takes_a_draft_away() {
+    let (api, telegram) = acquainted().await;
+    let draft = telegram.send(&to_ada("working…")).await.unwrap().id.unwrap();
+    telegram.hint(&address(ADA.id, None), Hint::Erase(draft)).await.unwrap();
+    assert_eq!(api.sent(), []);
+}
+
+#[tokio::test]
+async fn puts_a_sign_at_a_message() {
+    let (api, telegram) = acquainted().await;
+    let asked = api.say(&Line::group(FORUM, &ADA, "and this").in_topic(9));
+    for (with, emoji) in [(Reaction::Seen, "👀"), (Reaction::Steered, "👌")] {
+        let hint = Hint::React { message: asked.to_string().into(), with };
+        telegram.hint(&address(FORUM, Some(9)), hint).await.unwrap();
+        assert_eq!(api.reaction(FORUM, asked).as_deref(), Some(emoji));
+    }
+}
+
+#[tokio::test]
+async fn a_topic_that_is_gone_refuses_the_answer_in_words() {
+    let (api, telegram) = acquainted().await;
+    api.say(&Line::group(FORUM, &ADA, "hi").in_topic(9));
+    let error = telegram.send(&message(address(FORUM, Some(8)), "hi")).await.unwrap_err();
+    assert!(
+        matches!(&error, ChannelError::Refused(why) if why.contains("topic is gone")),
+        "{error}"
+    );
 }

@@ -56,3 +56,45 @@ async fn the_stand_in_reads_forms_too() {
     let texts: Vec<_> = api.sent().into_iter().map(|sent| sent.text).collect();
     assert_eq!(texts, ["12", "13"]);
 }
+
+#[tokio::test]
+async fn the_stand_in_reads_html_as_strictly_as_telegram() {
+    let api = BotApi::start().await;
+    api.say(&Line::private(&ADA, "hello"));
+    let say = async |html: &str| {
+        let body = json!({ "chat_id": ADA.id, "text": html, "parse_mode": "HTML" });
+        call(&api, api.token(), "sendMessage", &body).await
+    };
+    for (html, seen) in [
+        ("<b>bold <i>both</i></b> &lt;&amp;&gt; &#33;&#x21;", "bold both <&> !!"),
+        ("<pre><code class=\"language-rust\">a &lt; b</code></pre>", "a < b"),
+        ("<a href=\"https://example.org/?a=1&amp;b=2\">here</a>", "here"),
+        ("<blockquote expandable>much</blockquote>", "much"),
+        ("<span class=\"tg-spoiler\">dark</span> <tg-spoiler>too</tg-spoiler>", "dark too"),
+    ] {
+        assert_eq!(say(html).await, (200, String::new()), "{html}");
+        assert_eq!(api.sent().pop().unwrap().text, seen);
+    }
+    for html in [
+        "2 < 3",
+        "2 > 3",
+        "fish & chips",
+        "<b>open",
+        "<b><i>crossed</b></i>",
+        "closed</b>",
+        "<h1>title</h1>",
+        "<a>nowhere</a>",
+        "<code><b>bold code</b></code>",
+        "<b class=\"x\">classy</b>",
+        "&nbsp;",
+    ] {
+        let (status, words) = say(html).await;
+        assert!(
+            status == 400 && words.contains("can't parse entities"),
+            "{html}: {status} {words}"
+        );
+    }
+    let long = format!("<b>{}</b>", "&lt;".repeat(4096));
+    assert_eq!(say(&long).await.0, 200);
+    assert_eq!(say(&format!("{long}!")).await.0, 400);
+}

@@ -61,11 +61,54 @@ const METHODS: &[(&str, &[Parameter])] = &[
         "sendChatAction",
         &[("chat_id", Chat, true), ("action", Text, true), ("message_thread_id", Integer, false)],
     ),
+    ("deleteMessage", &[("chat_id", Chat, true), ("message_id", Integer, true)]),
+    (
+        "setMessageReaction",
+        &[
+            ("chat_id", Chat, true),
+            ("message_id", Integer, true),
+            ("reaction", List, false),
+            ("is_big", Flag, false),
+        ],
+    ),
+    (
+        "answerCallbackQuery",
+        &[
+            ("callback_query_id", Text, true),
+            ("text", Text, false),
+            ("show_alert", Flag, false),
+            ("url", Text, false),
+            ("cache_time", Integer, false),
+        ],
+    ),
+    ("getFile", &[("file_id", Text, true)]),
+    ("sendPhoto", &with_file("photo")),
+    ("sendDocument", &with_file("document")),
+    ("sendVoice", &with_file("voice")),
+    ("sendAudio", &with_file("audio")),
+    ("sendVideo", &with_file("video")),
+    ("getMyCommands", &[("scope", Object, false), ("language_code", Text, false)]),
     (
         "setMyCommands",
         &[("commands", List, true), ("scope", Object, false), ("language_code", Text, false)],
     ),
 ];
+
+/// What all methods take that send a file. The file itself comes beside the parameters.
+const fn with_file(field: &'static str) -> [Parameter; 10] {
+    [
+        ("chat_id", Chat, true),
+        (field, Text, true),
+        ("message_thread_id", Integer, false),
+        ("caption", Text, false),
+        ("parse_mode", Text, false),
+        ("caption_entities", List, false),
+        ("disable_notification", Flag, false),
+        ("protect_content", Flag, false),
+        ("reply_parameters", Object, false),
+        ("reply_markup", Object, false),
+    ]
+}
 
 /// The method's own spelling; its name may come in any case.
 pub(crate) fn method(name: &str) -> Option<&'static str> {

@@ -15,6 +15,8 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
 
+use super::files::Upload;
+
 pub(crate) struct Wires(pub(crate) TcpListener);
 
 pub(crate) struct Wire {
@@ -83,19 +85,32 @@ impl AsyncWrite for Wire {
     }
 }
 
-/// The parameters of a call: JSON, a form or multipart. Only JSON has types; the others give text.
-pub(crate) async fn parameters(request: Request) -> Option<Map<String, Value>> {
+/// The parameters of a call, and the file that came along; its parameter is its name.
+pub(crate) async fn parameters(request: Request) -> Option<(Map<String, Value>, Option<Upload>)> {
     let kind = request.headers().get(CONTENT_TYPE);
     let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default().to_owned();
-    if kind.starts_with("multipart/form-data") {
-        let mut parts = Multipart::from_request(request, &()).await.ok()?;
-        let mut found = Map::new();
-        while let Some(part) = parts.next_field().await.ok()? {
-            let name = part.name()?.to_owned();
-            found.insert(name, part.text().await.ok()?.into());
-        }
-        return Some(found);
+    if !kind.starts_with("multipart/form-data") {
+        return Some((plain(&kind, request).await?, None));
     }
+    let (mut found, mut file) = (Map::new(), None);
+    let mut parts = Multipart::from_request(request, &()).await.ok()?;
+    while let Some(part) = parts.next_field().await.ok()? {
+        let name = part.name()?.to_owned();
+        let value = match part.file_name().map(str::to_owned) {
+            Some(called) => {
+                let bytes = part.bytes().await.ok()?.to_vec();
+                file = Some(Upload { name: called.clone(), bytes });
+                called
+            }
+            None => part.text().await.ok()?,
+        };
+        found.insert(name, value.into());
+    }
+    Some((found, file))
+}
+
+/// The parameters of a call as JSON or a form. Only JSON has types; a form gives text.
+async fn plain(kind: &str, request: Request) -> Option<Map<String, Value>> {
     if kind.starts_with("application/x-www-form-urlencoded") {
         let form = axum::Form::<Map<String, Value>>::from_request(request, &()).await.ok()?;
         return Some(form.0);

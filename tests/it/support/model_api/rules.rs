@@ -9,11 +9,16 @@ use serde_json::{Value, json};
 
 /// The faults of a chat completions request, none if it is right. `beside` is a field that this
 /// server demands back with calls, and no other server knows.
-pub(crate) fn openai(body: &Value, beside: Option<&str>) -> Vec<String> {
+pub(crate) fn openai(body: &Value, model: &str, beside: Option<&str>) -> Vec<String> {
     let mut rules = Rules::default();
     let keys = ["model", "stream", "stream_options", "messages"];
-    rules.closed(body, &keys, &["tools", "max_tokens"], "the body");
-    rules.head(body);
+    rules.closed(
+        body,
+        &keys,
+        &["tools", "tool_choice", "max_tokens", "reasoning_effort"],
+        "the body",
+    );
+    rules.head(body, model);
     rules.check(body["stream_options"] == json!({"include_usage": true}), "stream_options");
     for tool in rules.tools(body) {
         rules.closed(&tool, &["type", "function"], &[], "a tool");
@@ -59,11 +64,13 @@ pub(crate) fn openai(body: &Value, beside: Option<&str>) -> Vec<String> {
 }
 
 /// The faults of a Messages API request, none if it is right.
-pub(crate) fn anthropic(body: &Value) -> Vec<String> {
+pub(crate) fn anthropic(body: &Value, model: &str) -> Vec<String> {
     let mut rules = Rules::default();
     let keys = ["model", "max_tokens", "stream", "messages"];
-    rules.closed(body, &keys, &["system", "tools"], "the body");
-    rules.head(body);
+    let optional = ["system", "tools", "thinking", "output_config"];
+    rules.closed(body, &keys, &optional, "the body");
+    rules.head(body, model);
+    rules.thinking(body);
     for tool in rules.tools(body) {
         rules.closed(&tool, &["name", "description", "input_schema"], &["cache_control"], "a tool");
         rules.name(&tool["name"]);
@@ -133,8 +140,16 @@ impl Rules {
         }
     }
 
-    fn head(&mut self, body: &Value) {
-        self.check(body["model"] == super::MODEL, "an unknown model");
+    /// A budget is at least 1024 tokens, less than the whole, and begins with the turn.
+    fn thinking(&mut self, body: &Value) {
+        if let Some(budget) = body["thinking"]["budget_tokens"].as_u64() {
+            let tokens_max = body["max_tokens"].as_u64().unwrap_or_default();
+            self.check((1024..tokens_max).contains(&budget), "the budget for thinking");
+        }
+    }
+
+    fn head(&mut self, body: &Value, model: &str) {
+        self.check(body["model"] == model, "an unknown model");
         self.check(body["stream"] == json!(true), "stream");
         let is_bound = |max: &Value| max.as_u64().is_some_and(|max| max > 0);
         self.check(body.get("max_tokens").is_none_or(is_bound), "max_tokens");

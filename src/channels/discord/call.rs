@@ -1,0 +1,392 @@
+//! One call of Discord's REST: out, back, and sorted by what is certain about it. serenity gives the
+//! routes and builds the requests; its own caller is not used, since it drops how long a 429 asks us
+//! to wait, and with its rate limiter on it knows no address but Discord's own.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER, USER_AGENT};
+use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serenity::constants::USER_AGENT as WHO;
+use serenity::http::{LightMethod, Request, Route};
+use tokio::time::Instant;
+
+use super::{Config, Deadlines};
+use crate::channels::ChannelError;
+
+/// What serenity's routes begin with.
+const DISCORD_URL: &str = "https://discord.com";
+
+/// A connection that has been idle for longer is not used again: servers and routers forget them,
+/// and a request lost in one may or may not have arrived.
+const IDLE_MAX: Duration = Duration::from_secs(20);
+
+/// A hundred of the longest messages are well below.
+const ANSWER_BYTES_MAX: usize = 8 << 20;
+
+/// Waits up to here are made within a call, which drafts allow five seconds; longer ones are the
+/// caller's to make.
+const REST_MAX: Duration = Duration::from_secs(2);
+
+/// Routes whose rests are remembered; beyond, they are learnt again.
+const ROUTES_MAX: usize = 256;
+
+/// The longest wait that is believed.
+const AFTER_SECS_MAX: f64 = 3600.0;
+
+/// Discord's REST with our token.
+pub(super) struct Api {
+    client: Client,
+    /// As the header has it.
+    token: String,
+    base: String,
+    deadline: Duration,
+    /// Until when each route rests, and under the empty name all of them. A mutex, since sends and
+    /// the listener are different tasks; it guards a few instants.
+    rests: Mutex<HashMap<String, Instant>>,
+}
+
+/// What went wrong, sorted by what is known.
+#[derive(Debug)]
+pub(super) enum CallError {
+    /// There was no connection: the request has not gone out.
+    NotSent(String),
+    /// The link was lost, or the deadline passed, after the request may have gone out.
+    Lost(String),
+    /// The server said no.
+    Denied(Denial),
+    /// The server said yes, in a way that cannot be read.
+    Unreadable(String),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Denial {
+    pub(super) status: u16,
+    /// Discord's own code; 0 without one.
+    pub(super) code: u64,
+    pub(super) message: String,
+    pub(super) after: Option<Duration>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Refusal {
+    code: u64,
+    message: String,
+    retry_after: Option<f64>,
+    global: bool,
+}
+
+impl Api {
+    pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
+        let token = config.token.reveal().trim();
+        let token = token.strip_prefix("Bot ").unwrap_or(token);
+        anyhow::ensure!(!token.is_empty(), "the Discord token is empty");
+        let base: reqwest::Url = config
+            .api_url
+            .parse()
+            .with_context(|| format!("api_url `{}` is not a URL", config.api_url))?;
+        let mut client = Client::builder()
+            .connect_timeout(deadlines.connect)
+            .pool_idle_timeout(IDLE_MAX)
+            // A call that times out takes its dead connection along; HTTP/2 would use it again.
+            .http1_only()
+            .redirect(reqwest::redirect::Policy::none());
+        if base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
+            client = client.no_proxy();
+        }
+        Ok(Self {
+            client: client.build().context("cannot set up HTTP")?,
+            token: format!("Bot {token}"),
+            base: config.api_url.clone(),
+            deadline: deadlines.call,
+            rests: Mutex::default(),
+        })
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Where files may be fetched from, besides Discord's own servers for them.
+    pub(super) fn base(&self) -> &str {
+        &self.base
+    }
+
+    /// The token without the word before it, for the gateway.
+    pub(super) fn token(&self) -> &str {
+        self.token.trim_start_matches("Bot ")
+    }
+
+    pub(super) async fn get<T: DeserializeOwned>(
+        &self,
+        route: Route<'_>,
+        query: &[(&'static str, String)],
+    ) -> Result<T, CallError> {
+        let query = (!query.is_empty()).then(|| query.to_vec());
+        self.read(Request::new(route, LightMethod::Get).params(query)).await
+    }
+
+    /// Sends `body` and reads the answer.
+    pub(super) async fn send<T: DeserializeOwned>(
+        &self,
+        method: LightMethod,
+        route: Route<'_>,
+        body: &impl serde::Serialize,
+    ) -> Result<T, CallError> {
+        self.read(request(method, route, body)?).await
+    }
+
+    /// Calls what answers nothing; `body` may be `None`.
+    pub(super) async fn order(
+        &self,
+        method: LightMethod,
+        route: Route<'_>,
+        body: Option<&serde_json::Value>,
+    ) -> Result<(), CallError> {
+        let request = match body {
+            Some(body) => request(method, route, body)?,
+            None => Request::new(route, method),
+        };
+        self.execute(request).await.map(drop)
+    }
+
+    /// Sends a body with a file, which serenity would read into memory.
+    pub(super) async fn upload<T: DeserializeOwned>(
+        &self,
+        route: Route<'_>,
+        form: reqwest::multipart::Form,
+    ) -> Result<T, CallError> {
+        let name = format!("upload {}", route.path());
+        self.rest(&name).await?;
+        let url = route.path().replace(DISCORD_URL, self.base.trim_end_matches('/'));
+        let request = self.client.post(url).multipart(form).header(AUTHORIZATION, &self.token);
+        let body = self.conclude(&name, request.header(USER_AGENT, WHO)).await?;
+        serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, request: Request<'_>) -> Result<T, CallError> {
+        let body = self.execute(request).await?;
+        serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
+    }
+
+    async fn execute(&self, request: Request<'_>) -> Result<Vec<u8>, CallError> {
+        let route = format!("{:?} {}", request.method_ref(), request.route_ref().path());
+        self.rest(&route).await?;
+        let built = request
+            .build(&self.client, &self.token, Some(&self.base))
+            .map_err(|error| CallError::NotSent(error.to_string()))?;
+        self.conclude(&route, built.timeout(self.deadline)).await
+    }
+
+    async fn conclude(&self, route: &str, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
+        let response = request.send().await.map_err(|error| {
+            let reason = in_words(&error);
+            if error.is_connect() || error.is_builder() {
+                CallError::NotSent(reason)
+            } else {
+                CallError::Lost(reason)
+            }
+        })?;
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = read_whole(response).await;
+        if status.is_success() {
+            self.note_rest(route, used_up(&headers));
+            return body.map_err(CallError::Unreadable);
+        }
+        let refusal: Refusal =
+            body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
+        // The body tells fractions; the header is there too when a proxy speaks for Discord.
+        let after = refusal.retry_after.or(header).and_then(seconds);
+        if status == StatusCode::TOO_MANY_REQUESTS {
+            self.note_rest(if refusal.global { "" } else { route }, after);
+        }
+        let message = match refusal.message {
+            message if message.is_empty() => {
+                status.canonical_reason().unwrap_or("an unknown status").to_owned()
+            }
+            message => message,
+        };
+        let (status, code) = (status.as_u16(), refusal.code);
+        Err(CallError::Denied(Denial { status, code, message, after }))
+    }
+
+    /// Waits while the route rests; what would take long is not sent, and says until when.
+    async fn rest(&self, route: &str) -> Result<(), CallError> {
+        let until = {
+            let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+            [route, ""].iter().filter_map(|name| rests.get(*name).copied()).max()
+        };
+        let Some(until) = until else { return Ok(()) };
+        let wait = until.saturating_duration_since(Instant::now());
+        if wait > REST_MAX {
+            let message = "You are being rate limited.".to_owned();
+            return Err(CallError::Denied(Denial {
+                status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
+                message,
+                after: Some(wait),
+                ..Denial::default()
+            }));
+        }
+        tokio::time::sleep(wait).await;
+        Ok(())
+    }
+
+    fn note_rest(&self, route: &str, wait: Option<Duration>) {
+        let Some(wait) = wait else { return };
+        let mut rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        rests.retain(|_, until| *until > now);
+        if rests.len() < ROUTES_MAX {
+            rests.insert(route.to_owned(), now + wait);
+        }
+    }
+}
+
+fn request<'a>(
+    method: LightMethod,
+    route: Route<'a>,
+    body: &impl serde::Serialize,
+) -> Result<Request<'a>, CallError> {
+    let body = serde_json::to_vec(body).map_err(|error| CallError::NotSent(error.to_string()))?;
+    Ok(Request::new(route, method).body(Some(body)))
+}
+
+/// How long a route rests whose last call of this window was just made.
+fn used_up(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
+    let is_last = number("x-ratelimit-remaining")? < 1.0;
+    is_last.then(|| number("x-ratelimit-reset-after").and_then(seconds)).flatten()
+}
+
+fn seconds(after: f64) -> Option<Duration> {
+    Duration::try_from_secs_f64(after.min(AFTER_SECS_MAX)).ok()
+}
+
+async fn read_whole(mut response: Response) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
+        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
+            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The whole chain of causes, without the URL: an interaction's holds a token.
+fn in_words(error: &reqwest::Error) -> String {
+    let what = if error.is_timeout() {
+        "no answer in time"
+    } else if error.is_connect() {
+        "no connection"
+    } else {
+        "the connection was lost"
+    };
+    let mut cause = std::error::Error::source(error);
+    let mut words = what.to_owned();
+    while let Some(inner) = cause {
+        words = format!("{what}: {inner}");
+        cause = inner.source();
+    }
+    words
+}
+
+impl CallError {
+    /// For calls that change nothing that people see: reading, asking who we are, typing.
+    pub(super) fn while_asking(self) -> ChannelError {
+        match self {
+            Self::Denied(denial) if denial.status == 401 => token_not_accepted(&denial.message),
+            Self::Denied(denial) if matches!(denial.status, 400 | 403 | 404) => {
+                ChannelError::Refused(denial.refusal())
+            }
+            Self::Denied(denial) => denial.unavailable(),
+            Self::NotSent(reason) | Self::Lost(reason) => {
+                ChannelError::unavailable(format!("discord: {reason}"))
+            }
+            Self::Unreadable(reason) => {
+                ChannelError::unavailable(format!("discord's answer cannot be read: {reason}"))
+            }
+        }
+    }
+
+    /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
+    pub(super) fn while_sending(self) -> ChannelError {
+        match self {
+            Self::Denied(denial) => denial.while_sending(),
+            Self::NotSent(reason) => ChannelError::unavailable(format!("discord: {reason}")),
+            Self::Lost(reason) | Self::Unreadable(reason) => {
+                ChannelError::Ambiguous(format!("discord: {reason}"))
+            }
+        }
+    }
+
+    /// Whether Discord refused with this code of its own.
+    pub(super) fn is(&self, code: u64) -> bool {
+        matches!(self, Self::Denied(denial) if denial.code == code)
+    }
+}
+
+/// Codes of Discord's (Opcodes and status codes, JSON error codes).
+pub(super) const UNKNOWN_CHANNEL: u64 = 10003;
+pub(super) const UNKNOWN_MESSAGE: u64 = 10008;
+pub(super) const THREAD_IS_THERE: u64 = 160_004;
+
+impl Denial {
+    fn while_sending(self) -> ChannelError {
+        match self.status {
+            401 => token_not_accepted(&self.message),
+            // A server that broke while it worked may have done what it was asked; Discord can be
+            // asked for it.
+            500 | 502 | 504 => ChannelError::Ambiguous(self.in_words()),
+            400 | 403 | 404 | 405 | 413 => ChannelError::Refused(self.refusal()),
+            _ => self.unavailable(),
+        }
+    }
+
+    fn unavailable(self) -> ChannelError {
+        let reason = match self.status {
+            429 => "discord wants us to slow down".to_owned(),
+            _ => self.in_words(),
+        };
+        ChannelError::Unavailable { after: self.after, reason }
+    }
+
+    fn in_words(&self) -> String {
+        format!("discord answers with {}: {}", self.status, self.message)
+    }
+
+    fn refusal(&self) -> String {
+        let meaning = match self.code {
+            10003 => "there is no such channel, or the bot cannot see it",
+            10008 => "this message is gone",
+            40067 => "this forum wants its posts to have tags",
+            50001 => "the bot cannot see this channel: give it the permission View Channel there",
+            50007 => {
+                "this person takes no messages from the bot: they have blocked it, allow no \
+                 direct messages, or share no server with it"
+            }
+            50008 | 50024 => "this kind of channel holds no messages",
+            50013 => {
+                "the bot is not allowed to do this here: give it the permissions Send Messages, \
+                 Send Messages in Threads, Create Public Threads and Read Message History"
+            }
+            50083 | 160_005 => "this thread is closed",
+            _ => return format!("discord refuses it: {} ({})", self.message, self.code),
+        };
+        format!("{meaning} ({})", self.message)
+    }
+}
+
+pub(super) fn token_not_accepted(message: &str) -> ChannelError {
+    ChannelError::Closed(format!(
+        "token not accepted: Discord says {message}. Make a new one at \
+         https://discord.com/developers/applications (your application, Bot, Reset Token), put it \
+         where the channel's `token` is read from, and restart"
+    ))
+}

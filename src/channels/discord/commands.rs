@@ -1,0 +1,47 @@
+//! Our commands, as Discord lists them under `/`. They are told to it only when it does not have them
+//! so: it allows no more than 200 new ones a day.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use serenity::http::{LightMethod, Route};
+use serenity::model::id;
+
+use super::call::CallError;
+use super::wire::{Command, Snowflake};
+use super::{Discord, number};
+use crate::channels::ChannelError;
+use crate::replies;
+
+/// An old bot's application has another id than the bot.
+#[derive(Deserialize)]
+struct Application {
+    id: Snowflake,
+}
+
+impl Discord {
+    pub(super) async fn tell_commands(&self) -> Result<(), ChannelError> {
+        let route = Route::Oauth2ApplicationCurrent;
+        let ours: Application = self.api.get(route, &[]).await.map_err(CallError::while_asking)?;
+        let application_id = number(&ours.id).map_err(ChannelError::Refused)?;
+        let application_id = id::ApplicationId::new(application_id);
+        let route = || Route::Commands { application_id };
+        let known: Vec<Command> =
+            self.api.get(route(), &[]).await.map_err(CallError::while_asking)?;
+        let is_known = |wanted: &(&str, &str)| known.iter().any(|known| is_same(known, wanted));
+        if known.len() == replies::COMMANDS.len() && replies::COMMANDS.iter().all(is_known) {
+            return Ok(());
+        }
+        let wanted: Vec<Value> = replies::COMMANDS
+            .iter()
+            .map(|(name, about)| json!({ "type": 1, "name": name, "description": about }))
+            .collect();
+        let told = self.api.send::<Value>(LightMethod::Put, route(), &wanted).await;
+        told.map(drop).map_err(CallError::while_asking)
+    }
+}
+
+fn is_same(known: &Command, (name, about): &(&str, &str)) -> bool {
+    (known.name.as_str(), known.description.as_str()) == (*name, *about)
+        && known.options.is_empty()
+        && matches!(known.kind, None | Some(1))
+}

@@ -1,0 +1,90 @@
+//! What is read from Discord on demand: files that came with messages, and what was said before.
+
+use std::time::Duration;
+
+use reqwest::{StatusCode, Url};
+use serenity::http::Route;
+use tokio::time::timeout;
+
+use super::call::{CallError, UNKNOWN_CHANNEL};
+use super::inbound;
+use super::sending::Target;
+use super::wire::{self, Message};
+use super::{Discord, message_id};
+use crate::channels::{ChannelError, MediaSink};
+use crate::message::{Address, Line, MessageId};
+
+/// Where Discord keeps files (Reference, CDN).
+const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
+
+/// The longest pause within a file.
+const PIECE_TIME_MAX: Duration = Duration::from_secs(20);
+
+/// Messages of one look (Message resource, get channel messages).
+const PAGE: usize = 100;
+
+impl Discord {
+    /// Streams a file. A message says where its file lies, so the place is checked: nothing else is
+    /// asked for, and our token never goes along.
+    pub(super) async fn fetch_file(
+        &self,
+        url: &str,
+        into: &mut MediaSink,
+    ) -> Result<(), ChannelError> {
+        let elsewhere = || ChannelError::Refused("the file does not lie at Discord".to_owned());
+        let url = Url::parse(url).ok().filter(|url| self.holds_files(url)).ok_or_else(elsewhere)?;
+        let too_slow = |_| ChannelError::unavailable("discord: the file comes too slowly");
+        let asked = timeout(PIECE_TIME_MAX, self.api.client().get(url).send());
+        let lost = |_| ChannelError::unavailable("discord: the connection was lost");
+        let mut response = asked.await.map_err(too_slow)?.map_err(lost)?;
+        match response.status() {
+            StatusCode::OK => {}
+            StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE => {
+                let words = "the file is not at Discord any more";
+                return Err(ChannelError::Refused(words.to_owned()));
+            }
+            status => {
+                let words = format!("discord's files answer with {status}");
+                return Err(ChannelError::unavailable(words));
+            }
+        }
+        loop {
+            let piece = timeout(PIECE_TIME_MAX, response.chunk()).await.map_err(too_slow)?;
+            match piece.map_err(lost)? {
+                Some(piece) => into.write(&piece).await?,
+                None => return Ok(()),
+            }
+        }
+    }
+
+    fn holds_files(&self, url: &Url) -> bool {
+        let at_discord = url.scheme() == "https"
+            && url.port().is_none()
+            && url.host_str().is_some_and(|host| FILE_HOSTS.contains(&host));
+        at_discord || Url::parse(self.api.base()).is_ok_and(|base| base.origin() == url.origin())
+    }
+
+    /// The latest messages at a place, or those before one of them, oldest first.
+    pub(super) async fn read_before(
+        &self,
+        at: &Address,
+        before: Option<&MessageId>,
+        max: usize,
+    ) -> Result<Vec<Line>, ChannelError> {
+        let mut query = vec![("limit", max.clamp(1, PAGE).to_string())];
+        if let Some(before) = before {
+            let id = message_id(before.as_str()).map_err(ChannelError::Refused)?;
+            query.push(("before", id.to_string()));
+        }
+        let route = Route::ChannelMessages { channel_id: Target::of(at)?.channel() };
+        let mut page: Vec<Message> = match self.api.get(route, &query).await {
+            Ok(page) => page,
+            // A thread that is still to be opened.
+            Err(error) if error.is(UNKNOWN_CHANNEL) => Vec::new(),
+            Err(error) => return Err(CallError::while_asking(error)),
+        };
+        let bot = self.identity().await?;
+        page.sort_by_key(|message| wire::order_of(&message.id));
+        Ok(page.iter().filter_map(|message| inbound::line(message, bot)).collect())
+    }
+}

@@ -1,0 +1,241 @@
+//! The gateway: a WebSocket over which Discord tells what happens. twilight-gateway speaks its
+//! protocol (heartbeats, RESUME, close codes); the loop is ours, and so are order, deadlines, and
+//! how far we have got. serenity's own gateway cannot be read from outside its runner, and that runner
+//! starts a task per event, looks every half second, and spins for up to a heartbeat after a close
+//! without a code.
+//!
+//! Discord wants no acknowledgement: it tells a session again from any sequence number that it still
+//! has. So the number of the last event that was *kept* is ours to remember, beyond a restart.
+
+use futures_util::StreamExt as _;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep, timeout_at};
+use twilight_gateway::queue::Queue;
+use twilight_gateway::{ConfigBuilder, Intents, Message, Session, Shard, ShardId};
+
+use super::Deadlines;
+use super::call::token_not_accepted;
+use crate::channels::ChannelError;
+
+/// What is told of: no lists of members, no presences. Threads and servers are asked for when
+/// somebody speaks there.
+const INTENTS: Intents =
+    Intents::GUILD_MESSAGES.union(Intents::DIRECT_MESSAGES).union(Intents::MESSAGE_CONTENT);
+
+/// Tells in a row that could not be read, before the link counts as broken.
+const UNREADABLE_MAX: u32 = 20;
+
+/// How far we have got in a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Point {
+    /// The bot that the session is of.
+    pub bot: String,
+    pub session: String,
+    /// Of the last event that needs not be told again.
+    pub seq: u64,
+    pub url: String,
+}
+
+impl Point {
+    /// Reads what [`Self::mark`] wrote; none if it is of another bot.
+    pub fn from_mark(bot: &str, mark: &str) -> Option<Self> {
+        let mut parts = mark.splitn(4, ' ');
+        let (of, session) = (parts.next()?, parts.next()?);
+        let (seq, url) = (parts.next()?.parse().ok()?, parts.next()?);
+        let point =
+            Self { bot: of.to_owned(), session: session.to_owned(), seq, url: url.to_owned() };
+        (of == bot && is_gateway(url)).then_some(point)
+    }
+
+    pub fn mark(&self) -> String {
+        format!("{} {} {} {}", self.bot, self.session, self.seq, self.url)
+    }
+}
+
+/// Whether it is an address to connect to; a library panics at others.
+pub(super) fn is_gateway(url: &str) -> bool {
+    url.parse::<url::Url>()
+        .is_ok_and(|url| matches!(url.scheme(), "ws" | "wss") && url.host_str().is_some())
+}
+
+/// What came over the link.
+#[derive(Debug)]
+pub(super) enum Told {
+    /// A new session: what happened before it is not told.
+    Ready(Point),
+    /// All that was missed has been told.
+    Resumed,
+    /// The session that was to be gone on with cannot be.
+    Forgotten,
+    Event {
+        name: String,
+        data: Value,
+        seq: u64,
+    },
+    /// A sign of life.
+    Beat,
+}
+
+/// One link; it resumes by itself, and ends with an error.
+pub(super) struct Gateway {
+    shard: Shard<AtOnce>,
+    deadlines: Deadlines,
+    bot: String,
+    /// When the link counts as dead if nothing comes.
+    until: Instant,
+    unreadable: u32,
+}
+
+/// An IDENTIFY need not wait its turn: there is one shard, and the supervisor's back-off.
+#[derive(Debug)]
+struct AtOnce;
+
+impl Queue for AtOnce {
+    fn enqueue(&self, _shard: u32) -> oneshot::Receiver<()> {
+        let (now, permit) = oneshot::channel();
+        now.send(()).ok();
+        permit
+    }
+}
+
+/// What every frame has, borrowed from it.
+#[derive(Deserialize)]
+struct Frame<'a> {
+    op: u8,
+    #[serde(borrow, default)]
+    t: Option<&'a str>,
+    #[serde(default)]
+    s: Option<u64>,
+    #[serde(default)]
+    d: Value,
+}
+
+#[derive(Deserialize)]
+struct Ready {
+    session_id: String,
+    resume_gateway_url: String,
+}
+
+impl Gateway {
+    /// `url` is what Discord gave us; `from` is where to go on.
+    pub(super) fn open(
+        (token, bot): (&str, &str),
+        url: &str,
+        from: Option<&Point>,
+        deadlines: Deadlines,
+    ) -> Self {
+        let mut config = ConfigBuilder::new(token.to_owned(), INTENTS)
+            .queue(AtOnce)
+            // It sends nothing but heartbeats.
+            .ratelimit_messages(false)
+            .proxy_url(url.trim_end_matches('/').to_owned());
+        if let Some(from) = from {
+            config = config
+                .session(Session::new(from.seq, from.session.clone()))
+                .resume_url(from.url.trim_end_matches('/').to_owned());
+        }
+        Self {
+            shard: Shard::with_config(ShardId::ONE, config.build()),
+            deadlines,
+            bot: bot.to_owned(),
+            until: Instant::now() + deadlines.ready,
+            unreadable: 0,
+        }
+    }
+
+    /// What comes next. May be dropped and called again.
+    pub(super) async fn next(&mut self) -> Result<Told, ChannelError> {
+        loop {
+            let Ok(came) = timeout_at(self.until, self.shard.next()).await else {
+                return Err(ChannelError::unavailable("discord's gateway has fallen silent"));
+            };
+            match came {
+                Some(Ok(Message::Text(text))) => {
+                    let told = self.read(&text).await;
+                    // Not before it is ready does a sign of life count.
+                    if self.shard.state().is_identified() {
+                        self.until = Instant::now() + self.deadlines.silence;
+                    }
+                    if let Some(told) = told {
+                        self.unreadable = 0;
+                        return Ok(told);
+                    }
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    self.until = Instant::now() + self.deadlines.ready;
+                    let code = frame.map(|frame| frame.code);
+                    if let Some(error) = code.and_then(fatal) {
+                        return Err(error);
+                    }
+                    if code.is_some_and(|code| FORGOTTEN.contains(&code)) {
+                        return Ok(Told::Forgotten);
+                    }
+                }
+                Some(Err(error)) => self.stumble(&error)?,
+                None => return Err(ChannelError::unavailable("discord's gateway has closed")),
+            }
+        }
+    }
+
+    fn stumble(
+        &mut self,
+        error: &twilight_gateway::error::ReceiveMessageError,
+    ) -> Result<(), ChannelError> {
+        use twilight_gateway::error::ReceiveMessageErrorType::Reconnect;
+        self.unreadable += 1;
+        let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+        if matches!(error.kind(), Reconnect) {
+            return Err(ChannelError::unavailable(format!("discord's gateway: {error}: {cause}")));
+        }
+        tracing::warn!(%cause, "Discord's gateway told something that cannot be read");
+        if self.unreadable >= UNREADABLE_MAX {
+            return Err(ChannelError::unavailable("discord's gateway cannot be understood"));
+        }
+        Ok(())
+    }
+
+    /// None for what the library has done all about.
+    async fn read(&mut self, text: &str) -> Option<Told> {
+        let frame: Frame<'_> = serde_json::from_str(text).ok()?;
+        match (frame.op, frame.t, frame.s, frame.d) {
+            (0, Some("READY"), Some(seq), data) => {
+                let ready = Ready::deserialize(data).ok()?;
+                let (session, url) = (ready.session_id, ready.resume_gateway_url);
+                Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
+            }
+            (0, Some("RESUMED"), ..) => Some(Told::Resumed),
+            (0, Some(name), Some(seq), data) => {
+                Some(Told::Event { name: name.to_owned(), data, seq })
+            }
+            (9, _, _, Value::Bool(false)) => {
+                // As asked for (Gateway, resuming): those that lost their sessions together are not
+                // to come back together.
+                sleep(self.deadlines.identify.mul_f64(fastrand::f64())).await;
+                None
+            }
+            (11, ..) => Some(Told::Beat),
+            _ => None,
+        }
+    }
+}
+
+/// Not authenticated, a wrong sequence number, a session that timed out: the library would try to go
+/// on with the same session, for ever.
+const FORGOTTEN: [u16; 3] = [4003, 4007, 4009];
+
+/// Close codes after which a new connection would end the same way.
+fn fatal(code: u16) -> Option<ChannelError> {
+    let words = match code {
+        4004 => return Some(token_not_accepted("Authentication failed")),
+        4010..=4012 => "the bot is in too many servers for one connection",
+        4013 => "the bot asked for events that Discord does not know; is this version too old?",
+        4014 => {
+            "the bot may not read messages yet: at https://discord.com/developers/applications \
+             open your application, Bot, and switch on Message Content Intent; then restart"
+        }
+        _ => return None,
+    };
+    Some(ChannelError::Closed(words.to_owned()))
+}

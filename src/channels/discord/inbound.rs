@@ -1,0 +1,373 @@
+//! What a message means to us. Pure: a message and where it was said in, what speaks to the bot out.
+//! Roles are not its business, only whether the bot is spoken to.
+
+use chrono::Utc;
+
+use super::Threads;
+use super::wire::{self, Attachment, Interaction, Message, Snowflake, Sticker, User};
+use crate::message::{
+    Address, Cause, ChannelName, ChatId, DedupKey, Inbound, Line, MediaKind, MediaRef, Place,
+    Press, Quote, Said, Sender, SenderId, ThreadId,
+};
+use crate::people::Groups;
+
+/// How much of a quoted message comes along, in characters.
+const QUOTE_CHARS_MAX: usize = 500;
+
+/// Kinds of messages that people write (Message resource, types): plain ones and replies.
+const SPEECH: [u8; 2] = [0, 19];
+
+const THREAD_STARTER: u8 = 21;
+
+/// Marks a voice message (Message resource, flags).
+const IS_VOICE: u64 = 1 << 13;
+
+/// A text as long as that was perhaps cut by whoever wrote it (2000 are allowed without Nitro).
+const LONG_CHARS: usize = 1950;
+
+/// The bot itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    pub id: Snowflake,
+    pub name: String,
+}
+
+/// Where something was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spot {
+    /// None in private.
+    pub guild: Option<Snowflake>,
+    pub chat: Snowflake,
+    pub thread: Option<Snowflake>,
+    /// Whether threads can be opened from its messages.
+    pub has_threads: bool,
+    /// The bot's own role in the server, where a message mentions roles.
+    pub role: Option<Snowflake>,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// It speaks to the bot.
+    Speaks(Box<Inbound>),
+    /// Somebody said it to others.
+    Overheard(Line),
+    Ignored,
+}
+
+/// What the operator wants here.
+#[derive(Clone, Copy, Debug)]
+pub struct Custom {
+    pub groups: Groups,
+    pub threads: Threads,
+    /// Whether the bot was spoken to in this thread before.
+    pub takes_part: bool,
+}
+
+/// Whether anybody speaks here but the bot itself, Discord, a webhook, or a bot that is not let.
+pub fn is_speech(
+    message: &Message,
+    bot: &Identity,
+    lets_bot: impl FnOnce(&SenderId) -> bool,
+) -> bool {
+    let Message { kind, author, webhook_id, .. } = message;
+    SPEECH.contains(kind)
+        && author.id != bot.id
+        && webhook_id.is_none()
+        && (!author.bot || lets_bot(&author.id.as_str().into()))
+}
+
+/// Reads one message. Total: nothing that a server sends makes it panic.
+pub fn read(
+    message: &Message,
+    spot: &Spot,
+    bot: &Identity,
+    channel: &ChannelName,
+    custom: Custom,
+) -> Reading {
+    let place = spot.place();
+    let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
+    let address = match place {
+        Place::Private => Vec::new(),
+        Place::Group => mention_forms(bot, spot.role.as_ref()),
+    };
+    let text = said(message, bot, &address);
+    let media = media(message);
+    if text.is_empty() && media.is_empty() {
+        return Reading::Ignored;
+    }
+    if !speaks_to_us(message, bot, spot, custom) {
+        return line(message, bot).map_or(Reading::Ignored, Reading::Overheard);
+    }
+    let mut from = spot.address(channel);
+    let opens = custom.threads == Threads::Open && spot.has_threads && from.thread.is_none();
+    // A command is about the place where it is given.
+    if opens && !text.starts_with('/') {
+        // A thread that is made from a message has its id.
+        from.thread = Some(ThreadId::from(message.id.as_str()));
+    }
+    let more = message.content.chars().count() >= LONG_CHARS;
+    let body = Said { text, quoted: quoted(message), media, press: None, more };
+    Reading::Speaks(Box::new(Inbound {
+        key: key(bot, &message.id),
+        at,
+        from,
+        place,
+        within: spot.within(),
+        cause: Cause::Person(sender(&message.author, message.member.as_ref())),
+        id: Some(message.id.as_str().into()),
+        body,
+    }))
+}
+
+/// Reads a pressed button or an invoked command; none if it is nothing of ours.
+pub fn read_interaction(
+    interaction: &Interaction,
+    spot: &Spot,
+    bot: &Identity,
+    channel: &ChannelName,
+) -> Option<Inbound> {
+    let Interaction { id, member, user, message, data, .. } = interaction;
+    let user = member.as_ref().and_then(|member| member.user.as_ref()).or(user.as_ref())?;
+    let body = if data.name.is_empty() {
+        Said { press: Some(data.custom_id.parse::<Press>().ok()?), ..Said::default() }
+    } else {
+        let given = data.options.iter().filter_map(|option| option.value.as_str());
+        let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(given).collect();
+        Said::text(format!("/{}", words.join(" ")))
+    };
+    Some(Inbound {
+        key: key(bot, &format!("i:{id}")),
+        at: wire::time_of(id).unwrap_or_else(Utc::now),
+        from: spot.address(channel),
+        place: spot.place(),
+        within: spot.within(),
+        cause: Cause::Person(sender(user, member.as_ref())),
+        id: message.as_ref().map(|shown| shown.id.as_str().into()),
+        body,
+    })
+}
+
+/// A message as context; none if there is nothing in it. What a thread was made from stands there as
+/// a message of its own kind.
+pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
+    if let (THREAD_STARTER, Some(starter)) = (message.kind, &message.referenced_message) {
+        return line(starter, bot);
+    }
+    let text = words_of(message, bot);
+    let author = sender(&message.author, message.member.as_ref()).name;
+    let at = wire::time_of(&message.id)?;
+    (!text.is_empty()).then_some(Line { at, author, text })
+}
+
+/// All that a message says, files in words.
+pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
+    let files = files_in_words(message).map(|file| format!("[sent {file}]"));
+    let text = said(message, bot, &mention_forms(bot, None));
+    let parts: Vec<String> = files.chain([text]).filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+impl Spot {
+    fn place(&self) -> Place {
+        if self.guild.is_some() { Place::Group } else { Place::Private }
+    }
+
+    fn within(&self) -> Vec<ChatId> {
+        self.guild.iter().map(|guild| guild.as_str().into()).collect()
+    }
+
+    pub fn address(&self, channel: &ChannelName) -> Address {
+        Address {
+            channel: channel.clone(),
+            chat: self.chat.as_str().into(),
+            thread: self.thread.as_deref().map(ThreadId::from),
+        }
+    }
+}
+
+/// Snowflakes are unique over all of Discord.
+pub fn key(bot: &Identity, message: &str) -> DedupKey {
+    format!("discord:{}:{message}", bot.id).into()
+}
+
+fn sender(user: &User, member: Option<&wire::Member>) -> Sender {
+    let nick = member.and_then(|member| member.nick.clone());
+    let name = nick.unwrap_or_else(|| user.shown().to_owned());
+    Sender { id: user.id.as_str().into(), name, bot: user.bot }
+}
+
+fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) -> bool {
+    let Message { content, mentions, referenced_message, .. } = message;
+    let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
+    let names_us = mentions.iter().any(|user| user.id == bot.id)
+        || mention_forms(bot, spot.role.as_ref()).iter().any(|form| content.contains(form));
+    match (spot.place(), custom.groups) {
+        (Place::Private, _) | (Place::Group, Groups::Always) => true,
+        (Place::Group, Groups::Off) => false,
+        (Place::Group, Groups::Mention) => {
+            names_us
+                || replied == Some(true)
+                // Whoever wants it to stop does not stop to mention it.
+                || content.trim().eq_ignore_ascii_case("/stop")
+                // In a thread with the bot, what is not said to somebody else is said to it.
+                || (custom.takes_part && mentions.is_empty() && replied.is_none())
+        }
+    }
+}
+
+/// What is said, without the words that only address the bot.
+fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
+    let text = without_address(&message.content, address);
+    let forwarded = message.message_snapshots.iter().map(|forwarded| {
+        let text = readable(&forwarded.message.content, &[], bot);
+        format!("[forwarded]\n{text}").trim_end().to_owned()
+    });
+    let parts = other_things(message).map(|what| format!("[sent {what}]"));
+    let parts = parts.chain(forwarded).chain([readable(&text, &message.mentions, bot)]);
+    let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
+    parts.join("\n")
+}
+
+/// How a mention of us is written.
+fn mention_forms(bot: &Identity, role: Option<&Snowflake>) -> Vec<String> {
+    let role = role.map(|role| format!("<@&{role}>"));
+    [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role).collect()
+}
+
+/// What only addresses us goes at either end. A text that is nothing else stays.
+fn without_address(content: &str, address: &[String]) -> String {
+    let whole = content.trim();
+    let mut rest = whole;
+    for form in address {
+        while let Some(after) = rest.strip_prefix(form.as_str()) {
+            rest = after.trim_start_matches([',', ':', ' ', '\n']);
+        }
+        while let Some(before) = rest.strip_suffix(form.as_str()) {
+            rest = before.trim_end_matches([',', ' ', '\n']);
+        }
+    }
+    if rest.is_empty() { whole.to_owned() } else { rest.to_owned() }
+}
+
+/// Discord's own marks as people see them: `<@7>` is `@Ada`, `<:crab:9>` is `:crab:`.
+fn readable(text: &str, mentions: &[User], bot: &Identity) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(at) = rest.find('<') {
+        let (before, from) = rest.split_at(at);
+        out.push_str(before);
+        let shown = from
+            .find('>')
+            .and_then(|end| Some((shown_mark(&from[1..end], mentions, bot)?, end + 1)));
+        match shown {
+            Some((shown, length)) => {
+                out.push_str(&shown);
+                rest = &from[length..];
+            }
+            None => {
+                out.push('<');
+                rest = &from[1..];
+            }
+        }
+    }
+    out.push_str(rest);
+    out
+}
+
+fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
+    if let Some(id) = mark.strip_prefix("@!").or_else(|| mark.strip_prefix('@')) {
+        if id == bot.id {
+            return Some(format!("@{}", bot.name));
+        }
+        let user = mentions.iter().find(|user| user.id == id)?;
+        return Some(format!("@{}", user.shown()));
+    }
+    let emoji = mark.strip_prefix("a:").or_else(|| mark.strip_prefix(':'))?;
+    let (name, id) = emoji.split_once(':')?;
+    let is_emoji = !name.is_empty() && !id.is_empty() && id.bytes().all(|b| b.is_ascii_digit());
+    is_emoji.then(|| format!(":{name}:"))
+}
+
+/// The message that this one replies to; not one that it forwards.
+fn quoted(message: &Message) -> Option<Quote> {
+    let said = message.referenced_message.as_ref()?;
+    let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
+    Some(Quote { author: said.author.shown().to_owned(), text })
+        .filter(|quote| !quote.text.is_empty())
+}
+
+/// What was sent that is neither text nor a file that could be fetched.
+fn other_things(message: &Message) -> impl Iterator<Item = String> {
+    let polls = message.poll.iter().map(|poll| format!("a poll: {}", poll.question.text));
+    let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
+    polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
+}
+
+fn files_in_words(message: &Message) -> impl Iterator<Item = String> {
+    let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_some());
+    let stickers = stickers.map(|sticker| format!("a sticker: {}", sticker.name));
+    attachments(message).map(|(file, kind)| described(file, kind)).chain(stickers)
+}
+
+/// Ending and type of a sticker's picture. Lottie, the third kind, is none (Sticker resource).
+fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
+    match sticker.format_type {
+        1 | 2 => Some(("png", "image/png")),
+        4 => Some(("gif", "image/gif")),
+        _ => None,
+    }
+}
+
+/// The files that came, those of a forwarded message too.
+fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind)> {
+    let is_voice = message.flags & IS_VOICE != 0;
+    let forwarded = message.message_snapshots.iter();
+    let forwarded = forwarded.flat_map(|snapshot| &snapshot.message.attachments);
+    message.attachments.iter().chain(forwarded).map(move |file| (file, kind_of(file, is_voice)))
+}
+
+fn media(message: &Message) -> Vec<MediaRef> {
+    let files = attachments(message).map(|(file, kind)| MediaRef {
+        kind,
+        name: Some(file.filename.clone()).filter(|name| !name.is_empty()),
+        mime: file.content_type.clone(),
+        size: file.size,
+        handle: file.url.clone(),
+        fetched: None,
+    });
+    let stickers = message.sticker_items.iter().filter_map(|sticker| {
+        let (end, mime) = picture_of(sticker)?;
+        Some(MediaRef {
+            kind: MediaKind::Sticker,
+            name: Some(sticker.name.clone()),
+            mime: Some(mime.to_owned()),
+            size: None,
+            handle: format!("https://media.discordapp.net/stickers/{}.{end}", sticker.id),
+            fetched: None,
+        })
+    });
+    files.chain(stickers).collect()
+}
+
+fn kind_of(file: &Attachment, is_voice: bool) -> MediaKind {
+    let kind = file.content_type.as_deref().unwrap_or_default();
+    match kind.split('/').next().unwrap_or_default() {
+        _ if is_voice => MediaKind::Voice,
+        "image" => MediaKind::Image,
+        "video" => MediaKind::Video,
+        "audio" => MediaKind::Audio,
+        _ => MediaKind::Document,
+    }
+}
+
+fn described(file: &Attachment, kind: MediaKind) -> String {
+    let what = match kind {
+        MediaKind::Voice => return "a voice message".to_owned(),
+        MediaKind::Image => "a photo",
+        MediaKind::Video => "a video",
+        MediaKind::Audio => "an audio file",
+        MediaKind::Document | MediaKind::Sticker => "a file",
+    };
+    format!("{what}: {}", file.filename)
+}

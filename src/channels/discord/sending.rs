@@ -1,0 +1,356 @@
+//! What goes out: messages under a nonce by which Discord knows a repetition, edits, threads that
+//! are opened when something is first said in them, files, reactions.
+
+use chrono::{DateTime, Utc};
+use futures_util::stream;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use serenity::all::{
+    ButtonStyle, CreateActionRow, CreateAllowedMentions, CreateButton, CreateThread,
+};
+use serenity::http::{LightMethod, Route};
+use serenity::model::id;
+use sha2::{Digest, Sha256};
+use tokio::io::AsyncReadExt as _;
+
+use super::call::{CallError, THREAD_IS_THERE, UNKNOWN_CHANNEL, UNKNOWN_MESSAGE};
+use super::wire::{self, Message, Posted};
+use super::{Discord, channel_id, message_id};
+use crate::channels::{ChannelError, FileContent, Found, Sent};
+use crate::message::{Address, Body, MessageId, Outbound, Question, Reaction};
+
+/// What Discord takes as a nonce (Message resource, create message).
+const NONCE_CHARS: usize = 25;
+
+/// A thread's name (Channel resource).
+const NAME_CHARS_MAX: usize = 100;
+const LABEL_CHARS_MAX: usize = 80;
+const BUTTONS_IN_ROW: usize = 5;
+const ROWS_MAX: usize = 5;
+
+/// How far Discord's clock may be behind ours.
+const SLACK: chrono::Duration = chrono::Duration::minutes(2);
+
+/// Messages of one look (Message resource, get channel messages), and looks for one message.
+const PAGE: usize = 100;
+const PAGES_MAX: usize = 5;
+
+/// How much of a file is in memory at a time.
+const PIECE: usize = 64 * 1024;
+
+/// An [`Address`] in Discord's terms.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Target {
+    pub(super) chat: id::ChannelId,
+    pub(super) thread: Option<id::ChannelId>,
+}
+
+impl Target {
+    pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
+        let stray = |_| {
+            ChannelError::Refused(format!("`{address}` is not a place on Discord: ids are numbers"))
+        };
+        let chat = channel_id(address.chat.as_str()).map_err(stray)?;
+        let thread = address.thread.as_ref().map(|thread| channel_id(thread.as_str()));
+        Ok(Self { chat, thread: thread.transpose().map_err(stray)? })
+    }
+
+    /// Where it is written to: a thread is a channel of its own.
+    pub(super) fn channel(self) -> id::ChannelId {
+        self.thread.unwrap_or(self.chat)
+    }
+
+    /// Where a message stands; the one that a thread was made from stands outside of it.
+    pub(super) fn channel_of(self, message: id::MessageId) -> id::ChannelId {
+        self.thread.filter(|thread| thread.get() != message.get()).unwrap_or(self.chat)
+    }
+}
+
+impl Discord {
+    /// Makes a message, in a thread that is opened for it if need be.
+    pub(super) async fn post(&self, message: &Outbound) -> Result<Sent, ChannelError> {
+        let to = Target::of(&message.to)?;
+        let body = self.body_of(message, to).await?;
+        let post = || {
+            let route = Route::ChannelMessages { channel_id: to.channel() };
+            self.api.send::<Posted>(LightMethod::Post, route, &body)
+        };
+        let mut posted = post().await;
+        if self.opened_for(to, &posted).await.map_err(CallError::while_sending)? {
+            posted = post().await;
+        }
+        sent(posted)
+    }
+
+    pub(super) async fn post_file(
+        &self,
+        message: &Outbound,
+        file: FileContent,
+    ) -> Result<Sent, ChannelError> {
+        let to = Target::of(&message.to)?;
+        let mut body = self.body_of(message, to).await?;
+        body["attachments"] = json!([{ "id": "0", "filename": file.name }]);
+        let post = || {
+            let form = form(&body, &file).map_err(|error| {
+                ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
+            })?;
+            let route = Route::ChannelMessages { channel_id: to.channel() };
+            Ok(self.api.upload::<Posted>(route, form))
+        };
+        let mut posted = post()?.await;
+        if self.opened_for(to, &posted).await.map_err(CallError::while_sending)? {
+            posted = post()?.await;
+        }
+        sent(posted)
+    }
+
+    /// Puts `message` into the place of `draft`.
+    pub(super) async fn edit(
+        &self,
+        message: &Outbound,
+        draft: &MessageId,
+    ) -> Result<Sent, ChannelError> {
+        let to = Target::of(&message.to)?;
+        let Ok(message_id) = message_id(draft.as_str()) else {
+            return Err(ChannelError::DraftGone);
+        };
+        let body = json!({
+            "content": message.body.text(),
+            "allowed_mentions": quiet(),
+            // Those of a question that is decided go.
+            "components": buttons(message),
+        });
+        let route = Route::ChannelMessage { channel_id: to.channel_of(message_id), message_id };
+        match self.api.send::<Value>(LightMethod::Patch, route, &body).await {
+            Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
+            Err(error) if error.is(UNKNOWN_MESSAGE) => Err(ChannelError::DraftGone),
+            // An edit may be repeated without harm, so "perhaps" is "not yet".
+            Err(error) => Err(match error.while_sending() {
+                ChannelError::Ambiguous(reason) => ChannelError::unavailable(reason),
+                error => error,
+            }),
+        }
+    }
+
+    pub(super) async fn type_in(&self, to: &Address) -> Result<(), ChannelError> {
+        let to = Target::of(to)?;
+        let typing = || {
+            let route = Route::ChannelTyping { channel_id: to.channel() };
+            self.api.order(LightMethod::Post, route, None)
+        };
+        let mut typed = typing().await;
+        if self.opened_for(to, &typed).await.map_err(CallError::while_asking)? {
+            typed = typing().await;
+        }
+        typed.map_err(CallError::while_asking)
+    }
+
+    pub(super) async fn erase(&self, to: &Address, draft: &MessageId) -> Result<(), ChannelError> {
+        let to = Target::of(to)?;
+        let message_id = message_id(draft.as_str()).map_err(ChannelError::Refused)?;
+        let route = Route::ChannelMessage { channel_id: to.channel_of(message_id), message_id };
+        let erased = self.api.order(LightMethod::Delete, route, None).await;
+        erased.map_err(CallError::while_asking)
+    }
+
+    pub(super) async fn react(
+        &self,
+        to: &Address,
+        message: &MessageId,
+        with: Reaction,
+    ) -> Result<(), ChannelError> {
+        let to = Target::of(to)?;
+        let message_id = message_id(message.as_str()).map_err(ChannelError::Refused)?;
+        let reaction = match with {
+            Reaction::Seen => "%F0%9F%91%80",    // 👀
+            Reaction::Steered => "%F0%9F%91%8C", // 👌
+        };
+        let channel_id = to.channel_of(message_id);
+        let route = Route::ChannelMessageReactionMe { channel_id, message_id, reaction };
+        let reacted = self.api.order(LightMethod::Put, route, None).await;
+        reacted.map_err(CallError::while_asking)
+    }
+
+    /// Looks for a message among what was written since its sending began. By its nonce where
+    /// Discord still tells it, else by its words and what it replies to.
+    pub(super) async fn look_for(
+        &self,
+        message: &Outbound,
+        since: DateTime<Utc>,
+    ) -> Result<Found, ChannelError> {
+        let to = Target::of(&message.to)?;
+        let bot = self.identity().await?;
+        let mut after = wire::id_before(since - SLACK);
+        for _ in 0..PAGES_MAX {
+            let query = [("after", after.to_string()), ("limit", PAGE.to_string())];
+            let route = Route::ChannelMessages { channel_id: to.channel() };
+            let mut page: Vec<Message> = match self.api.get(route, &query).await {
+                Ok(page) => page,
+                // A thread that is not there holds nothing.
+                Err(error) if error.is(UNKNOWN_CHANNEL) => return Ok(Found::Absent),
+                Err(error) => return Err(error.while_asking()),
+            };
+            page.sort_by_key(|found| wire::order_of(&found.id));
+            let ours = page.iter().filter(|found| found.author.id == bot.id);
+            if let Some(found) = ours.into_iter().find(|found| is_same(found, message)) {
+                return Ok(Found::Sent(Sent { id: Some(found.id.as_str().into()) }));
+            }
+            match page.last() {
+                Some(last) if page.len() >= PAGE => after = wire::order_of(&last.id),
+                _ => return Ok(Found::Absent),
+            }
+        }
+        Ok(Found::Unknowable)
+    }
+
+    /// Opens the thread that something failed for want of; true if it is worth doing again.
+    async fn opened_for<T>(
+        &self,
+        to: Target,
+        done: &Result<T, CallError>,
+    ) -> Result<bool, CallError> {
+        match (done, to.thread) {
+            (Err(error), Some(thread)) if error.is(UNKNOWN_CHANNEL) => {
+                self.open_thread(to.chat, thread).await.map(|()| true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Opens the thread of a message; it has the message's id.
+    async fn open_thread(
+        &self,
+        channel_id: id::ChannelId,
+        thread: id::ChannelId,
+    ) -> Result<(), CallError> {
+        let message_id = id::MessageId::new(thread.get());
+        let route = Route::ChannelMessage { channel_id, message_id };
+        let asked: Message = self.api.get(route, &[]).await?;
+        let bot = self.me.get().cloned().unwrap_or_default();
+        let name = name_of(&super::inbound::words_of(&asked, &bot));
+        let route = Route::ChannelMessageThreads { channel_id, message_id };
+        match self.api.send::<Value>(LightMethod::Post, route, &CreateThread::new(name)).await {
+            Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
+            Err(error) if error.is(THREAD_IS_THERE) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn body_of(&self, message: &Outbound, to: Target) -> Result<Value, ChannelError> {
+        let mut body = json!({
+            "content": message.body.text(),
+            "allowed_mentions": quiet(),
+        });
+        if let Some(nonce) = nonce(message) {
+            body["nonce"] = nonce.into();
+            body["enforce_nonce"] = true.into();
+        }
+        if let rows @ [_, ..] = buttons(message).as_slice() {
+            body["components"] = json!(rows);
+        }
+        let asked = message.reply_to.as_ref().and_then(|id| message_id(id.as_str()).ok());
+        // What a thread was made from stands outside of it.
+        let asked = asked.filter(|id| to.channel_of(*id) == to.channel());
+        if let Some(id) = asked
+            && !self.is_private(to).await?
+        {
+            // The question may have been deleted meanwhile; its answer is still wanted.
+            body["message_reference"] =
+                json!({ "message_id": id.to_string(), "fail_if_not_exists": false });
+        }
+        Ok(body)
+    }
+
+    /// In private it is plain what is answered.
+    async fn is_private(&self, to: Target) -> Result<bool, ChannelError> {
+        if to.thread.is_some() {
+            return Ok(false);
+        }
+        let spot = self.spots.of(&self.api, &to.chat.to_string(), None).await;
+        Ok(spot.is_ok_and(|spot| spot.guild.is_none()))
+    }
+}
+
+fn sent(posted: Result<Posted, CallError>) -> Result<Sent, ChannelError> {
+    match posted {
+        Ok(posted) => Ok(Sent { id: Some(posted.id.into()) }),
+        Err(CallError::Unreadable(reason)) => {
+            tracing::warn!(%reason, "Discord took a message, with an answer that cannot be read");
+            Ok(Sent { id: None })
+        }
+        Err(error) => Err(error.while_sending()),
+    }
+}
+
+/// Nobody is pinged by what a model says, but whoever is answered.
+fn quiet() -> CreateAllowedMentions {
+    CreateAllowedMentions::new().replied_user(true)
+}
+
+/// By which Discord knows the same chunk again for some minutes. Drafts and notices are no
+/// deliveries, and have none.
+fn nonce(message: &Outbound) -> Option<String> {
+    let Outbound { id, part, to, reply_to, .. } = message;
+    if id.0 == 0 {
+        return None;
+    }
+    let reply_to = reply_to.as_ref().map(MessageId::as_str).unwrap_or_default();
+    let digest = Sha256::digest(format!("{} {part} {to} {reply_to}", id.0));
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    Some(hex.chars().take(NONCE_CHARS).collect())
+}
+
+fn is_same(found: &Message, message: &Outbound) -> bool {
+    if let (Some(Value::String(theirs)), Some(ours)) = (&found.nonce, nonce(message)) {
+        return *theirs == ours;
+    }
+    let replies_to = found.message_reference.as_ref().and_then(|said| said.message_id.as_deref());
+    let asked = message.reply_to.as_ref().map(MessageId::as_str);
+    let carries_file = matches!(message.body, Body::File(_));
+    found.content.trim() == message.body.text().trim()
+        && found.attachments.is_empty() != carries_file
+        && (replies_to.is_none() || replies_to == asked)
+}
+
+fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
+    let Body::Choice(Question { choices, .. }) = &message.body else { return Vec::new() };
+    let delivery = message.id;
+    let buttons: Vec<CreateButton> = (0..)
+        .zip(choices)
+        .map(|(choice, shown)| {
+            let press = crate::message::Press { delivery, choice };
+            let label: String = shown.label.chars().take(LABEL_CHARS_MAX).collect();
+            CreateButton::new(press.to_string()).label(label).style(ButtonStyle::Secondary)
+        })
+        .collect();
+    let rows = buttons.chunks(BUTTONS_IN_ROW).take(ROWS_MAX);
+    rows.map(|row| CreateActionRow::Buttons(row.to_vec())).collect()
+}
+
+/// The first words of a question.
+fn name_of(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.is_empty() {
+        return crate::replies::THREAD_NAME.to_owned();
+    }
+    if line.chars().count() <= NAME_CHARS_MAX {
+        return line;
+    }
+    let cut: String = line.chars().take(NAME_CHARS_MAX - 1).collect();
+    let whole = cut.rsplit_once(' ').map_or(cut.as_str(), |(words, _)| words);
+    format!("{whole}…")
+}
+
+fn form(body: &Value, file: &FileContent) -> std::io::Result<Form> {
+    let mut again = file.file.try_clone()?;
+    std::io::Seek::rewind(&mut again)?;
+    let file_pieces = stream::try_unfold(tokio::fs::File::from_std(again), async |mut file| {
+        let mut piece = vec![0; PIECE];
+        let read = file.read(&mut piece).await?;
+        piece.truncate(read);
+        Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
+    });
+    let content = reqwest::Body::wrap_stream(Box::pin(file_pieces));
+    let part = Part::stream_with_length(content, file.length).file_name(file.name.clone());
+    Ok(Form::new().text("payload_json", body.to_string()).part("files[0]", part))
+}

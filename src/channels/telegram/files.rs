@@ -1,0 +1,214 @@
+//! Files, in and out: streamed, never held whole. No error tells an address: it has the token in it.
+
+use std::io::{self, Read as _, Seek as _};
+use std::path::Path;
+
+use futures_util::stream::{self, Stream};
+use reqwest::Body;
+use reqwest::multipart::{Form, Part};
+use serde::Deserialize;
+use teloxide::payloads::GetFile;
+use teloxide::types::FileId;
+
+use super::call::CallError;
+use super::outgoing::{Attempt, posted};
+use super::{MARKUP, Telegram};
+use crate::channels::{ChannelError, FileContent, Markup, MediaSink, Sent};
+use crate::message::{self, MediaKind, MediaRef, Outbound};
+use crate::replies;
+
+/// Larger pictures are sent as files (Bot API, sendPhoto), in bytes.
+const PHOTO_MAX: u64 = 10 << 20;
+
+/// How much of a file is in memory at a time.
+const CHUNK: usize = 64 << 10;
+
+/// What Telegram says of a picture or voice that it would take as a file.
+const NOT_AS_THAT: &[&str] = &[
+    "image_process_failed",
+    "photo_invalid_dimensions",
+    "photo_ext_invalid",
+    "photo_content_type_invalid",
+    "photo_save_file_invalid",
+    "video_content_type_invalid",
+    "voice_messages_forbidden",
+];
+
+/// Where `getFile` says that a file lies.
+#[derive(Deserialize)]
+struct Located {
+    file_path: Option<String>,
+}
+
+/// As what a file is shown.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shape {
+    Photo,
+    Voice,
+    Audio,
+    Video,
+    Document,
+}
+
+impl Shape {
+    /// Of each kind, Telegram shows only some formats; whatever else is a file.
+    fn of(file: &FileContent) -> Self {
+        let extension = Path::new(&file.name).extension().and_then(|extension| extension.to_str());
+        let extension = extension.unwrap_or_default().to_ascii_lowercase();
+        match (file.kind, extension.as_str()) {
+            (MediaKind::Image | MediaKind::Sticker, "jpg" | "jpeg" | "png" | "webp")
+                if file.length <= PHOTO_MAX =>
+            {
+                Self::Photo
+            }
+            (MediaKind::Voice, "ogg" | "oga" | "opus" | "mp3" | "m4a") => Self::Voice,
+            (MediaKind::Audio, "mp3" | "m4a") => Self::Audio,
+            (MediaKind::Video, "mp4") => Self::Video,
+            _ => Self::Document,
+        }
+    }
+
+    fn method(self) -> &'static str {
+        match self {
+            Self::Photo => "SendPhoto",
+            Self::Voice => "SendVoice",
+            Self::Audio => "SendAudio",
+            Self::Video => "SendVideo",
+            Self::Document => "SendDocument",
+        }
+    }
+
+    /// The name of the parameter that has the file.
+    fn field(self) -> &'static str {
+        match self {
+            Self::Photo => "photo",
+            Self::Voice => "voice",
+            Self::Audio => "audio",
+            Self::Video => "video",
+            Self::Document => "document",
+        }
+    }
+}
+
+impl Telegram {
+    /// Sends a file; words in its place where Telegram does not take that file.
+    pub(super) async fn send_file(
+        &self,
+        message: &Outbound,
+        file: &FileContent,
+    ) -> Result<Sent, ChannelError> {
+        let mut attempt = Attempt::new(message, MARKUP)?;
+        let mut shape = Shape::of(file);
+        loop {
+            let form = form(&attempt, shape, file).map_err(|error| {
+                ChannelError::unavailable(format!("cannot read a file: {error}"))
+            })?;
+            let uploaded = self.api.upload(shape.method(), form, self.deadlines.file).await;
+            match posted(uploaded) {
+                Err(error) if attempt.mend(&error) => {}
+                Err(error) if shape != Shape::Document && error.says(NOT_AS_THAT) => {
+                    shape = Shape::Document;
+                }
+                Err(error) => {
+                    let Some(reason) = error.refuses_content() else {
+                        return Err(error.while_sending());
+                    };
+                    tracing::warn!(reason, "Telegram does not take a file");
+                    let words = replies::file_not_sent(&file.name, reason);
+                    let body = message::Body::Text(words);
+                    let instead = Outbound { body, ..message.clone() };
+                    return self.say(&instead, Markup::Plain).await;
+                }
+                sent => return sent.map_err(CallError::while_sending),
+            }
+        }
+    }
+
+    pub(super) async fn fetch_file(
+        &self,
+        media: &MediaRef,
+        into: &mut MediaSink,
+    ) -> Result<(), ChannelError> {
+        let ask = GetFile::new(FileId(media.handle.clone()));
+        let located = self.api.call::<_, Located>(&ask, self.deadlines.call).await;
+        let path = located.map_err(not_located)?.file_path;
+        // A server of the operator's own may name a place on its disk, which is not ours to read.
+        let path = path.filter(|path| !path.starts_with('/'));
+        let path = path.ok_or_else(|| ChannelError::Refused(replies::FILE_GONE.to_owned()))?;
+        let file = self.api.download(&path, self.deadlines.file).await;
+        let mut file = file.map_err(not_downloaded)?;
+        while let Some(bytes) = file.chunk().await.map_err(not_downloaded)? {
+            into.write(bytes.as_ref()).await?;
+        }
+        Ok(())
+    }
+}
+
+fn not_located(error: CallError) -> ChannelError {
+    if error.says(&["file is too big"]) {
+        ChannelError::Refused(replies::FILE_OVER_TELEGRAM.to_owned())
+    } else if error.says(&[""]) {
+        ChannelError::Refused(replies::FILE_GONE.to_owned())
+    } else {
+        error.while_asking()
+    }
+}
+
+fn not_downloaded(error: CallError) -> ChannelError {
+    match error {
+        CallError::Denied(denial) if matches!(denial.code, 400 | 403 | 404 | 410) => {
+            ChannelError::Refused(replies::FILE_GONE.to_owned())
+        }
+        error => error.while_asking(),
+    }
+}
+
+/// The parameters of a call, with the file from its beginning.
+fn form(attempt: &Attempt, shape: Shape, file: &FileContent) -> io::Result<Form> {
+    let mut content = file.file.try_clone()?;
+    content.rewind()?;
+    let body = Body::wrap_stream(chunks(content, file.length));
+    let part = Part::stream_with_length(body, file.length).file_name(file_name(&file.name));
+    let mut form = Form::new().text("chat_id", attempt.to.chat.0.to_string());
+    if let Some(thread) = attempt.to.thread {
+        form = form.text("message_thread_id", thread.0.0.to_string());
+    }
+    if !attempt.text.is_empty() {
+        form = form.text("caption", attempt.text.clone());
+    }
+    if attempt.parse_mode().is_some() {
+        form = form.text("parse_mode", "HTML");
+    }
+    if let Some(reply) = attempt.reply_parameters() {
+        form = form.text("reply_parameters", serde_json::to_string(&reply)?);
+    }
+    Ok(form.part(shape.field(), part))
+}
+
+/// A name that stays whole in a header.
+fn file_name(name: &str) -> String {
+    let plain = |c: char| if c.is_control() || matches!(c, '"' | '\\') { '_' } else { c };
+    name.chars().map(plain).collect()
+}
+
+/// Exactly so many bytes of a file: it may grow or shrink meanwhile, and what is sent has a length
+/// that was told before.
+fn chunks(file: std::fs::File, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
+    stream::try_unfold((file, length), |(file, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let read = move || {
+            let mut bytes = Vec::with_capacity(CHUNK);
+            let mut part = (&file).take(left.min(CHUNK as u64));
+            part.read_to_end(&mut bytes)?;
+            Ok::<_, io::Error>((file, bytes))
+        };
+        let (file, bytes) = tokio::task::spawn_blocking(read).await.map_err(io::Error::other)??;
+        if bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let left = left - bytes.len() as u64;
+        Ok(Some((bytes, (file, left))))
+    })
+}

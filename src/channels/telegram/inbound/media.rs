@@ -1,0 +1,125 @@
+//! What people send besides text: files that can be fetched, and words for all that.
+
+use serde_json::Value;
+
+use crate::message::{MediaKind, MediaRef};
+
+/// What Telegram's own server gives to bots, in bytes (Bot API, getFile).
+const FETCH_MAX: u64 = 20 << 20;
+
+/// What people send besides text. Telegram repeats some under an older key: an animation is a
+/// document too, a venue a location; the first that is there counts.
+pub(super) const MEDIA: &[&str] = &[
+    "animation",
+    "audio",
+    "contact",
+    "checklist",
+    "dice",
+    "document",
+    "game",
+    "venue",
+    "location",
+    "paid_media",
+    "photo",
+    "poll",
+    "sticker",
+    "story",
+    "video",
+    "video_note",
+    "voice",
+];
+
+/// What else than text was sent, in words for the model; none for text and service messages.
+pub(super) fn description(raw: &Value) -> Option<String> {
+    let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
+    let field = |name: &str| match media.get(name) {
+        Some(Value::String(text)) => Some(text.clone()),
+        Some(Value::Number(number)) => Some(number.to_string()),
+        _ => None,
+    };
+    let with = |what: &str, detail: Option<String>| match detail {
+        Some(detail) => format!("{what}: {detail}"),
+        None => what.to_owned(),
+    };
+    let lasting = |what: &str| match field("duration") {
+        Some(seconds) => format!("{what}, {seconds} s"),
+        None => what.to_owned(),
+    };
+    let place = |of: &Value| {
+        let [latitude, longitude] = ["latitude", "longitude"].map(|name| of.get(name));
+        Some(format!("latitude {}, longitude {}", latitude?, longitude?))
+    };
+    let what = match kind {
+        "animation" => "an animation".to_owned(),
+        "audio" => lasting("an audio file"),
+        "contact" => {
+            let contact = [field("first_name"), field("last_name"), field("phone_number")];
+            let contact: Vec<_> = contact.into_iter().flatten().collect();
+            with("a contact", Some(contact.join(" ")))
+        }
+        "checklist" => with("a checklist", field("title")),
+        "dice" => format!(
+            "{} that shows {}",
+            field("emoji").unwrap_or_else(|| "a dice".to_owned()),
+            field("value").unwrap_or_default()
+        ),
+        "document" => with("a file", field("file_name")),
+        "game" => with("a game", field("title")),
+        "venue" => {
+            let parts = [field("title"), field("address"), media.get("location").and_then(place)];
+            with("a place", Some(parts.into_iter().flatten().collect::<Vec<_>>().join(", ")))
+        }
+        "location" => with("a location", place(media)),
+        "paid_media" => "paid media".to_owned(),
+        "photo" => "a photo".to_owned(),
+        "poll" => with("a poll", field("question")),
+        "sticker" => with("a sticker", field("emoji")),
+        "story" => "a story".to_owned(),
+        "video" => lasting("a video"),
+        "video_note" => lasting("a video message"),
+        _ => lasting("a voice message"),
+    };
+    Some(format!("[sent {what}]"))
+}
+
+/// The file that was sent, if it can be fetched.
+pub(super) fn file(raw: &Value) -> Option<MediaRef> {
+    let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
+    let (kind, mime, media) = match kind {
+        "photo" => (MediaKind::Image, Some("image/jpeg"), largest(media)?),
+        "voice" => (MediaKind::Voice, Some("audio/ogg"), media),
+        "audio" => (MediaKind::Audio, None, media),
+        "animation" | "video" | "video_note" => (MediaKind::Video, Some("video/mp4"), media),
+        "document" => (MediaKind::Document, None, media),
+        "sticker" => (MediaKind::Sticker, Some(sticker_type(media)), media),
+        _ => return None,
+    };
+    let text = |name: &str| media.get(name).and_then(Value::as_str).map(str::to_owned);
+    Some(MediaRef {
+        kind,
+        name: text("file_name"),
+        mime: text("mime_type").or_else(|| mime.map(str::to_owned)),
+        size: media.get("file_size").and_then(Value::as_u64),
+        handle: text("file_id")?,
+        fetched: None,
+    })
+}
+
+/// Of the sizes that Telegram keeps of a photo, the largest that it gives away.
+fn largest(sizes: &Value) -> Option<&Value> {
+    let number = |size: &Value, name: &str| size.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let sizes = sizes.as_array()?.iter();
+    sizes
+        .filter(|size| number(size, "file_size") <= FETCH_MAX)
+        .max_by_key(|size| number(size, "width").saturating_mul(number(size, "height")))
+}
+
+/// Stickers come without a type of their own.
+fn sticker_type(sticker: &Value) -> &'static str {
+    let is = |name: &str| sticker.get(name).and_then(Value::as_bool).unwrap_or_default();
+    match (is("is_animated"), is("is_video")) {
+        (true, _) => "application/x-tgsticker",
+        (_, true) => "video/webm",
+        _ => "image/webp",
+    }
+}

@@ -1,0 +1,64 @@
+//! A pressed button: which one, by whom, and where.
+
+use serde::Deserialize;
+use serde_json::Value;
+use teloxide::types::User;
+
+use super::{Ears, Reading};
+use crate::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
+
+/// Of a callback query, what we need; the message may be too old to be shown whole.
+#[derive(Deserialize)]
+struct Query {
+    id: String,
+    from: User,
+    #[serde(default)]
+    data: Option<String>,
+    #[serde(default)]
+    message: Option<Shown>,
+}
+
+#[derive(Deserialize)]
+struct Shown {
+    message_id: i64,
+    chat: Chat,
+    #[serde(default)]
+    message_thread_id: Option<i64>,
+    #[serde(default)]
+    is_topic_message: bool,
+}
+
+#[derive(Deserialize)]
+struct Chat {
+    id: i64,
+    r#type: String,
+}
+
+/// None where it cannot be read.
+pub(super) fn read(raw: &Value, ears: &Ears<'_>) -> Option<Reading> {
+    let query = Query::deserialize(raw).ok()?;
+    let press: Option<Press> = query.data.as_deref().and_then(|data| data.parse().ok());
+    // What somebody posted by way of the bot has no message here, and no buttons of ours.
+    let (Some(press), Some(shown)) = (press, query.message) else {
+        return Some(Reading::PressedOther { query: query.id });
+    };
+    let thread = shown.message_thread_id.filter(|_| shown.is_topic_message);
+    let place = if shown.chat.r#type == "private" { Place::Private } else { Place::Group };
+    let person = Sender::person(query.from.id.0.to_string(), query.from.full_name());
+    let inbound = Inbound {
+        key: format!("telegram:{}:cb:{}", ears.bot.id, query.id).into(),
+        // A query does not tell when; it is delivered at once, or within a day.
+        at: ears.now,
+        from: Address {
+            channel: ears.channel.clone(),
+            chat: shown.chat.id.to_string().into(),
+            thread: thread.map(|thread| thread.to_string().into()),
+        },
+        place,
+        within: Vec::new(),
+        cause: Cause::Person(Sender { bot: query.from.is_bot, ..person }),
+        id: Some(shown.message_id.to_string().into()),
+        body: Said { press: Some(press), ..Said::default() },
+    };
+    Some(Reading::Pressed { query: query.id, press: Box::new(inbound) })
+}

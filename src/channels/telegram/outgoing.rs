@@ -1,0 +1,272 @@
+//! What goes out, but for files: texts and questions as new messages or in the place of old ones,
+//! signs, and answers to whoever presses a button. Sent in Telegram's HTML, and as plain text where
+//! Telegram does not accept that.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::Value;
+use teloxide::payloads::{
+    AnswerCallbackQuery, DeleteMessage, EditMessageText, SendChatAction, SendMessage,
+    SendMessageSetters, SetMessageReaction,
+};
+use teloxide::types::{
+    CallbackQueryId, ChatAction, ChatId, InlineKeyboardButton, InlineKeyboardMarkup,
+    MessageId as TelegramMessageId, ParseMode, ReactionType, ReplyMarkup, ReplyParameters,
+    ThreadId,
+};
+
+use super::Telegram;
+use super::call::CallError;
+use crate::bus::Published;
+use crate::channels::{ChannelError, Markup, Sent, markup};
+use crate::message::{Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction};
+use crate::replies;
+
+/// Longer labels stand one in a row, so that they can be read on a telephone.
+const LABEL_CHARS_IN_ROW: usize = 16;
+const IN_ROW_MAX: usize = 3;
+
+/// What is left of a longer label would not be shown either.
+const LABEL_CHARS_MAX: usize = 64;
+
+/// Whoever pressed a button sees it wait; so does the next poll.
+const PRESS_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// What Telegram says when it cannot read our markup; nothing was sent then.
+const NOT_READ: &[&str] = &["can't parse", "unsupported start tag", "entity", "entities_too_long"];
+
+/// What editMessageText says when there is nothing to edit.
+const GONE_DRAFT: &[&str] = &[
+    "message to edit not found",
+    "message can't be edited",
+    "message_id_invalid",
+    "message identifier is not specified",
+    "there is no text in the message to edit",
+];
+
+/// Of a sent message, all that we need; whatever else Telegram tells of it cannot then be
+/// mistaken for a failure.
+#[derive(Deserialize)]
+pub(super) struct Posted {
+    message_id: i64,
+}
+
+/// An [`Address`] in Telegram's terms.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    pub(super) chat: ChatId,
+    pub(super) thread: Option<ThreadId>,
+}
+
+impl Place {
+    pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
+        let no_such_place = || {
+            let reason = format!("`{address}` is not a place on Telegram: ids are numbers");
+            ChannelError::Refused(reason)
+        };
+        let chat = address.chat.as_str().parse().map_err(|_| no_such_place())?;
+        let thread = match &address.thread {
+            Some(thread) => {
+                let id = thread.as_str().parse().map_err(|_| no_such_place())?;
+                Some(ThreadId(TelegramMessageId(id)))
+            }
+            None => None,
+        };
+        Ok(Self { chat: ChatId(chat), thread })
+    }
+}
+
+/// How one message is to be sent; changed where Telegram tells how else.
+pub(super) struct Attempt {
+    pub(super) to: Place,
+    pub(super) reply_to: Option<TelegramMessageId>,
+    pub(super) text: String,
+    markup: Markup,
+    moved: bool,
+}
+
+impl Attempt {
+    pub(super) fn new(message: &Outbound, markup: Markup) -> Result<Self, ChannelError> {
+        let to = Place::of(&message.to)?;
+        // In private it is plain what is answered. Groups have negative ids.
+        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
+        let reply_to = asked.and_then(parse_message_id);
+        let text = message.body.text().to_owned();
+        Ok(Self { to, reply_to, text, markup, moved: false })
+    }
+
+    pub(super) fn parse_mode(&self) -> Option<ParseMode> {
+        (self.markup == Markup::TelegramHtml && !self.text.is_empty()).then_some(ParseMode::Html)
+    }
+
+    pub(super) fn reply_parameters(&self) -> Option<ReplyParameters> {
+        // The question may have been deleted meanwhile; its answer is still wanted.
+        self.reply_to.map(|id| ReplyParameters::new(id).allow_sending_without_reply())
+    }
+
+    /// Whether to try once more, after an error with which nothing was sent.
+    pub(super) fn mend(&mut self, error: &CallError) -> bool {
+        if self.parse_mode().is_some() && error.says(NOT_READ) {
+            tracing::warn!("Telegram cannot read our markup, sending plain text");
+            self.text = markup::plain(&self.text, self.markup);
+            self.markup = Markup::Plain;
+            return true;
+        }
+        match error {
+            // The group has become a supergroup.
+            CallError::Denied(denial) if !self.moved => {
+                let Some(supergroup) = denial.moved_to else { return false };
+                (self.to.chat, self.moved) = (ChatId(supergroup), true);
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What became of a message that was to be posted.
+pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallError> {
+    match result {
+        Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
+        Err(CallError::Unreadable(reason)) => {
+            tracing::warn!(%reason, "Telegram took a message, with an answer that cannot be read");
+            Ok(Sent { id: None })
+        }
+        Err(error) => Err(error),
+    }
+}
+
+impl Telegram {
+    /// Sends a text or a question that is in this markup.
+    pub(super) async fn say(
+        &self,
+        message: &Outbound,
+        markup: Markup,
+    ) -> Result<Sent, ChannelError> {
+        let mut attempt = Attempt::new(message, markup)?;
+        if let Some(draft) = &message.replaces {
+            let id = parse_message_id(draft).ok_or(ChannelError::DraftGone)?;
+            let edited = loop {
+                match self.edit(&attempt, id, message).await {
+                    Err(error) if attempt.mend(&error) => {}
+                    edited => break edited,
+                }
+            };
+            return match edited {
+                Ok(()) => Ok(Sent { id: Some(draft.clone()) }),
+                Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
+                // An edit may be repeated without harm, so "perhaps" is "not yet".
+                Err(CallError::Lost(reason)) => {
+                    Err(ChannelError::unavailable(format!("telegram: {reason}")))
+                }
+                Err(error) => Err(error.while_sending()),
+            };
+        }
+        loop {
+            match self.post(&attempt, message).await {
+                Err(error) if attempt.mend(&error) => {}
+                posted => return posted.map_err(CallError::while_sending),
+            }
+        }
+    }
+
+    async fn post(&self, attempt: &Attempt, message: &Outbound) -> Result<Sent, CallError> {
+        let mut payload = SendMessage::new(attempt.to.chat, &attempt.text);
+        payload.message_thread_id = attempt.to.thread;
+        payload.parse_mode = attempt.parse_mode();
+        payload.reply_parameters = attempt.reply_parameters();
+        if let Some(keyboard) = keyboard(message) {
+            payload = payload.reply_markup(ReplyMarkup::InlineKeyboard(keyboard));
+        }
+        posted(self.api.call(&payload, self.deadlines.call).await)
+    }
+
+    /// Puts a text into the place of a draft, or of a question; buttons go unless there are new ones.
+    async fn edit(
+        &self,
+        attempt: &Attempt,
+        draft: TelegramMessageId,
+        message: &Outbound,
+    ) -> Result<(), CallError> {
+        let mut payload = EditMessageText::new(attempt.to.chat, draft, &attempt.text);
+        payload.parse_mode = attempt.parse_mode();
+        payload.reply_markup = keyboard(message);
+        match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
+            Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
+            Err(error) if error.says(&["message is not modified"]) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(super) async fn show_typing(&self, to: &Address) -> Result<(), ChannelError> {
+        let to = Place::of(to)?;
+        let mut payload = SendChatAction::new(to.chat, ChatAction::Typing);
+        payload.message_thread_id = to.thread;
+        let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
+        shown.map(drop).map_err(CallError::while_sending)
+    }
+
+    pub(super) async fn erase(&self, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
+        let Some(id) = parse_message_id(draft) else { return Ok(()) };
+        let payload = DeleteMessage::new(Place::of(at)?.chat, id);
+        let erased = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
+        erased.map(drop).map_err(CallError::while_sending)
+    }
+
+    pub(super) async fn react(
+        &self,
+        to: &Address,
+        message: &MessageId,
+        with: Reaction,
+    ) -> Result<(), ChannelError> {
+        let Some(id) = parse_message_id(message) else { return Ok(()) };
+        // Only some emoji may be a reaction (Bot API, ReactionTypeEmoji).
+        let emoji = match with {
+            Reaction::Seen => "👀",
+            Reaction::Steered => "👌",
+        };
+        let mut payload = SetMessageReaction::new(Place::of(to)?.chat, id);
+        payload.reaction = Some(vec![ReactionType::Emoji { emoji: emoji.to_owned() }]);
+        let shown = self.api.call::<_, Value>(&payload, self.deadlines.call).await;
+        shown.map(drop).map_err(CallError::while_sending)
+    }
+
+    /// Tells whoever pressed a button what came of it. Best effort: what was said by it is kept.
+    pub(super) async fn answer_press(&self, query: String, published: Option<Published>) {
+        let words = match published {
+            None | Some(Published::Accepted | Published::Repeated) => None,
+            Some(Published::NotYours | Published::TurnedAway) => Some(replies::NOT_YOURS_TO_PRESS),
+            Some(Published::Decided) => Some(replies::ALREADY_DECIDED),
+            Some(Published::Gone) => Some(replies::BUTTON_TOO_OLD),
+        };
+        let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
+        payload.text = words.map(str::to_owned);
+        let deadline = self.deadlines.call.min(PRESS_TIME_MAX);
+        if let Err(error) = self.api.call::<_, Value>(&payload, deadline).await {
+            let error = error.while_asking();
+            tracing::debug!(%error, "Could not tell what came of a button");
+        }
+    }
+}
+
+pub(super) fn parse_message_id(id: &MessageId) -> Option<TelegramMessageId> {
+    id.as_str().parse().ok().map(TelegramMessageId)
+}
+
+/// The buttons of a question.
+fn keyboard(message: &Outbound) -> Option<InlineKeyboardMarkup> {
+    let Body::Choice(Question { choices, .. }) = &message.body else { return None };
+    let short = choices.iter().all(|choice| choice.label.chars().count() <= LABEL_CHARS_IN_ROW);
+    let buttons: Vec<_> = choices
+        .iter()
+        .enumerate()
+        .map(|(choice, Choice { label, .. })| {
+            let label: String = label.chars().take(LABEL_CHARS_MAX).collect();
+            let press = Press { delivery: message.id, choice };
+            InlineKeyboardButton::callback(label, press.to_string())
+        })
+        .collect();
+    let rows = buttons.chunks(if short { IN_ROW_MAX } else { 1 }).map(<[_]>::to_vec);
+    Some(InlineKeyboardMarkup::new(rows))
+}

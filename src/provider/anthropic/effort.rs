@@ -1,0 +1,139 @@
+//! How Anthropic's models are asked to think. Up to Claude 4.5 they get a budget of tokens; from 4.6 on
+//! they decide themselves, and are told an effort; from 4.7 on they refuse a budget
+//! (docs.aws.amazon.com/bedrock, "Adaptive thinking"). Other vendors' models behind this API know the
+//! budget.
+
+use serde_json::{Value, json};
+
+use crate::provider::{Effort, Message};
+
+/// The least that the API takes ("Building with extended thinking").
+const BUDGET_MIN: u32 = 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Thoughtless,
+    Budget,
+    Adaptive,
+    /// Of another vendor.
+    Foreign,
+}
+
+/// Adds what `effort` means to a request. Whether it then holds no thinking, so that none may be sent
+/// back either ("When thinking is disabled, an assistant message in the final position cannot contain
+/// thinking").
+pub(super) fn ask(
+    body: &mut Value,
+    effort: Effort,
+    model: &str,
+    tokens_max: u32,
+    messages: &[Message<'_>],
+) -> bool {
+    let kind = kind(model);
+    let word = match effort {
+        Effort::Default => return false,
+        Effort::Off => match kind {
+            Kind::Adaptive => "low",
+            Kind::Foreign => {
+                body["thinking"] = json!({"type": "disabled"});
+                return true;
+            }
+            // They think only if asked to.
+            Kind::Thoughtless | Kind::Budget => return true,
+        },
+        Effort::Low => "low",
+        Effort::Medium => "medium",
+        Effort::High => "high",
+    };
+    match kind {
+        Kind::Thoughtless => {}
+        Kind::Adaptive => {
+            // Some always think, and refuse to hear that they shall not; little is what all take.
+            if effort != Effort::Off {
+                body["thinking"] = json!({"type": "adaptive"});
+            }
+            body["output_config"] = json!({"effort": word});
+        }
+        Kind::Budget | Kind::Foreign => match budget(effort, tokens_max) {
+            Some(budget) if may_begin(messages, model) => {
+                body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
+            }
+            _ => return kind == Kind::Budget,
+        },
+    }
+    false
+}
+
+/// Less than the bound of the whole answer, of which a quarter is left for words.
+fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
+    let wanted = match effort {
+        Effort::Default | Effort::Off => return None,
+        Effort::Low => 2_048,
+        Effort::Medium => 8_192,
+        Effort::High => 24_576,
+    };
+    Some(wanted.min(tokens_max / 4 * 3)).filter(|budget| *budget >= BUDGET_MIN)
+}
+
+/// Calls that are to be gone on with must have begun with thinking ("a final assistant message must
+/// start with a thinking block"); those of another model have not.
+fn may_begin(messages: &[Message<'_>], model: &str) -> bool {
+    match messages {
+        [.., Message::Assistant { thinking, .. }, Message::Results(_)] => {
+            !super::own_thinking(thinking, model).is_empty()
+        }
+        _ => true,
+    }
+}
+
+fn kind(model: &str) -> Kind {
+    let model = model.to_ascii_lowercase();
+    let Some((_, name)) = model.split_once("claude") else { return Kind::Foreign };
+    // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`; a date is no version.
+    let mut numbers = name
+        .split(['-', '.', '@', ':', '_'])
+        .filter_map(|part| part.parse::<u32>().ok())
+        .filter(|number| *number < 100);
+    match (numbers.next(), numbers.next().unwrap_or_default()) {
+        (Some(..=2), _) | (Some(3), ..=6) => Kind::Thoughtless,
+        (Some(3), _) | (Some(4), ..=5) => Kind::Budget,
+        _ => Kind::Adaptive,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knows_how_each_model_is_asked() {
+        for (model, expected) in [
+            ("claude-3-5-haiku-20241022", Kind::Thoughtless),
+            ("claude-3-haiku-20240307", Kind::Thoughtless),
+            ("claude-3-7-sonnet-latest", Kind::Budget),
+            ("claude-opus-4-20250514", Kind::Budget),
+            ("anthropic.claude-sonnet-4-5-20250929-v1:0", Kind::Budget),
+            ("claude-sonnet-4-6", Kind::Adaptive),
+            ("claude-opus-4.7", Kind::Adaptive),
+            ("claude-opus-5", Kind::Adaptive),
+            ("claude-mythos-preview", Kind::Adaptive),
+            ("glm-4.6", Kind::Foreign),
+        ] {
+            assert_eq!(kind(model), expected, "{model}");
+        }
+    }
+
+    #[test]
+    fn leaves_room_for_words() {
+        for (effort, tokens_max, expected) in [
+            (Effort::High, 16_384, Some(12_288)),
+            (Effort::High, 64_000, Some(24_576)),
+            (Effort::Low, 16_384, Some(2_048)),
+            (Effort::Medium, 1_500, Some(1_125)),
+            (Effort::Low, 1_000, None),
+            (Effort::Off, 16_384, None),
+        ] {
+            assert_eq!(budget(effort, tokens_max), expected, "{effort:?} {tokens_max}");
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! Finds tool calls in a text that comes in pieces, and lets nothing of them through: what may be
+//! the beginning of a block is held back until it is one or cannot be one. What comes out does not
+//! depend on where the text was split. What stands in a block is the matter of `forms`.
+
+use super::finder::Finder;
+use super::forms::{self, Begins, Ends, Form, Written};
+use crate::provider::{ToolCall, ToolSchema, wire};
+
+/// A longer block is no call. Far more than a tool's argument can be, and small enough to hold.
+pub(super) const BLOCK_BYTES_MAX: usize = 256 * 1024;
+/// More calls than this in one answer are a model that has lost itself.
+const CALLS_MAX: usize = 64;
+/// How far behind an opener is looked for what tells a block from talk.
+const LOOK_BYTES_MAX: usize = 256;
+/// How much of a text is read at a time.
+const PART_BYTES_MAX: usize = 4 * 1024;
+/// The blanks between a code fence and what it encloses.
+const FENCE_BLANKS_MAX: usize = 64;
+/// The longest word behind a fence: `json`, `tool_call`.
+const FENCE_WORD_MAX: usize = 16;
+const FENCE: &str = "```";
+
+/// A part of an answer, in its order.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Piece {
+    Text(String),
+    /// Calls, and the block as it was written.
+    Calls(Vec<ToolCall>, String),
+}
+
+/// Whose words are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reader {
+    /// Of a model that was told to call in text: what it gets wrong it is told.
+    Strict,
+    /// Of a model that calls natively: only what is a call beyond doubt is taken for one.
+    Lenient,
+}
+
+pub(super) struct Scanner<'a> {
+    tools: &'a [ToolSchema],
+    reader: Reader,
+    /// What is not decided yet.
+    held: String,
+    place: Place,
+    calls: usize,
+    /// Whether the last sign that was let through is a backtick.
+    is_ticked: bool,
+    pieces: Vec<Piece>,
+}
+
+enum Place {
+    Beginning,
+    /// `fenced`: the block before stood in a code fence that is still to be closed.
+    Outside {
+        fenced: bool,
+    },
+    /// `held` begins with the block.
+    Within(Open),
+    /// What is left is not for people, and not a call.
+    Swallowing {
+        closer: Option<&'static str>,
+    },
+}
+
+/// A block whose end is awaited.
+struct Open {
+    form: Form,
+    body: usize,
+    end: Finder,
+    /// The code fence before it, which is given back if it was none.
+    lead: String,
+    fenced: bool,
+}
+
+impl<'a> Scanner<'a> {
+    pub(super) fn new(tools: &'a [ToolSchema], reader: Reader) -> Self {
+        let (held, place) = (String::new(), Place::Beginning);
+        Self { tools, reader, held, place, calls: 0, is_ticked: false, pieces: Vec::new() }
+    }
+
+    pub(super) fn take(&mut self, text: &str) -> Vec<Piece> {
+        let mut rest = text;
+        while !rest.is_empty() {
+            // Small parts, as what is let through is taken from the front of what is held.
+            let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES_MAX));
+            self.held.push_str(part);
+            self.work(Rest::Coming);
+            rest = behind;
+        }
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// There is no more text; `cut` if the model's limit ended it.
+    pub(super) fn finish(&mut self, cut: bool) -> Vec<Piece> {
+        self.work(if cut { Rest::Cut } else { Rest::None });
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn work(&mut self, rest: Rest) {
+        while self.step(rest) {}
+    }
+
+    /// Whether what is held may mean something else now.
+    fn step(&mut self, rest: Rest) -> bool {
+        match &mut self.place {
+            Place::Beginning => self.begin(rest),
+            Place::Outside { fenced: false } => self.outside(rest),
+            Place::Outside { fenced: true } => match fence_after(&self.held, rest) {
+                Some(0) => self.outside(rest),
+                Some(length) => {
+                    self.held.drain(..length);
+                    self.place = Place::Outside { fenced: false };
+                    true
+                }
+                None => false,
+            },
+            Place::Within(_) => self.within(rest),
+            Place::Swallowing { closer } => {
+                match closer.map(|closer| (closer, find(&self.held, closer))) {
+                    Some((closer, Some(at))) => {
+                        self.held.drain(..at + closer.len());
+                        self.place = Place::Outside { fenced: false };
+                        true
+                    }
+                    Some((closer, None)) => {
+                        let keep = partial(self.held.as_bytes(), closer);
+                        self.held.drain(..self.held.len() - keep);
+                        false
+                    }
+                    None => {
+                        self.held.clear();
+                        false
+                    }
+                }
+            }
+        }
+    }
+
+    /// Some forms are the whole answer or nothing.
+    fn begin(&mut self, rest: Rest) -> bool {
+        let begins = forms::whole(look(&self.held), self.tools);
+        let begins = if rest.is_over() || self.held.len() >= LOOK_BYTES_MAX {
+            begins.decided()
+        } else {
+            begins
+        };
+        match begins {
+            Begins::Perhaps => return false,
+            Begins::No => self.place = Place::Outside { fenced: false },
+            Begins::Yes => self.open(Form::Whole, 0, String::new(), false),
+        }
+        true
+    }
+
+    fn open(&mut self, form: Form, body: usize, lead: String, fenced: bool) {
+        let end = Finder::new(form, body);
+        self.place = Place::Within(Open { form, body, end, lead, fenced });
+    }
+
+    fn outside(&mut self, rest: Rest) -> bool {
+        let Some((at, form, opener)) = forms::first_opener(&self.held) else {
+            self.say(safe(&self.held, rest));
+            return false;
+        };
+        let body = at + opener.len();
+        let behind = &self.held[body..];
+        let begins = match form {
+            // What a model makes up after its calls.
+            Form::Result if self.reader == Reader::Strict && self.calls > 0 => Begins::Yes,
+            Form::Result => Begins::No,
+            form => match form.begins(look(behind), self.tools) {
+                Begins::Yes if self.is_shown(at) => Begins::No,
+                begins => begins,
+            },
+        };
+        let is_far = behind.len() >= LOOK_BYTES_MAX;
+        match if rest.is_over() || is_far { begins.decided() } else { begins } {
+            Begins::Perhaps => {
+                self.say(fence_before(&self.held[..at]));
+                false
+            }
+            Begins::No => {
+                self.say(body);
+                true
+            }
+            Begins::Yes => {
+                let start = fence_before(&self.held[..at]);
+                let lead = self.held[start..at].to_owned();
+                let is_fenced = matches!(self.place, Place::Outside { fenced: true });
+                let fenced = !lead.is_empty() || is_fenced && self.held[..at].trim().is_empty();
+                self.say(start);
+                self.held.drain(..lead.len());
+                if form == Form::Result {
+                    self.place = Place::Swallowing { closer: None };
+                } else {
+                    self.open(form, opener.len(), lead, fenced);
+                }
+                true
+            }
+        }
+    }
+
+    /// Whether a model with native tools shows a block as an example: within backticks.
+    fn is_shown(&self, at: usize) -> bool {
+        let before = &self.held[..at];
+        let is_ticked = if at == 0 { self.is_ticked } else { before.ends_with('`') };
+        self.reader == Reader::Lenient && (is_ticked || fence_before(before) < at)
+    }
+
+    fn within(&mut self, rest: Rest) -> bool {
+        let Place::Within(open) = &mut self.place else { return false };
+        let window = self.held.len().min(BLOCK_BYTES_MAX);
+        let end = match open.end.find(&self.held.as_bytes()[..window]) {
+            Some((body, end)) => match open.end.quoted_closer {
+                // The quotes are wrong, so the closer that seemed to be quoted is the end.
+                Some(at) if !is_json(forms::unfenced(&self.held[open.body..body])) => {
+                    (at, at + open.end.closer_length())
+                }
+                _ => (body, end),
+            },
+            None if self.held.len() >= BLOCK_BYTES_MAX => return self.too_long(),
+            None if !rest.is_over() => return false,
+            None => match open.end.quoted_closer {
+                Some(at) => (at, at + open.end.closer_length()),
+                None => (self.held.len(), self.held.len()),
+            },
+        };
+        self.close(end, rest);
+        true
+    }
+
+    /// The block goes to `end`, its body to `body_end`.
+    fn close(&mut self, (body_end, end): (usize, usize), rest: Rest) {
+        let outside = Place::Outside { fenced: false };
+        let Place::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
+        let raw: String = self.held.drain(..end).collect();
+        let is_closed = end > body_end || open.end.rule == Ends::Value && body_end < raw.len();
+        match self.read(&open, &raw, &raw[open.body..body_end]) {
+            Some(calls) if is_closed || rest != Rest::Cut || calls.iter().all(is_sound) => {
+                self.place = Place::Outside { fenced: open.fenced };
+                self.keep(calls, raw);
+            }
+            // The limit cut it in two: its beginning must not run.
+            Some(_) => {}
+            None if open.form == Form::Whole => self.held.insert_str(0, &raw),
+            None => self.push_text(open.lead + &raw),
+        }
+    }
+
+    fn read(&self, open: &Open, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
+        let told = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
+        if open.form == Form::Own {
+            return match forms::own(body, self.tools) {
+                Ok(written) if self.reader == Reader::Strict || self.knows(&written) => {
+                    Some(vec![call(written)])
+                }
+                Err(fault) if self.reader == Reader::Strict => told(&fault),
+                Ok(_) | Err(_) => None,
+            };
+        }
+        let is_sure = self.reader == Reader::Strict && open.form != Form::Whole;
+        match forms::foreign(open.form, body, self.tools) {
+            Some(written) if is_sure || written.iter().all(|call| self.knows(call)) => {
+                Some(written.into_iter().map(call).collect())
+            }
+            None if is_sure => told("it cannot be read"),
+            Some(_) | None => None,
+        }
+    }
+
+    fn knows(&self, written: &Written) -> bool {
+        self.tools.iter().any(|tool| tool.name == written.name)
+    }
+
+    fn keep(&mut self, mut calls: Vec<ToolCall>, raw: String) {
+        let room = CALLS_MAX.saturating_sub(self.calls);
+        if calls.len() > room {
+            calls.truncate(room);
+            let fault =
+                format!("an answer can have at most {CALLS_MAX} calls; the rest was not read");
+            calls.push(forms::malformed(&fault, ""));
+            self.place = Place::Swallowing { closer: None };
+        }
+        self.calls += calls.len();
+        self.pieces.push(Piece::Calls(calls, raw));
+    }
+
+    fn too_long(&mut self) -> bool {
+        let outside = Place::Outside { fenced: false };
+        let Place::Within(open) = std::mem::replace(&mut self.place, outside) else { return false };
+        if open.form == Form::Whole {
+            return true;
+        }
+        if self.reader == Reader::Strict {
+            let fault = format!("it is longer than {} kB", BLOCK_BYTES_MAX / 1024);
+            let shown = forms::malformed(&fault, &self.held);
+            self.keep(vec![shown], String::new());
+            self.place = Place::Swallowing { closer: open.end.closer() };
+        } else {
+            self.held.insert_str(0, &open.lead);
+            self.say(self.held.floor_char_boundary(open.lead.len() + BLOCK_BYTES_MAX));
+        }
+        true
+    }
+
+    /// Lets the first `length` bytes through.
+    fn say(&mut self, length: usize) {
+        let text: String = self.held.drain(..length).collect();
+        if !text.trim().is_empty()
+            && let Place::Outside { fenced } = &mut self.place
+        {
+            *fenced = false;
+        }
+        self.push_text(text);
+    }
+
+    fn push_text(&mut self, text: String) {
+        if !text.is_empty() {
+            self.is_ticked = text.ends_with('`');
+        }
+        match self.pieces.last_mut() {
+            _ if text.is_empty() => {}
+            Some(Piece::Text(before)) => before.push_str(&text),
+            _ => self.pieces.push(Piece::Text(text)),
+        }
+    }
+}
+
+/// What is known of the text behind what is held.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    Coming,
+    None,
+    Cut,
+}
+
+impl Rest {
+    fn is_over(self) -> bool {
+        self != Self::Coming
+    }
+}
+
+fn call(Written { name, arguments }: Written) -> ToolCall {
+    ToolCall { id: wire::new_id(), name, arguments }
+}
+
+/// Whether a call without its end is whole all the same.
+fn is_sound(call: &ToolCall) -> bool {
+    call.name != forms::MALFORMED_CALL && wire::arguments(&call.arguments).is_some()
+}
+
+fn is_json(text: &str) -> bool {
+    serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
+}
+
+/// The beginning of a text, as far as it is looked at.
+fn look(text: &str) -> &str {
+    &text[..text.floor_char_boundary(LOOK_BYTES_MAX)]
+}
+
+/// How many bytes surely belong to no block.
+fn safe(text: &str, rest: Rest) -> usize {
+    if rest.is_over() {
+        return text.len();
+    }
+    let openers = forms::OPENERS.iter().map(|(opener, _)| partial(text.as_bytes(), opener));
+    let at = text.len() - openers.max().unwrap_or_default();
+    let fence = fence_before(&text[..at]);
+    let ticks = text.len() - text.trim_end_matches('`').len();
+    if fence < at {
+        fence
+    } else if at == text.len() && ticks < FENCE.len() {
+        at - ticks
+    } else {
+        at
+    }
+}
+
+/// Where a code fence begins that stands at the end of `text`; its end if there is none.
+fn fence_before(text: &str) -> usize {
+    let bare = text.trim_end_matches([' ', '\t', '\r', '\n']);
+    let word = bare.trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || sign == '_');
+    let is_near =
+        text.len() - bare.len() <= FENCE_BLANKS_MAX && bare.len() - word.len() <= FENCE_WORD_MAX;
+    match word.strip_suffix(FENCE).filter(|before| is_near && !before.ends_with('`')) {
+        Some(before) => before.len(),
+        None => text.len(),
+    }
+}
+
+/// How long the end of a code fence at the beginning of `text` is; none if that is not known yet.
+fn fence_after(text: &str, rest: Rest) -> Option<usize> {
+    let bare = text.trim_start();
+    let blanks = text.len() - bare.len();
+    if bare.starts_with(FENCE) && blanks <= FENCE_BLANKS_MAX {
+        return Some(blanks + FENCE.len());
+    }
+    let may_come = FENCE.starts_with(bare) && blanks <= FENCE_BLANKS_MAX;
+    (rest.is_over() || !may_come).then_some(0)
+}
+
+/// How many bytes at the end of `text` may be the beginning of `mark`.
+fn partial(text: &[u8], mark: &str) -> usize {
+    let most = text.len().min(mark.len() - 1);
+    let fits = |&length: &usize| {
+        text[text.len() - length..].eq_ignore_ascii_case(&mark.as_bytes()[..length])
+    };
+    (1..=most).rev().find(fits).unwrap_or_default()
+}
+
+fn find(text: &str, mark: &str) -> Option<usize> {
+    text.as_bytes().windows(mark.len()).position(|it| it.eq_ignore_ascii_case(mark.as_bytes()))
+}

@@ -1,0 +1,260 @@
+//! What a message means to us.
+
+use peacrab::channels::discord::Threads;
+use peacrab::channels::discord::gateway::Point;
+use peacrab::channels::discord::inbound::{self, Custom, Identity, Reading, Spot, is_speech, read};
+use peacrab::channels::discord::wire::{Message, time_of};
+use peacrab::message::{Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender};
+use peacrab::people::Groups;
+use serde::Deserialize as _;
+use serde_json::{Value, json};
+
+use crate::support::discord_api::line::{
+    ADA, BOB, BOT, CREW, GUILD, Line, Person, THREAD, message_json,
+};
+
+const ID: u64 = 1_200_000_000_000_000_055;
+
+const USUAL: Custom =
+    Custom { groups: Groups::Mention, threads: Threads::Reply, takes_part: false };
+
+fn bot() -> Identity {
+    Identity { id: BOT.id.to_string(), name: "peacrab".to_owned() }
+}
+
+fn spot(line: &Line) -> Spot {
+    let guild = line.guild.map(|guild| guild.to_string());
+    let (chat, thread) = match line.channel {
+        THREAD => (CREW, Some(THREAD.to_string())),
+        chat => (chat, None),
+    };
+    let has_threads = guild.is_some() && thread.is_none();
+    Spot { guild, chat: chat.to_string(), thread, has_threads, role: None }
+}
+
+fn reading(line: &Line, replied: Option<Value>, custom: Custom) -> Reading {
+    let message = Message::deserialize(line.event(ID, replied)).unwrap();
+    if !is_speech(&message, &bot(), |_| false) {
+        return Reading::Ignored;
+    }
+    read(&message, &spot(line), &bot(), &"home".into(), custom)
+}
+
+fn hear_in(line: &Line, replied: Option<Value>, custom: Custom) -> Option<Inbound> {
+    match reading(line, replied, custom) {
+        Reading::Speaks(inbound) => Some(*inbound),
+        Reading::Overheard(_) | Reading::Ignored => None,
+    }
+}
+
+fn in_crew(text: &str) -> Line {
+    Line::server(CREW, &ADA, text)
+}
+
+fn check(line: &Line, expected: Option<&str>) {
+    let heard = hear_in(line, None, USUAL).map(|inbound| inbound.body.text);
+    assert_eq!(heard.as_deref(), expected, "{line:?}");
+}
+
+#[test]
+fn reads_a_private_message_whole() {
+    let heard = hear_in(&Line::private(&ADA, " Hello, crab "), None, USUAL);
+    let expected = Inbound {
+        key: format!("discord:{}:{ID}", BOT.id).into(),
+        at: time_of(&ID.to_string()).unwrap(),
+        from: Address { channel: "home".into(), chat: ADA.dm().to_string().into(), thread: None },
+        place: Place::Private,
+        within: Vec::new(),
+        cause: Cause::Person(Sender::person(ADA.id.to_string(), "Ada")),
+        id: Some(ID.to_string().into()),
+        body: Said::text("Hello, crab"),
+    };
+    assert_eq!(heard, Some(expected));
+}
+
+#[test]
+fn in_servers_hears_only_what_is_said_to_it() {
+    let us = BOT.mention();
+    check(&in_crew("nice weather"), None);
+    check(&in_crew(&format!("{us} nice weather?")), Some("nice weather?"));
+    check(&in_crew(&format!("<@!{}>, nice weather?", BOT.id)), Some("nice weather?"));
+    check(&in_crew(&format!("nice weather, {us}")), Some("nice weather"));
+    check(&in_crew(&format!("what does {us} think?")), Some("what does @peacrab think?"));
+    check(&in_crew(&us), Some("@peacrab"));
+    check(&in_crew(&format!("{} nice weather?", BOB.mention())), None);
+    check(&in_crew("@everyone nice weather?").with("mention_everyone", true), None);
+    check(&in_crew("/stop"), Some("/stop"));
+}
+
+#[test]
+fn shows_marks_as_people_see_them() {
+    let text =
+        format!("{} asks {} <:crab:123> <a:dance:9> <#5> a < b", BOT.mention(), BOB.mention());
+    check(&in_crew(&text), Some("asks @Bob :crab: :dance: <#5> a < b"));
+    check(&Line::private(&ADA, "<@77> <: :> <@ <"), Some("<@77> <: :> <@ <"));
+}
+
+#[test]
+fn settings_for_groups_are_kept() {
+    let [plain, spoken] = [in_crew("nice"), in_crew(&format!("{} hi", BOT.mention()))];
+    let with = |groups| Custom { groups, ..USUAL };
+    assert_eq!(hear_in(&spoken, None, with(Groups::Off)), None);
+    let heard = hear_in(&plain, None, with(Groups::Always)).unwrap();
+    assert_eq!(heard.within, [GUILD.to_string().into()]);
+    assert_eq!(heard.place, Place::Group);
+}
+
+#[test]
+fn a_reply_to_the_bot_speaks_to_it() {
+    let replied = message_json(7, CREW, &BOT, "Shall I?");
+    let heard = hear_in(&in_crew("yes").replying_to(7), Some(replied), USUAL).unwrap();
+    let quoted = Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned() };
+    assert_eq!(heard.body, Said { quoted: Some(quoted), ..Said::text("yes") });
+    let to_bob = message_json(7, CREW, &BOB, "Shall I?");
+    assert_eq!(hear_in(&in_crew("yes").replying_to(7), Some(to_bob), USUAL), None);
+}
+
+#[test]
+fn in_a_thread_with_the_bot_everything_is_for_it_but_what_is_for_others() {
+    let custom = Custom { takes_part: true, ..USUAL };
+    let line = |text: &str| Line::server(THREAD, &ADA, text);
+    let heard = hear_in(&line("and then?"), None, custom).unwrap();
+    let thread = Some(THREAD.to_string().into());
+    assert_eq!((heard.from.chat.as_str(), heard.from.thread), (CREW.to_string().as_str(), thread));
+    assert_eq!(hear_in(&line("and then?"), None, USUAL), None);
+    assert_eq!(hear_in(&line(&format!("{} look", BOB.mention())), None, custom), None);
+    let to_bob = message_json(7, THREAD, &BOB, "So?");
+    assert_eq!(hear_in(&line("so!").replying_to(7), Some(to_bob), custom), None);
+}
+
+#[test]
+fn a_question_can_have_a_thread_of_its_own() {
+    let custom = Custom { threads: Threads::Open, ..USUAL };
+    let ask = format!("{} hi", BOT.mention());
+    let heard = hear_in(&in_crew(&ask), None, custom).unwrap();
+    assert_eq!(heard.from.thread, Some(ID.to_string().into()));
+    let heard = hear_in(&Line::server(THREAD, &ADA, &ask), None, custom).unwrap();
+    assert_eq!(heard.from.thread, Some(THREAD.to_string().into()));
+    for line in [Line::private(&ADA, "hi"), in_crew(&format!("{} /status", BOT.mention()))] {
+        assert_eq!(hear_in(&line, None, custom).unwrap().from.thread, None, "{line:?}");
+    }
+}
+
+#[test]
+fn bots_webhooks_and_service_messages_are_ignored() {
+    let other = Person { id: 5, name: "Other", is_bot: true };
+    let ask = format!("{} hi", BOT.mention());
+    check(&Line::server(CREW, &other, &ask), None);
+    check(&Line::server(CREW, &BOT, &ask), None);
+    check(&in_crew(&ask).with("webhook_id", "5"), None);
+    for kind in [6, 7, 18, 20, 21, 46] {
+        assert_eq!(reading(&in_crew(&ask).with("type", kind), None, USUAL), Reading::Ignored);
+    }
+    let message = Message::deserialize(Line::server(CREW, &other, &ask).event(ID, None)).unwrap();
+    assert!(is_speech(&message, &bot(), |id| id.as_str() == "5"));
+}
+
+#[test]
+fn what_is_said_to_others_is_context() {
+    let line = in_crew("look").with("attachments", json!([{ "filename": "a.png", "url": "u" }]));
+    let Reading::Overheard(line) = reading(&line, None, USUAL) else { panic!() };
+    assert_eq!((line.author.as_str(), line.text.as_str()), ("Ada", "[sent a file: a.png]\nlook"));
+}
+
+#[test]
+fn files_come_along() {
+    let file = json!({
+        "id": "1", "filename": "voice-message.ogg", "content_type": "audio/ogg", "size": 900,
+        "url": "https://cdn.discordapp.com/attachments/1/2/voice-message.ogg?ex=1",
+        "duration_secs": 3.2, "waveform": "AAAA",
+    });
+    let voice = Line::private(&ADA, "").with("attachments", json!([file])).with("flags", 8192);
+    let heard = hear_in(&voice, None, USUAL).unwrap();
+    let expected = MediaRef {
+        kind: MediaKind::Voice,
+        name: Some("voice-message.ogg".to_owned()),
+        mime: Some("audio/ogg".to_owned()),
+        size: Some(900),
+        handle: "https://cdn.discordapp.com/attachments/1/2/voice-message.ogg?ex=1".to_owned(),
+        fetched: None,
+    };
+    assert_eq!(heard.body, Said { media: vec![expected], ..Said::default() });
+    let kinds = [
+        ("image/png", MediaKind::Image),
+        ("video/mp4", MediaKind::Video),
+        ("audio/mpeg", MediaKind::Audio),
+        ("text/plain; charset=utf-8", MediaKind::Document),
+    ];
+    for (mime, kind) in kinds {
+        let file = json!({ "filename": "f", "content_type": mime, "size": 1, "url": "u" });
+        let line = Line::private(&ADA, "look").with("attachments", json!([file]));
+        assert_eq!(hear_in(&line, None, USUAL).unwrap().body.media[0].kind, kind, "{mime}");
+    }
+}
+
+#[test]
+fn tells_what_was_sent_besides_text_and_files() {
+    let stickers = json!([
+        { "id": "5", "name": "wave", "format_type": 1 },
+        { "id": "6", "name": "dance", "format_type": 3 },
+    ]);
+    let heard = hear_in(&Line::private(&ADA, "").with("sticker_items", stickers), None, USUAL);
+    let body = heard.unwrap().body;
+    assert_eq!(body.text, "[sent a sticker: dance]");
+    assert_eq!(body.media[0].handle, "https://media.discordapp.net/stickers/5.png");
+    let poll = json!({ "question": { "text": "Tea?" }, "answers": [] });
+    check(&Line::private(&ADA, "").with("poll", poll), Some("[sent a poll: Tea?]"));
+    let forwarded = json!([{ "message": { "content": "old words", "attachments": [] } }]);
+    let line = Line::private(&ADA, "").with("message_snapshots", forwarded);
+    check(&line, Some("[forwarded]\nold words"));
+    assert_eq!(reading(&Line::private(&ADA, " "), None, USUAL), Reading::Ignored);
+}
+
+#[test]
+fn a_new_shape_of_something_beside_the_words_hides_none_of_them() {
+    for field in [
+        "attachments",
+        "embeds",
+        "sticker_items",
+        "poll",
+        "flags",
+        "mentions",
+        "member",
+        "message_reference",
+        "referenced_message",
+        "message_snapshots",
+        "components",
+        "nonce",
+    ] {
+        for shape in [json!("new"), json!({ "new": 1 }), json!([{ "new": [] }, 7]), json!(-1)] {
+            check(&Line::private(&ADA, "hi").with(field, shape), Some("hi"));
+        }
+    }
+}
+
+#[test]
+fn a_place_in_a_session_is_remembered_for_its_bot() {
+    let point = Point {
+        bot: "42".to_owned(),
+        session: "abc".to_owned(),
+        seq: 7,
+        url: "wss://gateway-us-east1-b.discord.gg".to_owned(),
+    };
+    assert_eq!(Point::from_mark("42", &point.mark()), Some(point.clone()));
+    assert_eq!(Point::from_mark("43", &point.mark()), None);
+    for mark in
+        ["", "42", "42 abc x wss://g", "42 abc 7", "42 abc 7 not-an-address", "42 a 7 http://g"]
+    {
+        assert_eq!(Point::from_mark("42", mark), None, "{mark}");
+    }
+}
+
+#[test]
+fn a_thread_begins_with_what_it_was_made_from() {
+    let starter = message_json(7, CREW, &BOB, "What is this?");
+    let line = Line::server(THREAD, &BOB, "").replying_to(7);
+    let mut message = line.json(ID, Some(starter));
+    message["type"] = 21.into();
+    let told = inbound::line(&Message::deserialize(message).unwrap(), &bot()).unwrap();
+    assert_eq!((told.author.as_str(), told.text.as_str()), ("Bob", "What is this?"));
+}

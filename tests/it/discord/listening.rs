@@ -1,0 +1,342 @@
+//! Hearing: nothing counts as heard that is not kept, nothing is kept twice, and what was missed is
+//! read back.
+
+use peacrab::channels::discord::Threads;
+use peacrab::channels::{Channel, ChannelError};
+use peacrab::message::{Body, DeliveryId, Outbound};
+use peacrab::people::Groups;
+use peacrab::store::Options;
+
+use super::{DEADLINES, Desk, address, discord, discord_with};
+use crate::support::discord_api::line::{
+    ADA, BOB, BOT, CREW, GUILD, LAB, Line, Person, ROLE, THREAD,
+};
+use crate::support::discord_api::{DiscordApi, Fault};
+
+fn from_ada(text: &str) -> Line {
+    Line::private(&ADA, text)
+}
+
+fn to_us(channel: u64, text: &str) -> Line {
+    Line::server(channel, &BOB, &format!("{} {text}", BOT.mention()))
+}
+
+#[tokio::test]
+async fn keeps_what_it_hears() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        api.say(&Line::server(CREW, &BOB, "not for the bot"));
+        api.say(&to_us(CREW, "two"));
+        api.say(&to_us(THREAD, "three"));
+        assert_eq!(desk.wait_for(3).await, ["one", "two", "three"]);
+    })
+    .await;
+    let places: Vec<_> = desk.heard().await.into_iter().map(|inbound| inbound.from).collect();
+    let expected = [address(ADA.dm(), None), address(CREW, None), address(CREW, Some(THREAD))];
+    assert_eq!(places, expected);
+    let state = desk.link.state();
+    assert_eq!((state.up, state.about.as_str()), (true, "@peacrab"));
+    assert_eq!(api.gateway_faults(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn keeps_the_order_in_which_people_speak() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let said: Vec<String> = (0..50).map(|n| format!("line {n}")).collect();
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        for text in &said {
+            api.say(&from_ada(text));
+        }
+        assert_eq!(desk.wait_for(50).await, said);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn hears_once_what_it_is_told_twice() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        api.repeat_last_event();
+        api.hold_events();
+        api.say(&from_ada("three"));
+        api.say(&Line::private(&BOB, "two"));
+        api.release_in_reverse();
+        assert_eq!(desk.wait_for(3).await, ["one", "two", "three"]);
+    })
+    .await;
+    assert_eq!(desk.texts().await.len(), 3);
+}
+
+#[tokio::test]
+async fn what_could_not_be_kept_is_told_again() {
+    let full = Options { pages_max: Some(1), ..Options::default() };
+    let (api, desk) = (DiscordApi::start().await, Desk::with(&full, |_| {}));
+    let discord = discord(&api);
+    let (error, ()) = tokio::join!(desk.listen(&discord), async {
+        api.wait_for_sessions(1, 0).await;
+        for _ in 0..200 {
+            api.say(&from_ada(&"long ".repeat(390)));
+        }
+    });
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    // Nothing new is said, and yet it fails again: the same is told.
+    let error = desk.listen(&discord).await;
+    assert!(error.to_string().contains("cannot keep"), "{error}");
+    assert_eq!(api.sessions().0, 1);
+}
+
+#[tokio::test]
+async fn goes_on_in_its_session_after_a_restart() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    // Somebody who has never spoken to it before: no reading back would find this.
+    api.say(&Line::private(&BOB, "two"));
+    desk.listening(&discord(&api), desk.wait_for(2)).await;
+    assert_eq!(desk.texts().await, ["one", "two"]);
+    assert_eq!(api.sessions(), (1, 1));
+}
+
+#[tokio::test]
+async fn reads_back_what_was_said_while_its_session_was_lost() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("before"));
+        api.say(&to_us(CREW, "here"));
+        api.say(&to_us(THREAD, "there"));
+        desk.wait_for(3).await;
+    })
+    .await;
+    api.forget_sessions();
+    let missed: Vec<String> = (0..230).map(|n| format!("missed {n}")).collect();
+    for text in &missed {
+        api.say_unheard(&from_ada(text));
+    }
+    api.say_unheard(&Line::server(CREW, &BOB, "not for the bot"));
+    api.say_unheard(&to_us(CREW, "asked meanwhile"));
+    api.say_unheard(&to_us(THREAD, "asked in the thread"));
+    api.say_unheard(&to_us(LAB, "where it never was"));
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(2, 0).await;
+        desk.wait_for(3 + 232).await;
+        api.say(&from_ada("after"));
+        desk.wait_for(3 + 233).await;
+    })
+    .await;
+    let texts = desk.texts().await;
+    let of_ada: Vec<_> = texts.iter().filter(|text| text.starts_with("missed")).collect();
+    assert_eq!(of_ada, missed.iter().collect::<Vec<_>>());
+    assert_eq!(texts.last().unwrap(), "after");
+    let count = |words: &str| texts.iter().filter(|text| *text == words).count();
+    assert_eq!(
+        ["asked meanwhile", "asked in the thread", "where it never was"].map(count),
+        [1, 1, 0]
+    );
+}
+
+#[tokio::test]
+async fn reads_back_questions_that_get_threads_of_their_own() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let discord = || discord_with(&api, Threads::Open, DEADLINES);
+    desk.listening(&discord(), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(CREW, "one"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.forget_sessions();
+    let missed = api.say_unheard(&to_us(CREW, "two"));
+    desk.listening(&discord(), desk.wait_for(2)).await;
+    assert_eq!(desk.heard().await[1].from, address(CREW, Some(missed)));
+}
+
+#[tokio::test]
+async fn a_place_that_cannot_be_read_back_holds_up_no_other() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(CREW, "here"));
+        api.say(&from_ada("before"));
+        desk.wait_for(2).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.say_unheard(&from_ada("missed"));
+    api.remove_channel(CREW);
+    api.fail("GET /applications/*/commands", 1, &Fault::MISSING_ACCESS);
+    desk.listening(&discord(&api), desk.wait_for(3)).await;
+    assert_eq!(desk.texts().await, ["here", "before", "missed"]);
+}
+
+#[tokio::test]
+async fn hears_who_replies_to_what_it_said() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let discord = discord(&api);
+    let body = Body::Text("Shall I?".to_owned());
+    let to = address(CREW, None);
+    let question =
+        Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body };
+    discord.send(&question).await.unwrap();
+    let said = api.wait_for_sent(1).await.remove(0);
+    desk.listening(&discord, async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::server(CREW, &BOB, "please do").replying_to(said.id));
+        assert_eq!(desk.wait_for(1).await, ["please do"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn goes_along_with_edits_and_deletions() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        let first = api.say(&from_ada("frist"));
+        let second = api.say(&from_ada("second"));
+        let aside = api.say(&Line::server(CREW, &ADA, "what do you think?"));
+        desk.wait_for(2).await;
+        // A preview of a link is no word of anybody.
+        api.tell("MESSAGE_UPDATE", from_ada("frist").event(first, None));
+        api.edit(first, &from_ada("first"));
+        api.delete(ADA.dm(), second);
+        api.edit(aside, &to_us(CREW, "what do you think?"));
+        api.say(&from_ada("last"));
+        desk.wait_for(4).await;
+    })
+    .await;
+    assert_eq!(desk.texts().await, ["first", "second", "what do you think?", "last"]);
+    let open = desk.bus.store.read(|store| {
+        let sql = "SELECT count(*) FROM inbound WHERE state = 'waiting'";
+        store.query_row(sql, [], |row| row.get::<_, i64>(0))
+    });
+    assert_eq!(open.await.unwrap(), 3);
+}
+
+#[tokio::test]
+async fn keeps_lines_between_people_as_context() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::server(CREW, &ADA, "it rains"));
+        let gone = api.say(&Line::server(CREW, &ADA, "it does not"));
+        api.delete(CREW, gone);
+        api.say(&to_us(CREW, "does it?"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    let lines = desk.bus.overheard.take(&address(CREW, None));
+    let lines: Vec<_> = lines.iter().map(|line| (&*line.author, &*line.text)).collect();
+    assert_eq!(lines, [("Ada", "it rains")]);
+}
+
+#[tokio::test]
+async fn a_server_a_channel_or_a_thread_can_have_its_own_setting() {
+    let own = |groups: [(u64, Groups); 3]| {
+        let chats = groups.map(|(id, groups)| (id.to_string(), groups));
+        Desk::with(&Options::default(), |access| access.chats = chats.into())
+    };
+    let api = DiscordApi::start().await;
+    let desk = own([(GUILD, Groups::Off), (CREW, Groups::Always), (THREAD, Groups::Mention)]);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(LAB, "off in the server"));
+        api.say(&Line::server(CREW, &ADA, "always in the channel"));
+        api.say(&Line::server(THREAD, &ADA, "not in the thread"));
+        api.say(&from_ada("in private"));
+        assert_eq!(desk.wait_for(2).await, ["always in the channel", "in private"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn takes_part_in_a_thread_that_spoke_to_it() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&Line::server(THREAD, &BOB, "before"));
+        api.say(&to_us(THREAD, "look"));
+        desk.wait_for(1).await;
+        api.say(&Line::server(THREAD, &BOB, "and this?"));
+        api.say(&Line::server(CREW, &BOB, "not this"));
+        assert_eq!(desk.wait_for(2).await, ["look", "and this?"]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_mention_of_its_role_is_one_of_it() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let say = |role: u64| {
+        let line = Line::server(CREW, &BOB, &format!("<@&{role}> hi {role}"));
+        api.say(&line.with("mention_roles", serde_json::json!([role.to_string()])));
+    };
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        [31, ROLE, ROLE].into_iter().for_each(say);
+        let hi = format!("hi {ROLE}");
+        assert_eq!(desk.wait_for(2).await, [hi.clone(), hi]);
+    })
+    .await;
+    let asked = |call: &&crate::support::discord_api::Received| call.call.ends_with("/roles");
+    assert_eq!(api.received().iter().filter(asked).count(), 1);
+}
+
+#[tokio::test]
+async fn a_place_that_it_may_not_look_at_is_heard_all_the_same() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    api.fail("GET /channels/*", 1, &Fault::MISSING_ACCESS);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&to_us(CREW, "hi"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    assert_eq!(desk.heard().await[0].from, address(CREW, None));
+}
+
+#[tokio::test]
+async fn lets_only_those_bots_speak_that_it_is_told_to() {
+    let api = DiscordApi::start().await;
+    let desk = Desk::with(&Options::default(), |access| access.bots = vec!["77".to_owned()]);
+    let bot = |id, name| Person { id, name, is_bot: true };
+    let say = |person: &Person| api.say(&Line::server(CREW, person, &BOT.mention()));
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        say(&bot(78, "Stray"));
+        say(&bot(77, "Friend"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    let heard = desk.heard().await;
+    let peacrab::message::Cause::Person(sender) = &heard[0].cause;
+    assert_eq!((sender.name.as_str(), sender.bot), ("Friend", true));
+}
+
+#[tokio::test]
+async fn keeps_what_cannot_be_read() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        let mut garbled = from_ada("hi").event(5, None);
+        garbled["author"] = "somebody".into();
+        api.tell("MESSAGE_CREATE", garbled);
+        api.tell("EVENT_OF_NEXT_YEAR", serde_json::json!({ "a": 1 }));
+        api.say(&from_ada("after"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    let keys = desk.bus.store.read(|store| {
+        store.query_row("SELECT key FROM unreadable", [], |row| row.get::<_, String>(0))
+    });
+    assert_eq!(keys.await.unwrap(), format!("discord:{}:5", BOT.id));
+}

@@ -1,0 +1,304 @@
+//! A strict stand-in for Discord on real sockets: REST, gateway and files. It refuses what the real
+//! one would refuse, in its words, keeps sessions and their sequence, and fails on demand.
+
+mod gateway;
+pub(crate) mod line;
+mod rest;
+mod rules;
+mod sessions;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use line::{Line, Person};
+pub(crate) use sessions::Disturb;
+use state::State;
+pub(crate) use state::{Interaction, Request as Received, Sent};
+
+/// The longest that a test waits for something that must come.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+pub(crate) const TOKEN: &str = "ODAwMDA.AAAA.this-is-a-token-of-the-right-length";
+
+/// What a REST call comes to instead of what it should.
+#[derive(Clone, Debug)]
+pub(crate) enum Fault {
+    /// 429 with `retry_after` and its header; for the route, or for all of them.
+    TooMany { after: f64, is_global: bool },
+    /// 429 as a proxy before Discord sends it: a page, and no word of when.
+    TooManyBare,
+    /// A bare status, with a page as proxies make it.
+    Status(u16),
+    /// No answer, and no effect.
+    Hang,
+    /// The call takes effect, and the connection is cut.
+    CutAfter,
+    /// The call takes effect, and its answer is nonsense.
+    Garbage,
+    /// The call takes effect, and the answer is a bare status all the same.
+    StatusAfter(u16),
+    /// A refusal: status, code and words.
+    Deny(u16, u64, &'static str),
+}
+
+impl Fault {
+    pub(crate) const MISSING_ACCESS: Self = Self::Deny(403, 50001, "Missing Access");
+    pub(crate) const MISSING_PERMISSIONS: Self = Self::Deny(403, 50013, "Missing Permissions");
+    pub(crate) const NOT_TO_THIS_USER: Self =
+        Self::Deny(403, 50007, "Cannot send messages to this user");
+    pub(crate) const UNAUTHORIZED: Self = Self::Deny(401, 0, "401: Unauthorized");
+}
+
+/// The running stand-in; it ends when dropped.
+pub(crate) struct DiscordApi {
+    url: String,
+    inner: Arc<Inner>,
+    _servers: JoinSet<()>,
+}
+
+struct Inner {
+    // A mutex, since the servers' tasks and the test look at one state; never held over an await.
+    state: Mutex<State>,
+    /// Rings whenever the state has changed.
+    changed: watch::Sender<()>,
+}
+
+impl DiscordApi {
+    pub(crate) async fn start() -> Self {
+        let [rest, gateway] =
+            [(); 2].map(|()| async { TcpListener::bind("127.0.0.1:0").await.unwrap() });
+        let (rest, gateway) = (rest.await, gateway.await);
+        let url = format!("http://{}", rest.local_addr().unwrap());
+        let gateway_url = format!("ws://{}", gateway.local_addr().unwrap());
+        let state = Mutex::new(State::new(gateway_url, url.clone()));
+        let inner = Arc::new(Inner { state, changed: watch::Sender::new(()) });
+        let mut servers = JoinSet::new();
+        servers.spawn(rest::serve(rest, Arc::clone(&inner)));
+        servers.spawn(gateway::serve(gateway, Arc::clone(&inner)));
+        Self { url, inner, _servers: servers }
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Somebody says something; returns the message's id.
+    pub(crate) fn say(&self, line: &Line) -> u64 {
+        self.change(|state| state.say(line, true))
+    }
+
+    /// Somebody says something of which the gateway does not tell.
+    pub(crate) fn say_unheard(&self, line: &Line) -> u64 {
+        self.change(|state| state.say(line, false))
+    }
+
+    pub(crate) fn edit(&self, message: u64, line: &Line) {
+        self.change(|state| state.edit_line(message, line));
+    }
+
+    pub(crate) fn delete(&self, channel: u64, message: u64) {
+        self.change(|state| state.delete(channel, message));
+    }
+
+    /// Any event.
+    pub(crate) fn tell(&self, name: &str, event: Value) {
+        self.change(|state| state.sessions.dispatch(name, event));
+    }
+
+    /// Tells what happens from here on only with [`Self::release_in_reverse`].
+    pub(crate) fn hold_events(&self) {
+        self.change(|state| state.sessions.hold());
+    }
+
+    pub(crate) fn release_in_reverse(&self) {
+        self.change(|state| state.sessions.release_in_reverse());
+    }
+
+    /// Tells the last event once more.
+    pub(crate) fn repeat_last_event(&self) {
+        self.change(|state| state.sessions.repeat());
+    }
+
+    /// Somebody presses a button of the bot's message; returns the interaction's id.
+    pub(crate) fn press(&self, by: &Person, message: &Sent, button: &str) -> u64 {
+        let data = json!({ "component_type": 2, "custom_id": button });
+        self.change(|state| state.interact(by, message.channel, 3, &data, Some(message.id)))
+    }
+
+    /// Somebody invokes a command; its one option is `text`.
+    pub(crate) fn invoke(&self, by: &Person, channel: u64, name: &str, text: Option<&str>) -> u64 {
+        let mut data = json!({ "id": "5", "name": name, "type": 1 });
+        if let Some(text) = text {
+            data["options"] = json!([{ "name": "text", "type": 3, "value": text }]);
+        }
+        self.change(|state| state.interact(by, channel, 2, &data, None))
+    }
+
+    pub(crate) async fn wait_for_answer(&self, interaction: u64) -> Interaction {
+        let answered = |state: &State| state.interactions[&interaction].answer.is_some();
+        self.wait_until("an answer to the interaction", answered).await;
+        self.state().interactions[&interaction].clone()
+    }
+
+    /// The next `times` calls of `call` (`POST /channels/*/messages`) come to `fault`; after those
+    /// that were asked for before.
+    pub(crate) fn fail(&self, call: &'static str, times: usize, fault: &Fault) {
+        self.change(|state| {
+            state.faults.extend(std::iter::repeat_n((call, fault.clone()), times));
+        });
+    }
+
+    /// Something happens to the live gateway connection.
+    pub(crate) fn disturb(&self, disturb: Disturb) {
+        self.change(|state| state.sessions.disturb.push_back(disturb));
+    }
+
+    /// The next IDENTIFY ends with this close code.
+    pub(crate) fn refuse_identify(&self, code: u16) {
+        self.change(|state| state.sessions.refuse.push_back(code));
+    }
+
+    /// The next connections to the gateway are accepted and never spoken to.
+    pub(crate) fn mute_gateway(&self, times: usize) {
+        self.change(|state| state.sessions.mute = times);
+    }
+
+    pub(crate) fn set_heartbeat(&self, every: Duration) {
+        let every = u64::try_from(every.as_millis()).unwrap();
+        self.change(|state| state.sessions.heartbeat_ms = every);
+    }
+
+    /// The portal's switch for message contents.
+    pub(crate) fn forbid_message_content(&self) {
+        self.change(|state| state.sessions.content_allowed = false);
+    }
+
+    pub(crate) fn use_up_session_starts(&self) {
+        self.change(|state| state.sessions.starts_left = 0);
+    }
+
+    /// Some minutes pass without a connection: sessions cannot be resumed.
+    pub(crate) fn forget_sessions(&self) {
+        self.change(|state| state.sessions.forget());
+    }
+
+    /// From now on, so many calls of a route are let through within a window.
+    pub(crate) fn limit_routes(&self, count: u32, window: Duration) {
+        self.change(|state| state.limit = Some((count, window)));
+    }
+
+    /// A thread or channel goes.
+    pub(crate) fn remove_channel(&self, id: u64) {
+        self.change(|state| state.channels.remove(&id));
+    }
+
+    /// The name of a thread.
+    pub(crate) fn thread_name(&self, id: u64) -> Option<String> {
+        self.state().channels.get(&id).map(|channel| channel.name.clone())
+    }
+
+    /// What a message says of a file that lies at Discord from now on.
+    pub(crate) fn attachment(&self, channel: u64, name: &str, bytes: &[u8]) -> Value {
+        self.change(|state| {
+            state.files.insert(format!("/attachments/{channel}/{name}"), bytes.to_vec());
+            state.store_file(channel, name, bytes)
+        })
+    }
+
+    /// What the bot's messages look like now, oldest first.
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.state().sent.clone()
+    }
+
+    pub(crate) fn reactions(&self) -> Vec<(u64, String)> {
+        self.state().reactions.clone()
+    }
+
+    pub(crate) fn commands(&self) -> Vec<Value> {
+        self.state().commands.clone()
+    }
+
+    /// All well-formed calls so far.
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.state().received.clone()
+    }
+
+    /// How often was identified, and how often resumed.
+    pub(crate) fn sessions(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.sessions.identified, state.sessions.resumed)
+    }
+
+    /// What the bot did wrong at the gateway.
+    pub(crate) fn gateway_faults(&self) -> Vec<String> {
+        self.state().sessions.faults.clone()
+    }
+
+    pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
+        self.wait_until("messages sent", |state| state.sent.len() >= count).await;
+        self.sent()
+    }
+
+    /// Until a message to `channel` holds `words`; gives the first that does.
+    pub(crate) async fn wait_for_words(&self, channel: u64, words: &str) -> Sent {
+        let fits = |sent: &&Sent| sent.channel == channel && sent.text.contains(words);
+        self.wait_until(words, |state| state.sent.iter().any(|sent| fits(&sent))).await;
+        let sent = self.sent();
+        sent.iter().find(fits).cloned().unwrap()
+    }
+
+    /// Until so many sessions have been begun, and so many resumed.
+    pub(crate) async fn wait_for_sessions(&self, identified: usize, resumed: usize) {
+        self.wait_until("sessions", |state| {
+            state.sessions.identified >= identified && state.sessions.resumed >= resumed
+        })
+        .await;
+    }
+
+    pub(crate) async fn wait_for_heartbeats(&self, count: usize) {
+        self.wait_until("heartbeats", |state| state.sessions.heartbeats >= count).await;
+    }
+
+    async fn wait_until(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
+        let mut changed = self.inner.changed.subscribe();
+        let waiting = async {
+            while !done(&self.state()) {
+                changed.changed().await.unwrap();
+            }
+        };
+        if timeout(DEADLINE, waiting).await.is_err() {
+            let state = self.state();
+            panic!(
+                "waited in vain for {what}; sent {:#?}; received {:#?}; gateway: {:?}",
+                state.sent, state.received, state.sessions.faults
+            );
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap()
+    }
+
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        self.inner.change(change)
+    }
+}
+
+impl Inner {
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let result = change(&mut self.state.lock().unwrap());
+        self.changed.send_replace(());
+        result
+    }
+
+    fn take_disturbance(&self) -> Option<Disturb> {
+        self.state.lock().unwrap().sessions.disturb.pop_front()
+    }
+}
