@@ -1,13 +1,17 @@
 //! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
+mod aside;
 mod calls;
 mod command;
 mod commits;
 mod idle;
+mod invoked;
 pub mod loops;
 mod progress;
 pub mod prompt;
+mod queue;
+mod settings;
 mod transcript;
 mod turn;
 
@@ -31,11 +35,13 @@ use crate::channels::Channels;
 use crate::event::Events;
 use crate::message::{Address, Sender, SenderId};
 use crate::people::Role;
-use crate::provider::Provider;
-use crate::session::Session;
+use crate::provider::{Models, Provider};
+use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
-use crate::tools::ToolSet;
+use crate::tools::skill::ReadSkill;
+use crate::tools::{Tool as _, ToolSet};
 use crate::workspace::{Audience, Workspace, skills};
+use aside::Asides;
 use commits::StopKind;
 use idle::Idle;
 use prompt::House;
@@ -60,11 +66,19 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 /// How long running turns may go on once the daemon is to stop.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// How long questions aside may go on then: they can be asked again.
+const ASIDE_GRACE: Duration = Duration::from_millis(200);
+
 /// What turns work with.
 pub struct Means {
     pub bus: Bus,
     pub channels: Channels,
+    /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// From whom a conversation can choose.
+    pub models: Models,
+    /// What becomes of what is said meanwhile, where nobody chose.
+    pub queue: QueueMode,
     pub tools: ToolSet,
     pub workspace: Workspace,
     pub events: Events,
@@ -82,6 +96,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         running: HashMap::new(),
         idle: Idle::default(),
         cut_off: None,
+        asides: Asides::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -98,6 +113,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
+            Some(()) = agent.asides.next_ended() => {}
         }
     }
     agent.wind_down().await;
@@ -113,6 +129,7 @@ struct Agent {
     idle: Idle,
     /// Turns that were cut off and are to be taken up again; none until the store has been asked.
     cut_off: Option<VecDeque<Unfinished>>,
+    asides: Asides,
 }
 
 /// What the loop keeps of a turn that runs.
@@ -130,6 +147,7 @@ impl Agent {
     /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
     /// of something is likely to come until then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
+        self.asides.tell_cut_off(&self.means).await?;
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
         let places = loop {
@@ -144,27 +162,27 @@ impl Agent {
             }
         };
         self.take_up().await?;
-        let mut join: Option<Duration> = None;
+        let mut again: Option<Duration> = None;
+        let mut look_again = |pause| again = Some(again.map_or(pause, |again| again.min(pause)));
         for (address, newest) in places {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
-                Some(running) if newest > running.given => self.steer(&address).await?,
+                Some(running) if newest > running.given => {
+                    self.hear_more(&address).await?.into_iter().for_each(&mut look_again);
+                }
                 Some(_) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
-                    let at = address.clone();
-                    let next = move |store: &_| journal::next(store, &at, RowId(0), None);
-                    let rows = self.read(next).await?;
-                    if let Some(pause) = until_joined(&rows) {
-                        join = Some(join.map_or(pause, |join| join.min(pause)));
-                    } else if let Some(first) = rows.first() {
+                    let (rows, pause) = self.next(&address).await?;
+                    pause.into_iter().for_each(&mut look_again);
+                    if let Some(first) = rows.first() {
                         let sender = first.sender().id.clone();
                         self.start(address, sender, Begin::New(rows));
                     }
                 }
             }
         }
-        Ok(join)
+        Ok(again)
     }
 
     /// Takes up what was cut off, as far as there is room.
@@ -236,12 +254,15 @@ impl Agent {
 
     /// Carries a command out, at once.
     async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
-        let address = &control.inbound.from;
+        let address = control.inbound.from.clone();
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Btw(question) => {
+                self.asides.begin(&self.means, control, question).await?;
+            }
             other => {
-                let busy = self.running.contains_key(address);
+                let busy = self.running.contains_key(&address);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
             }
         }
@@ -256,6 +277,7 @@ impl Agent {
         if commits::stopped(&self.means.bus.store, control, role, kind).await? {
             let address = &control.inbound.from;
             self.idle.take(address);
+            self.asides.stop(address);
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
             if let Some(running) = self.running.get(address) {
                 running.stop.cancel();
@@ -303,6 +325,7 @@ impl Agent {
             tracing::info!(turns = self.turns.len(), "Left for the next start");
         }
         self.turns.shutdown().await;
+        self.asides.wind_down(&self.means, ASIDE_GRACE).await;
         // To be asked to stop is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
@@ -386,9 +409,16 @@ async fn house(means: &Means, audience: Audience) -> House {
                 }
                 part.push_str(file.text.trim());
             }
-            for skill in skills::catalogue(workspace).skills {
-                let skills::Skill { name, description, path } = skill;
-                let _ = writeln!(house.skills, "- {name} ({path}): {description}");
+            for skill in skills::catalogue(workspace).for_model() {
+                let (name, description) = (&skill.name, &skill.description);
+                let place = match &skill.place {
+                    skills::Place::Workspace(path) => path.as_str(),
+                    skills::Place::Home(_) | skills::Place::Shipped(_) => ReadSkill::SPEC.name,
+                };
+                let _ = match &skill.always {
+                    Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),
+                    None => writeln!(house.skills, "- {name} ({place}): {description}"),
+                };
             }
             house
         })

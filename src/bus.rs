@@ -2,6 +2,7 @@
 //! waits for either. A message is on it once, in the store.
 
 mod admission;
+pub mod asides;
 pub mod journal;
 pub mod outbox;
 pub mod overheard;
@@ -20,7 +21,10 @@ pub use admission::{Received, receive};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
-pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair"];
+pub const CONTROLS: &[&str] = &[
+    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/model", "/think", "/queue",
+    "/btw", "/skills", "/usage", "/restart",
+];
 
 /// How long the bus remembers what is done: longer than any platform delivers again, or any
 /// catch-up reaches back.

@@ -26,6 +26,7 @@ use crate::event::Events;
 use crate::message::ChannelName;
 use crate::people::{Access, People};
 use crate::provider::transcription::Transcriber;
+use crate::provider::models::{Model, Models, Standing};
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
 use crate::tools::ToolSet;
@@ -46,7 +47,10 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 pub struct Plan {
     pub home: PathBuf,
     pub agent: AgentConfig,
+    /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// From whom a conversation can choose.
+    pub models: Models,
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
@@ -57,12 +61,9 @@ pub struct Plan {
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config) -> anyhow::Result<Self> {
-        let mut providers = Vec::new();
-        for name in &config.agent.providers {
-            let section = config.providers.get(name);
-            let section = section.with_context(|| format!("there is no provider `{name}`"))?;
-            providers.push(provider::connect(name, section)?);
-        }
+        let models = models(&config)?;
+        let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
+        let line = line.map(|model| Arc::clone(&model.provider)).collect();
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             if let Some(channel) = channels::connect(&kind)? {
@@ -74,13 +75,29 @@ impl Plan {
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
-            provider: provider::chain(providers),
+            provider: provider::chain(line),
+            models,
             channels,
             tools: ToolSet::standard(),
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
         })
     }
+}
+
+/// All providers of the config, those that answer by default first.
+fn models(config: &Config) -> anyhow::Result<Models> {
+    let line = &config.agent.providers;
+    let others = config.providers.keys().filter(|name| !line.contains(name));
+    let line = line.iter().map(|name| (name, Standing::InLine));
+    let mut models = Vec::new();
+    for (name, standing) in line.chain(others.map(|name| (name, Standing::Chosen))) {
+        let section = config.providers.get(name);
+        let section = section.with_context(|| format!("there is no provider `{name}`"))?;
+        let provider = provider::connect(name, section)?;
+        models.push(Model { name: name.clone(), provider, standing });
+    }
+    Ok(Models::new(models))
 }
 
 /// A daemon that holds its home and is about to run.
@@ -116,6 +133,8 @@ impl Daemon {
             bus,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
+            models: plan.models.clone(),
+            queue: plan.agent.queue,
             tools: plan.tools.clone(),
             workspace,
             events: Events::default(),

@@ -5,6 +5,7 @@ pub mod files;
 mod malformed;
 pub mod memory;
 pub mod message;
+pub mod skill;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -200,6 +201,7 @@ impl ToolSet {
             Arc::new(memory::Remember),
             Arc::new(memory::Note),
             Arc::new(message::SendMessage),
+            Arc::new(skill::ReadSkill),
         ])
     }
 

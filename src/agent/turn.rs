@@ -13,6 +13,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
+use super::invoked::invoked;
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
@@ -21,7 +22,7 @@ use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
-use crate::provider::{Completion, ProviderError, StopReason, ToolSchema};
+use crate::provider::{Completion, Provider, ProviderError, StopReason, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
@@ -118,6 +119,10 @@ struct Active<'a> {
     session: Session,
     turn: TurnId,
     asker: Asker,
+    /// Who answers, as the conversation wishes at the step that runs.
+    provider: Arc<dyn Provider>,
+    /// What the model has thought in this turn, for people to read.
+    thought: String,
     wires: Wires,
     /// Steered messages that the model has not been shown yet.
     pending: Vec<Waiting>,
@@ -191,14 +196,19 @@ impl Active<'_> {
     /// another one begins with what the program notes, and what was steered meanwhile.
     async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
+        let invoked = invoked(self.means, &self.pending).await?;
+        if invoked.is_none() {
+            self.pending.clear();
+        }
+        let invoked = invoked.unwrap_or_default();
         let steered = (!self.pending.is_empty()).then(|| {
-            let place = self.session.place;
-            let role = self.asker.role;
+            let (place, role) = (self.session.place, self.asker.role);
             prompt::tail(&Tail {
                 now: Local::now(),
                 role,
                 place,
                 rows: &self.pending,
+                invoked: &invoked,
                 background: &[],
                 changes: vec![],
             })
@@ -263,7 +273,7 @@ impl Active<'_> {
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
         let made = self.made(step, completion);
         let mut filled = made.step();
-        let name = self.means.provider.name().to_owned();
+        let name = self.provider.name().to_owned();
         filled.calls =
             commits::completed(&self.means.bus.store, self.turn, step, name, made).await?;
         self.current().steps[step] = filled;
@@ -323,7 +333,7 @@ impl Active<'_> {
         let (ending, words) = self.words(&completion);
         let made = self.made(step, completion);
         let filled = made.step();
-        let name = self.means.provider.name().to_owned();
+        let name = self.provider.name().to_owned();
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
         let silent = end.words.is_none();
@@ -360,7 +370,9 @@ impl Active<'_> {
             return (Ending::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
-        let parts = [Some(text), cut, completion.note.as_deref()];
+        let shows = self.session.settings.show_thinking && !self.thought.trim().is_empty();
+        let thought = shows.then(|| replies::thought(&self.thought));
+        let parts = [thought.as_deref(), Some(text), cut, completion.note.as_deref()];
         (Ending::Answered, Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
     }
 
@@ -374,12 +386,7 @@ impl Active<'_> {
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
-        let words = match error {
-            ProviderError::TooLong => replies::TOO_LONG.to_owned(),
-            ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
-            ProviderError::Refused(reason) => replies::model_refused_us(reason),
-        };
-        self.give_up(words).await
+        self.give_up(failure_words(error)).await
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
@@ -417,14 +424,23 @@ impl Active<'_> {
     }
 }
 
+/// What the person is told who gets no answer.
+pub(super) fn failure_words(error: &ProviderError) -> String {
+    match error {
+        ProviderError::TooLong => replies::TOO_LONG.to_owned(),
+        ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
+        ProviderError::Refused(reason) => replies::model_refused_us(reason),
+    }
+}
+
 /// Whether an answer is silence, also with the signs that models like to put around it.
-fn is_no_reply(text: &str) -> bool {
+pub(super) fn is_no_reply(text: &str) -> bool {
     text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
 }
 
 /// In a group nobody has the tools that only the owner has: what others said there would end in the
 /// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
-fn tool_role(role: Role, place: Place) -> Role {
+pub(super) fn tool_role(role: Role, place: Place) -> Role {
     match place {
         Place::Private => role,
         Place::Group => role.min(Role::Admin),

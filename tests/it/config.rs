@@ -63,6 +63,7 @@ providers = ["main", "spare"]      # the first answers; the others are fallbacks
 steps_max = 11
 turns_max = 17
 waiting_max = 50
+queue = "collect"
 
 [providers.main]
 type = "anthropic"
@@ -108,6 +109,7 @@ Config {
         steps_max: 11,
         turns_max: 17,
         waiting_max: 50,
+        queue: Collect,
     },
     providers: {
         "main": Config {
@@ -208,7 +210,7 @@ providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
   spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
-  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");

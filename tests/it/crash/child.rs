@@ -9,7 +9,7 @@ use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
 use peacrab::provider::rehearsal::Rehearsal;
-use peacrab::provider::{DeltaStream, Message, Provider, ProviderError, Request};
+use peacrab::provider::{DeltaStream, Message, Models, Provider, ProviderError, Request};
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::ToolSet;
 use serde::{Deserialize, Serialize};
@@ -74,6 +74,7 @@ fn plan(spec: Spec) -> Plan {
         home: spec.home,
         agent: AgentConfig::default(),
         provider: Arc::new(Watchful(Rehearsal)),
+        models: Models::default(),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         tools: ToolSet::standard(),
         store: Options { observer, pages_max: None },

@@ -11,7 +11,7 @@ use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
-use peacrab::provider::Provider;
+use peacrab::provider::{Models, Provider};
 use peacrab::store;
 use peacrab::tools::ToolSet;
 use rusqlite::{Connection, OpenFlags};
@@ -54,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) intake: Intake,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
+    pub(crate) models: Models,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
 }
@@ -71,6 +72,7 @@ impl Default for Parts {
             store: store::Options::default(),
             intake: Intake::default(),
             channels: Vec::new(),
+            models: Models::default(),
             provider: None,
         }
     }
@@ -120,6 +122,7 @@ impl Rig {
         Plan {
             home: self.path(),
             agent: self.parts.agent.clone(),
+            models: self.parts.models.clone(),
             provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
