@@ -12,8 +12,10 @@ mod progress;
 pub mod prompt;
 mod queue;
 mod settings;
+mod skills;
 mod transcript;
 mod turn;
+mod usage;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -27,7 +29,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
+pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
+pub use usage::usage_words;
 
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
@@ -40,7 +44,7 @@ use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::tools::skill::ReadSkill;
 use crate::tools::{Tool as _, ToolSet};
-use crate::workspace::{Audience, Workspace, skills};
+use crate::workspace::{Audience, Workspace, skills as catalogue};
 use aside::Asides;
 use commits::StopKind;
 use idle::Idle;
@@ -83,6 +87,8 @@ pub struct Means {
     pub workspace: Workspace,
     pub events: Events,
     pub steps_max: usize,
+    /// Ends the daemon; none where nobody would start it again.
+    pub restart: Option<CancellationToken>,
 }
 
 /// Runs until `stop`; what is cut off then goes on after the next start.
@@ -409,11 +415,13 @@ async fn house(means: &Means, audience: Audience) -> House {
                 }
                 part.push_str(file.text.trim());
             }
-            for skill in skills::catalogue(workspace).for_model() {
+            for skill in catalogue::catalogue(workspace).for_model() {
                 let (name, description) = (&skill.name, &skill.description);
                 let place = match &skill.place {
-                    skills::Place::Workspace(path) => path.as_str(),
-                    skills::Place::Home(_) | skills::Place::Shipped(_) => ReadSkill::SPEC.name,
+                    catalogue::Place::Workspace(path) => path.as_str(),
+                    catalogue::Place::Home(_) | catalogue::Place::Shipped(_) => {
+                        ReadSkill::SPEC.name
+                    }
                 };
                 let _ = match &skill.always {
                     Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),

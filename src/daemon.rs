@@ -20,17 +20,18 @@ use crate::bus::{Bus, Link};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
-use crate::config::{AgentConfig, Config, TERMINAL};
+use crate::config::{AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, Desk};
 use crate::event::Events;
 use crate::message::ChannelName;
 use crate::people::{Access, People};
-use crate::provider::transcription::Transcriber;
 use crate::provider::models::{Model, Models, Standing};
+use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
 use crate::tools::ToolSet;
 use crate::workspace::Workspace;
+use crate::workspace::skills::Surroundings;
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -56,11 +57,15 @@ pub struct Plan {
     pub tools: ToolSet,
     pub store: store::Options,
     pub intake: Intake,
+    /// What skills may need of the machine.
+    pub surroundings: Surroundings,
+    /// Whether somebody starts the daemon again when it ends.
+    pub restarts: bool,
 }
 
 impl Plan {
     /// What the config asks for, in this home.
-    pub fn new(home: &Path, config: Config) -> anyhow::Result<Self> {
+    pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let models = models(&config)?;
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let line = line.map(|model| Arc::clone(&model.provider)).collect();
@@ -81,6 +86,9 @@ impl Plan {
             tools: ToolSet::standard(),
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
+            surroundings: environment.surroundings(),
+            // Only systemd sets it, and our unit says Restart=always.
+            restarts: environment.raw("INVOCATION_ID").is_some(),
         })
     }
 }
@@ -114,7 +122,8 @@ impl Daemon {
     pub async fn open(plan: Plan) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let store = Store::open(&plan.home, &plan.store)?;
-        let workspace = Workspace::open(&plan.home.join("workspace"))?;
+        let workspace =
+            Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
 
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
@@ -139,6 +148,7 @@ impl Daemon {
             workspace,
             events: Events::default(),
             steps_max: plan.agent.steps_max,
+            restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
             means: Arc::clone(&means),
@@ -193,7 +203,11 @@ impl Daemon {
         self.greet().await;
         ready();
 
-        stop.cancelled().await;
+        let restart = self.means.restart.clone().unwrap_or_else(CancellationToken::new);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = restart.cancelled() => stop.cancel(),
+        }
         tracing::info!("Stopping");
         end(listening, STAGE_TIME_MAX).await;
         turns.cancel();

@@ -116,7 +116,9 @@ impl Asides {
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         timeout(grace, all_ended).await.ok();
         self.tasks.shutdown().await;
-        if let Err(error) = means.bus.store.write("asides left", Sync::Later, asides::put_back).await {
+        if let Err(error) =
+            means.bus.store.write("asides left", Sync::Later, asides::put_back).await
+        {
             tracing::warn!(%error, "Questions aside that were left will not be answered");
         }
     }
@@ -148,8 +150,7 @@ async fn work(means: Arc<Means>, control: Waiting, question: String) {
     };
     let fate = if asked.is_some() { Fate::Obeyed } else { Fate::Refused };
     let store = &means.bus.store;
-    while let Err(error) =
-        settle(store, control.clone(), fate, words.clone(), asked.clone()).await
+    while let Err(error) = settle(store, control.clone(), fate, words.clone(), asked.clone()).await
     {
         tracing::error!(%error, "Cannot keep an answer aside, will try again");
         sleep(STORE_PAUSE).await;
@@ -172,7 +173,15 @@ async fn ask(
     let mut row = control.clone();
     row.inbound.body.text = question;
     let (now, rows) = (Local::now(), std::slice::from_ref(&row));
-    let tail = Tail { now, role, place, rows, invoked: &Invoked::new(), background: &[], changes: Vec::new() };
+    let tail = Tail {
+        now,
+        role,
+        place,
+        rows,
+        invoked: &Invoked::new(),
+        background: &[],
+        changes: Vec::new(),
+    };
     let heard = format!("{}\n{}", prompt::ASIDE, prompt::tail(&tail));
     let step = Step { heard: Some(heard.clone()), ..Step::default() };
     session.turns.push(Turn { id: TurnId(0), steps: vec![step], ending: None });
@@ -230,8 +239,7 @@ async fn settle(
             let (heard, text) = (Some(heard.clone()), completion.text.clone());
             let thinking = completion.thinking.clone();
             let step = Step { heard, text, thinking, ..Step::default() };
-            let turn =
-                transcript::keep_aside(store, session, control.sender(), (provider, &step))?;
+            let turn = transcript::keep_aside(store, session, control.sender(), (provider, &step))?;
             transcript::enter_ledger(store, turn, provider, completion.usage)?;
         }
         outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;

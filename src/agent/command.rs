@@ -4,6 +4,8 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
 use super::settings::{self, Wish};
+use super::skills::skills_words;
+use super::usage::usage_words;
 use super::{Means, commits, role_of, transcript};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
@@ -91,7 +93,7 @@ pub(super) async fn obey(
         Command::Help | Command::Stop | Command::New | Command::Btw(_) => replies::HELP.to_owned(),
         Command::Status => status(means, &control.inbound.from, busy, turns).await?,
         Command::Set(wish) => return settings::obey(means, control, wish).await,
-        Command::Skills => means.workspace.off_thread(|it| replies_of_skills(it)).await,
+        Command::Skills => means.workspace.off_thread(skills_words).await,
         Command::Usage => usage(means, control).await?,
         Command::Restart => return restart(means, control).await,
         Command::WhoAmI => {
@@ -147,6 +149,30 @@ async fn status(
         tools: means.tools.len(),
         tokens: (used.input, used.output),
     }))
+}
+
+async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    if role < Role::Admin {
+        return Ok(replies::USAGE_FOR_ADMINS.to_owned());
+    }
+    means.bus.store.read(usage_words).await
+}
+
+/// Ends the daemon, if somebody starts it again.
+async fn restart(means: &Means, control: &Waiting) -> Result<(), StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let words = match &means.restart {
+        _ if role < Role::Owner => replies::OWNER_ONLY,
+        None => replies::CANNOT_RESTART,
+        Some(_) => replies::RESTARTING,
+    };
+    commits::obeyed(&means.bus.store, control, words.to_owned()).await?;
+    if let (Role::Owner, Some(restart)) = (role, &means.restart) {
+        tracing::info!("Told to restart");
+        restart.cancel();
+    }
+    Ok(())
 }
 
 /// Carries a pairing command out and tells the person whom it is about; gives the words for who

@@ -28,7 +28,9 @@ pub(super) async fn invoked(
     for row in rows {
         let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
         let told = match read(means, name.clone()).await {
-            Ok(body) => format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]"),
+            Ok(body) => {
+                format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]")
+            }
             Err(reason) if rows.len() == 1 => {
                 commits::declined(&means.bus.store, row, reason).await?;
                 return Ok(None);

@@ -66,11 +66,7 @@ impl Means {
 }
 
 /// Carries a wish out, or says how it is.
-pub(super) async fn obey(
-    means: &Means,
-    control: &Waiting,
-    wish: Wish,
-) -> Result<(), StoreError> {
+pub(super) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result<(), StoreError> {
     let (store, inbound) = (&means.bus.store, &control.inbound);
     let role = role_of(means, &inbound.from, control.sender()).await?;
     let (at, place) = (inbound.from.clone(), inbound.place);

@@ -46,9 +46,10 @@ impl Models {
     /// config does not have it any more.
     pub fn chain(&self, name: &str) -> Option<Arc<dyn Provider>> {
         let first = self.0.iter().find(|model| model.name == name)?;
-        let others = self.0.iter().filter(|model| {
-            model.standing == Standing::InLine && model.name != first.name
-        });
+        let others = self
+            .0
+            .iter()
+            .filter(|model| model.standing == Standing::InLine && model.name != first.name);
         Some(chain([first].into_iter().chain(others).map(|it| Arc::clone(&it.provider)).collect()))
     }
 }

@@ -91,8 +91,10 @@ pub(super) struct SkillCache {
 /// The skills of the workspace as they are now; files are read only if they changed.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
     let mut cache = workspace.0.skills.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let stamps: Vec<_> =
-        places(workspace).into_iter().map(|place| (place.clone(), stamp(workspace, &place))).collect();
+    let stamps: Vec<_> = places(workspace)
+        .into_iter()
+        .map(|place| (place.clone(), stamp(workspace, &place)))
+        .collect();
     if cache.stamps != stamps {
         cache.catalogue = read_all(workspace, stamps.iter().map(|(place, _)| place));
         cache.stamps = stamps;
@@ -228,12 +230,23 @@ fn read(workspace: &Workspace, place: &Place, may_always: bool) -> Result<Skill,
     let place = place.clone();
     let missing = None;
     let always = None;
-    let mut skill =
-        Skill { name, description, place, for_people, for_model, always, warnings: Vec::new(), missing, needs };
+    let mut skill = Skill {
+        name,
+        description,
+        place,
+        for_people,
+        for_model,
+        always,
+        warnings: Vec::new(),
+        missing,
+        needs,
+    };
     if parsed.always && may_always {
-        skill.always = Some(cut_middle(&body(workspace, &skill)?, ALWAYS_CHARS_MAX, &skill.name).into());
+        skill.always =
+            Some(cut_middle(&body(workspace, &skill)?, ALWAYS_CHARS_MAX, &skill.name).into());
     } else if parsed.always {
-        warnings.push(format!("{ALWAYS_MAX} others are in every prompt; this one is read on demand"));
+        warnings
+            .push(format!("{ALWAYS_MAX} others are in every prompt; this one is read on demand"));
     }
     skill.warnings = warnings;
     Ok(skill)

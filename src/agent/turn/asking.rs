@@ -10,10 +10,7 @@ const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 
 impl Active<'_> {
     /// One completion; if the model takes no pictures after all, one without.
-    pub(super) async fn complete(
-        &mut self,
-        may_call: bool,
-    ) -> Result<Completion, ProviderError> {
+    pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
         self.heed_settings().await;
         let pictures = match self.provider.sees() {
             true => Pictures::read(&self.means.workspace, &self.session.turns).await,

@@ -42,14 +42,12 @@ struct FrontMatter {
 
 /// What a SKILL.md in `folder` says of itself, or why it cannot be used at all.
 pub(super) fn parse(text: &str, folder: &str) -> Result<Parsed, String> {
-    let (yaml, _) =
-        split(text).ok_or("it does not begin with front matter between `---` lines")?;
+    let (yaml, _) = split(text).ok_or("it does not begin with front matter between `---` lines")?;
     let (front, mut warnings) = match serde_saphyr::from_str::<FrontMatter>(yaml) {
         Ok(front) => (front, Vec::new()),
         Err(error) => {
-            let front = serde_saphyr::from_str(&quoted(yaml)).map_err(|_| {
-                format!("the front matter is not valid: {}", first_line(&error))
-            })?;
+            let front = serde_saphyr::from_str(&quoted(yaml))
+                .map_err(|_| format!("the front matter is not valid: {}", first_line(&error)))?;
             (front, vec!["a value with a colon in it wants quotes".to_owned()])
         }
     };
@@ -83,14 +81,16 @@ pub(super) fn body(text: &str) -> &str {
 /// The name as it is written, if it can be; else made of it or of the folder's.
 fn name(written: &str, folder: &str, warnings: &mut Vec<String>) -> String {
     let is_named = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    let fits = |name: &str| (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_named);
+    let fits =
+        |name: &str| (1..=NAME_BYTES_MAX).contains(&name.len()) && name.bytes().all(is_named);
     if fits(written) {
         return written.to_owned();
     }
     warnings.push(format!("its name must be 1 to {NAME_BYTES_MAX} of a-z, 0-9 and -"));
     let respelled = |text: &str| -> String {
         let text = text.to_ascii_lowercase();
-        let spelled = text.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '-' });
+        let spelled =
+            text.chars().map(|sign| if sign.is_ascii_alphanumeric() { sign } else { '-' });
         spelled.take(NAME_BYTES_MAX).collect::<String>().trim_matches('-').to_owned()
     };
     [written, folder].into_iter().map(respelled).find(|name| fits(name)).unwrap_or("skill".into())
@@ -171,7 +171,10 @@ mod tests {
         let found = parse(text, "folder");
         match (&found, expected) {
             (Ok(parsed), Ok((name, description, warning))) => {
-                assert_eq!((parsed.name.as_str(), parsed.description.as_str()), (name, description));
+                assert_eq!(
+                    (parsed.name.as_str(), parsed.description.as_str()),
+                    (name, description)
+                );
                 assert!(parsed.warnings.join("; ").contains(warning), "{:?}", parsed.warnings);
                 assert_eq!(parsed.warnings.is_empty(), warning.is_empty(), "{:?}", parsed.warnings);
             }
@@ -204,7 +207,10 @@ mod tests {
         check("---\ndescription: x\n---\n", Ok(("folder", "x", "name must be")));
         check("---\nname: a\nmetadata: '{'\ndescription: x\n---\n", Ok(("a", "x", "metadata")));
         let long = "x".repeat(1_025);
-        check(&format!("---\nname: a\ndescription: {long}\n---\n"), Ok(("a", &long[1..], "longer")));
+        check(
+            &format!("---\nname: a\ndescription: {long}\n---\n"),
+            Ok(("a", &long[1..], "longer")),
+        );
     }
 
     #[test]

@@ -59,7 +59,8 @@ impl Needs {
             missing.push(format!("it needs the variable {}", env.join(", ")));
         }
         if !self.config.is_empty() {
-            missing.push(format!("it needs settings of another program: {}", self.config.join(", ")));
+            missing
+                .push(format!("it needs settings of another program: {}", self.config.join(", ")));
         }
         (!missing.is_empty()).then(|| missing.join("; "))
     }

@@ -12,6 +12,7 @@ use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{DeltaStream, Message, Models, Provider, ProviderError, Request};
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::ToolSet;
+use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -79,6 +80,8 @@ fn plan(spec: Spec) -> Plan {
         tools: ToolSet::standard(),
         store: Options { observer, pages_max: None },
         intake: Intake::default(),
+        surroundings: Surroundings::default(),
+        restarts: false,
     }
 }
 

@@ -14,6 +14,7 @@ use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::store;
 use peacrab::tools::ToolSet;
+use peacrab::workspace::skills::Surroundings;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -55,6 +56,8 @@ pub(crate) struct Parts {
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     pub(crate) models: Models,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) restarts: bool,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
 }
@@ -73,6 +76,8 @@ impl Default for Parts {
             intake: Intake::default(),
             channels: Vec::new(),
             models: Models::default(),
+            surroundings: Surroundings::default(),
+            restarts: false,
             provider: None,
         }
     }
@@ -128,6 +133,8 @@ impl Rig {
             tools: self.parts.tools.clone(),
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
+            surroundings: self.parts.surroundings.clone(),
+            restarts: self.parts.restarts,
         }
     }
 
