@@ -5,6 +5,7 @@
 mod support;
 
 mod admission;
+mod aside;
 mod commands;
 mod config;
 mod crash;
@@ -18,6 +19,9 @@ mod markup;
 mod media;
 mod prompt;
 mod providers;
+mod queue;
+mod settings;
+mod skills;
 mod slack;
 mod steering;
 mod store;

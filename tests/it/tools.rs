@@ -260,6 +260,8 @@ async fn files_are_listed_in_order_and_within_bounds() {
       MEMORY.md (9 bytes)
     skills/
       daily-summary/
+      lists/
+      meeting-notes/
       weekly-review/
     ");
     for n in 0..400 {

@@ -291,6 +291,12 @@ impl Rig {
         ended.unwrap().expect("the daemon panicked").unwrap();
     }
 
+    /// Waits until the daemon ends by itself.
+    pub(crate) async fn ends(&mut self) {
+        let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not end");
+        ended.unwrap().expect("the daemon panicked").unwrap();
+    }
+
     pub(crate) async fn stop_and_start_again(&mut self) {
         self.stop().await;
         self.start().await;

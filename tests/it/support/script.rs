@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Pictures, Provider, ProviderError, Request, StopReason, ToolCall,
-    ToolSchema, Usage,
+    Delta, DeltaStream, Effort, Message, Pictures, Provider, ProviderError, Request, StopReason,
+    ToolCall, ToolSchema, Usage,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -87,6 +87,7 @@ pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
     pub(crate) may_call: bool,
+    pub(crate) effort: Effort,
     /// As `image: path type`, `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
     pub(crate) messages: Vec<String>,
 }
@@ -160,6 +161,7 @@ impl Script {
             system: request.system.to_vec(),
             tools: request.tools.to_vec(),
             may_call: request.may_call,
+            effort: request.effort,
             messages: request.messages.iter().flat_map(|it| lines(it, request.pictures)).collect(),
         });
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);
