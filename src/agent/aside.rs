@@ -55,6 +55,7 @@ impl Asides {
             if means.channels.contains_key(&cut_off.inbound.from.channel) {
                 let words = replies::BTW_INTERRUPTED.to_owned();
                 settle(store, cut_off, Fate::Refused, words, None).await?;
+                means.bus.outbox.up();
             }
         }
         self.told = true;

@@ -493,7 +493,7 @@ providers
   openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
-  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
