@@ -22,7 +22,7 @@ impl Tool for ReadSkill {
     const SPEC: ToolSpec = ToolSpec {
         name: "read_skill",
         description: "Read a skill by its name.",
-        role: Role::Guest,
+        role: Role::User,
         kind: Kind::Reads,
     };
 

@@ -393,6 +393,8 @@ fn models_are_shown_these_tools() {
 
     {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
 
+    {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"]}}
+
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
 
     {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
