@@ -365,9 +365,17 @@ fn guests_are_offered_nothing_and_users_no_memory() {
     assert!(names(Role::Guest).is_empty());
     assert_eq!(
         names(Role::User),
-        ["append_file", "edit_file", "list_files", "message", "read_file", "write_file"]
+        [
+            "append_file",
+            "edit_file",
+            "list_files",
+            "message",
+            "read_file",
+            "read_skill",
+            "write_file"
+        ]
     );
-    assert_eq!(names(Role::Owner).len(), 8);
+    assert_eq!(names(Role::Owner).len(), 9);
 }
 
 #[test]
