@@ -29,7 +29,7 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
-use crate::tools::ToolSet;
+use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 
@@ -38,6 +38,9 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// How long deliveries that are due may still take at the end.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long programs that lend tools may take to end.
+const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
@@ -55,6 +58,8 @@ pub struct Plan {
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
+    /// Who lends further tools.
+    pub mcp: BTreeMap<String, mcp::Config>,
     pub store: store::Options,
     pub intake: Intake,
     /// What skills may need of the machine.
@@ -84,6 +89,7 @@ impl Plan {
             models,
             channels,
             tools: ToolSet::standard(),
+            mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
             surroundings: environment.surroundings(),
@@ -194,6 +200,9 @@ impl Daemon {
         listening.spawn(tidy(self.means.bus.clone(), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
 
+        let lends = CancellationToken::new();
+        let lending = self.lend(&lends);
+
         let mut thinking = JoinSet::new();
         let (means, turns_max, until) =
             (Arc::clone(&self.means), self.plan.agent.turns_max, turns.clone());
@@ -212,12 +221,30 @@ impl Daemon {
         end(listening, STAGE_TIME_MAX).await;
         turns.cancel();
         end(thinking, STAGE_TIME_MAX).await;
+        lends.cancel();
         deliveries.cancel();
-        end(delivering, DRAIN_TIME_MAX).await;
+        // Programs that lend tools are given a little longer than deliveries.
+        tokio::join!(end(delivering, DRAIN_TIME_MAX), end(lending, LENT_TIME_MAX));
         timeout(STAGE_TIME_MAX, self.means.bus.store.checkpoint()).await.ok();
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
+    }
+
+    /// Begins to keep the servers that lend tools.
+    #[cfg(feature = "mcp")]
+    fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
+        let mut lending = JoinSet::new();
+        if !self.plan.mcp.is_empty() {
+            let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
+            lending.spawn(servers.run(until.clone()));
+        }
+        lending
+    }
+
+    #[cfg(not(feature = "mcp"))]
+    fn lend(&self, _: &CancellationToken) -> JoinSet<()> {
+        JoinSet::new()
     }
 
     fn link(&self, name: &ChannelName) -> Arc<Link> {

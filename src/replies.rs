@@ -264,13 +264,24 @@ pub struct Status<'a> {
     pub busy_here: bool,
     pub turns: usize,
     pub tools: usize,
+    /// What each MCP server is, as [`lender`] says it.
+    pub lenders: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
 }
 
+/// How an MCP server is.
+pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
+    match (up, trouble) {
+        (true, _) => format!("{name} up, {tools} tools"),
+        (false, Some(trouble)) => format!("{name} down ({trouble})"),
+        (false, None) => format!("{name} down"),
+    }
+}
+
 pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, effort, queue, busy_here, turns, tools, tokens: (read, written) } =
-        status;
+    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens } = status;
+    let (read, written) = tokens;
     let mut here_only = String::new();
     if let Some(effort) = effort {
         let _ = write!(here_only, "\nThinking: {effort}");
@@ -278,9 +289,13 @@ pub fn status(status: &Status<'_>) -> String {
     if let Some(queue) = queue {
         let _ = write!(here_only, "\nWhat is said meanwhile: {queue}");
     }
+    let lent = match lenders.join("; ") {
+        none if none.is_empty() => none,
+        lenders => format!("MCP servers: {lenders}\n"),
+    };
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
-        "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n\
+        "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )

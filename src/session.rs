@@ -201,8 +201,8 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Planned,
-    /// Begun; after a crash, the file tells whether it happened. `result` is what the model is told
-    /// if it did.
+    /// Begun; after a crash, the intent tells what to make of it. `result` is what the model is told
+    /// if it happened.
     Running {
         intent: Intent,
         result: String,
@@ -215,13 +215,15 @@ pub enum Outcome {
     Skipped,
 }
 
-/// What a running call was about to do: turn a workspace file with the first hash (none: no file)
-/// into one with the second.
+/// What a running call was about to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intent {
-    pub path: String,
-    pub before: Option<String>,
-    pub after: String,
+#[serde(untagged)]
+pub enum Intent {
+    /// Turn a workspace file with the first hash (none: no file) into one with the second; the file
+    /// tells whether it happened.
+    File { path: String, before: Option<String>, after: String },
+    /// Act outside, where nothing tells us whether it happened; `idempotent`: twice is as once.
+    Act { idempotent: bool },
 }
 
 impl Outcome {

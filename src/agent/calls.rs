@@ -10,7 +10,7 @@ use super::Means;
 use super::commits;
 use super::turn::TurnError;
 use crate::session::{Call, Intent, Outcome, TurnId};
-use crate::tools::{AnyTool, ToolContext, ToolError, ToolOutput};
+use crate::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput};
 use crate::workspace::{FileChange, WorkspacePath};
 
 /// A tool that takes longer is given up.
@@ -31,14 +31,37 @@ pub(super) async fn run(
             Happened::No => {}
         }
     }
-    let tool = match means.tools.authorise(&call.tool, cx.role) {
+    means.tools.arrived().await;
+    let (tool, terms) = match means.tools.authorise(&call.tool, cx.role) {
         Ok(tool) => tool,
         Err(words) => return settle(means, turn, call, Outcome::Failed(words)).await,
     };
-    match attempt(tool.as_ref(), call, cx).await {
+    if let Kind::Acts { idempotent } = terms.kind {
+        let intent = Intent::Act { idempotent };
+        commits::call_starts(&means.bus.store, turn, call.id, intent, String::new()).await?;
+    }
+    match attempts(tool.as_ref(), terms, call, cx).await {
         Ok(output) => carry_out(means, turn, call, output).await,
-        Err(ToolError::TellModel(words)) => settle(means, turn, call, Outcome::Failed(words)).await,
+        Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
+            settle(means, turn, call, Outcome::Failed(words)).await
+        }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
+    }
+}
+
+/// Calls the tool, and once more if it says that this is safe and may help.
+async fn attempts(
+    tool: &dyn AnyTool,
+    terms: Terms,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    match attempt(tool, call, cx).await {
+        Err(ToolError::Transient(words)) if terms.retries => {
+            tracing::info!(tool = %call.tool, %words, "Calling a tool once more");
+            attempt(tool, call, cx).await
+        }
+        ended => ended,
     }
 }
 
@@ -53,9 +76,9 @@ async fn attempt(
         Ok(Ok(output)) => output,
         Ok(Err(_)) => {
             tracing::error!(tool = %call.tool, "A tool panicked");
-            Err(ToolError::TellModel(format!("{} broke; the fault is in my log.", call.tool)))
+            Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
         }
-        Err(_) => Err(ToolError::TellModel(format!(
+        Err(_) => Err(ToolError::Transient(format!(
             "{} took longer than {} seconds and was given up.",
             call.tool,
             CALL_TIME_MAX.as_secs()
@@ -98,13 +121,18 @@ enum Happened {
     Unknown,
 }
 
-/// Whether a change that a crash cut off was made.
+/// Whether what a crash cut off has happened, or may as well happen again.
 async fn look(means: &Means, intent: &Intent) -> Happened {
-    let Ok(path) = intent.path.parse::<WorkspacePath>() else { return Happened::Unknown };
+    let (path, before, after) = match intent {
+        Intent::File { path, before, after } => (path, before, after),
+        Intent::Act { idempotent: true } => return Happened::No,
+        Intent::Act { idempotent: false } => return Happened::Unknown,
+    };
+    let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
     let hash = means.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
     match hash {
-        Ok(Some(now)) if now == *intent.after.as_str() => Happened::Yes,
-        Ok(now) if now.as_ref().map(|now| now.as_str()) == intent.before.as_deref() => Happened::No,
+        Ok(Some(now)) if now == *after.as_str() => Happened::Yes,
+        Ok(now) if now.as_ref().map(|now| now.as_str()) == before.as_deref() => Happened::No,
         _ => Happened::Unknown,
     }
 }

@@ -9,7 +9,7 @@ use super::usage::usage_words;
 use super::{Means, commits, role_of, transcript};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
-use crate::message::{Address, Place};
+use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::session::{Effort, QueueMode};
@@ -91,7 +91,7 @@ pub(super) async fn obey(
 ) -> Result<(), StoreError> {
     let words = match command {
         Command::Help | Command::Stop | Command::New | Command::Btw(_) => replies::HELP.to_owned(),
-        Command::Status => status(means, &control.inbound.from, busy, turns).await?,
+        Command::Status => status(means, control, busy, turns).await?,
         Command::Set(wish) => return settings::obey(means, control, wish).await,
         Command::Skills => means.workspace.off_thread(skills_words).await,
         Command::Usage => usage(means, control).await?,
@@ -130,12 +130,20 @@ async fn obey_pair(
 
 async fn status(
     means: &Means,
-    at: &Address,
+    control: &Waiting,
     busy: bool,
     turns: usize,
 ) -> Result<String, StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    // What a program has said in its distress is for those who can mend it.
+    let lent = means.tools.lent();
+    let lenders = lent.lenders.iter().map(|lender| {
+        let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
+        replies::lender(&lender.name, lender.up, lender.tools, trouble)
+    });
+    let lenders = lenders.collect();
     let month_ago = Utc::now() - Duration::days(30);
-    let at = at.clone();
+    let at = control.inbound.from.clone();
     let look = move |store: &_| {
         Ok((transcript::used_since(store, month_ago)?, settings::settings_at(store, &at)?))
     };
@@ -147,6 +155,7 @@ async fn status(
         busy_here: busy,
         turns,
         tools: means.tools.len(),
+        lenders,
         tokens: (used.input, used.output),
     }))
 }

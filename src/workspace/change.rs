@@ -67,7 +67,7 @@ impl FileChange {
 
     /// What is to be committed before the change is made.
     pub fn intent(&self) -> Intent {
-        Intent {
+        Intent::File {
             path: self.path.as_str().to_owned(),
             before: self.before.as_ref().map(Hash::to_string),
             after: self.after.to_string(),

@@ -160,6 +160,7 @@ impl<'a> Active<'a> {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         let system = prompt::system(&house, &frozen);
+        means.tools.arrived().await;
         let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self {
             provider: means.provider_for(&session.settings),
