@@ -24,6 +24,7 @@ impl Tool for ReadSkill {
         description: "Read a skill by its name.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ReadSkillArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
