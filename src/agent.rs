@@ -1,29 +1,36 @@
 //! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
+mod aside;
 mod calls;
 mod command;
 mod commits;
 mod idle;
+mod invoked;
 pub mod loops;
 mod progress;
 pub mod prompt;
+mod queue;
+mod settings;
+mod skills;
 mod transcript;
 mod turn;
+mod usage;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Utc;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
+pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
+pub use usage::usage_words;
 
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
@@ -31,11 +38,13 @@ use crate::channels::Channels;
 use crate::event::Events;
 use crate::message::{Address, Sender, SenderId};
 use crate::people::Role;
-use crate::provider::Provider;
-use crate::session::Session;
+use crate::provider::{Models, Provider};
+use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
-use crate::tools::ToolSet;
-use crate::workspace::{Audience, Workspace, skills};
+use crate::tools::skill::ReadSkill;
+use crate::tools::{Tool as _, ToolSet};
+use crate::workspace::{Audience, Workspace, skills as catalogue};
+use aside::Asides;
 use commits::StopKind;
 use idle::Idle;
 use prompt::House;
@@ -51,24 +60,31 @@ const STEER_MAX: usize = 16;
 /// Signs at messages that wait to be shown; more are not.
 const SIGNS_MAX: usize = 16;
 
-/// How long the parts of one thing are waited for: an album, a long paste.
-const JOIN_PAUSE: Duration = Duration::from_secs(1);
-
 /// How long the loop rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long running turns may go on once the daemon is to stop.
 const GRACE: Duration = Duration::from_secs(3);
 
+/// How long questions aside may go on then: they can be asked again.
+const ASIDE_GRACE: Duration = Duration::from_millis(200);
+
 /// What turns work with.
 pub struct Means {
     pub bus: Bus,
     pub channels: Channels,
+    /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// From whom a conversation can choose.
+    pub models: Models,
+    /// What becomes of what is said meanwhile, where nobody chose.
+    pub queue: QueueMode,
     pub tools: ToolSet,
     pub workspace: Workspace,
     pub events: Events,
     pub steps_max: usize,
+    /// Ends the daemon; none where nobody would start it again.
+    pub restart: Option<CancellationToken>,
 }
 
 /// Runs until `stop`; what is cut off then goes on after the next start.
@@ -82,6 +98,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         running: HashMap::new(),
         idle: Idle::default(),
         cut_off: None,
+        asides: Asides::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -98,6 +115,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
+            Some(()) = agent.asides.next_ended() => {}
         }
     }
     agent.wind_down().await;
@@ -113,6 +131,7 @@ struct Agent {
     idle: Idle,
     /// Turns that were cut off and are to be taken up again; none until the store has been asked.
     cut_off: Option<VecDeque<Unfinished>>,
+    asides: Asides,
 }
 
 /// What the loop keeps of a turn that runs.
@@ -130,6 +149,7 @@ impl Agent {
     /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
     /// of something is likely to come until then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
+        self.asides.tell_cut_off(&self.means).await?;
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
         let places = loop {
@@ -144,31 +164,27 @@ impl Agent {
             }
         };
         self.take_up().await?;
-        let mut join: Option<Duration> = None;
+        let mut again: Option<Duration> = None;
+        let mut look_again = |pause| again = Some(again.map_or(pause, |again| again.min(pause)));
         for (address, newest) in places {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
                 Some(running) if newest > running.given => {
-                    join = sooner(join, self.steer(&address).await?);
+                    self.hear_more(&address).await?.into_iter().for_each(&mut look_again);
                 }
                 Some(_) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
-                    let at = address.clone();
-                    let next = move |store: &_| journal::next(store, &at, RowId(0), None);
-                    let rows = self.read(next).await?;
-                    match (self.parts_to_come(&address, &rows).await?, rows.first()) {
-                        (Parts::Within(pause), _) => join = sooner(join, Some(pause)),
-                        (Parts::Fetching, _) | (Parts::None, None) => {}
-                        (Parts::None, Some(first)) => {
-                            let sender = first.sender().id.clone();
-                            self.start(address, sender, Begin::New(rows));
-                        }
+                    let (rows, pause) = self.next(&address).await?;
+                    pause.into_iter().for_each(&mut look_again);
+                    if let Some(first) = rows.first() {
+                        let sender = first.sender().id.clone();
+                        self.start(address, sender, Begin::New(rows));
                     }
                 }
             }
         }
-        Ok(join)
+        Ok(again)
     }
 
     /// Takes up what was cut off, as far as there is room.
@@ -223,49 +239,17 @@ impl Agent {
         self.running.insert(address, Running { steer, stop, sender, rows, given });
     }
 
-    /// Hands a running turn what its person said since.
-    async fn steer(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
-        let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
-        let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
-        let rows = self.read(next).await?;
-        match self.parts_to_come(address, &rows).await? {
-            Parts::None => {}
-            Parts::Within(pause) => return Ok(Some(pause)),
-            Parts::Fetching => return Ok(None),
-        }
-        let running = self.running.get_mut(address).expect("only the loop removes it");
-        if let Some(last) = rows.last().map(|row| row.id)
-            && running.steer.try_send(rows).is_ok()
-        {
-            running.given = last;
-        }
-        Ok(None)
-    }
-
-    /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
-    async fn parts_to_come(&self, at: &Address, rows: &[Waiting]) -> Result<Parts, StoreError> {
-        let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
-            return Ok(Parts::None);
-        };
-        let (at, after) = (at.clone(), last.id);
-        if self.read(move |store| journal::next_is_unready(store, &at, after)).await? {
-            return Ok(Parts::Fetching);
-        }
-        // No age if the clock was set back.
-        let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
-        let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
-        Ok(pause.map_or(Parts::None, Parts::Within))
-    }
-
     /// Carries a command out, at once.
     async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
-        let address = &control.inbound.from;
+        let address = control.inbound.from.clone();
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Btw(question) => {
+                self.asides.begin(&self.means, control, question).await?;
+            }
             other => {
-                let busy = self.running.contains_key(address);
+                let busy = self.running.contains_key(&address);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
             }
         }
@@ -280,6 +264,7 @@ impl Agent {
         if commits::stopped(&self.means.bus.store, control, role, kind).await? {
             let address = &control.inbound.from;
             self.idle.take(address);
+            self.asides.stop(address);
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
             if let Some(running) = self.running.get(address) {
                 running.stop.cancel();
@@ -327,6 +312,7 @@ impl Agent {
             tracing::info!(turns = self.turns.len(), "Left for the next start");
         }
         self.turns.shutdown().await;
+        self.asides.wind_down(&self.means, ASIDE_GRACE).await;
         // To be asked to stop is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
@@ -342,19 +328,6 @@ impl Agent {
     ) -> Result<T, StoreError> {
         self.means.bus.store.read(work).await
     }
-}
-
-/// What may follow the last row as a part of the same thing.
-enum Parts {
-    None,
-    /// If anything, then within that time.
-    Within(Duration),
-    /// It is there, and its files are not; who fetches them wakes the loop.
-    Fetching,
-}
-
-fn sooner(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }
 
 /// The task of one turn: works, and shows that it does, until it is done or stopped.
@@ -420,9 +393,18 @@ async fn house(means: &Means, audience: Audience) -> House {
                 }
                 part.push_str(file.text.trim());
             }
-            for skill in skills::catalogue(workspace).skills {
-                let skills::Skill { name, description, path } = skill;
-                let _ = writeln!(house.skills, "- {name} ({path}): {description}");
+            for skill in catalogue::catalogue(workspace).for_model() {
+                let (name, description) = (&skill.name, &skill.description);
+                let place = match &skill.place {
+                    catalogue::Place::Workspace(path) => path.as_str(),
+                    catalogue::Place::Home(_) | catalogue::Place::Shipped(_) => {
+                        ReadSkill::SPEC.name
+                    }
+                };
+                let _ = match &skill.always {
+                    Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),
+                    None => writeln!(house.skills, "- {name} ({place}): {description}"),
+                };
             }
             house
         })

@@ -2,6 +2,7 @@
 //! waits for either. A message is on it once, in the store.
 
 mod admission;
+pub mod asides;
 pub mod journal;
 pub mod outbox;
 pub mod overheard;
@@ -14,13 +15,20 @@ use tokio::sync::{mpsc, watch};
 
 use crate::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
 use crate::people::{Groups, People};
+use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 
 pub use admission::{Received, receive};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
-pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair"];
+pub const CONTROLS: &[&str] = &[
+    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/model", "/think",
+    "/queue", "/btw", "/skills", "/usage", "/restart",
+];
+
+/// Commands that begin a turn, as messages do.
+pub const TURNS: &[&str] = &[replies::SKILL];
 
 /// How long the bus remembers what is done: longer than any platform delivers again, or any
 /// catch-up reaches back.

@@ -13,11 +13,13 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
 use crate::logging;
 use crate::secret::Redactor;
+use crate::workspace::Workspace;
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -70,6 +72,10 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// What it has used, as tokens by provider
+    Usage,
+    /// What it has learned to do, and what is missing for the rest
+    Skills,
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -137,7 +143,10 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let home = config::home(cli.home.clone(), &environment);
     let load = || config::load(&home, cli.config.as_deref(), &environment);
     match cli.command.unwrap_or(Command::Run) {
-        Command::Run => run(Plan::new(&home, prepare(load()?, format, &environment)?)?).await?,
+        Command::Run => {
+            let config = prepare(load()?, format, &environment)?;
+            run(Plan::new(&home, config, &environment)?).await?;
+        }
         Command::Chat { message, session, verbose } => {
             let options = chat::Options { message, session, events: verbose };
             if chat::through_socket(&home, &options).await? {
@@ -146,7 +155,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             // Nobody runs here: be the daemon for as long as this lasts, without other channels.
             let mut config = prepare(load()?, format, &environment)?;
             config.channels.clear();
-            let daemon = Daemon::open(Plan::new(&home, config)?).await?;
+            let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
             let desk = daemon.desk();
             let stop = CancellationToken::new();
             let talk = async {
@@ -171,6 +180,14 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             } else {
                 print::status(&status)
             });
+        }
+        Command::Usage => match chat::ask(&home, &Request::Usage).await? {
+            Response::Done(words) => print::line(&words),
+            _ => anyhow::bail!("the daemon gave an answer of another kind"),
+        },
+        Command::Skills => {
+            let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
+            print::line(&workspace.off_thread(agent::skills_words).await);
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

@@ -22,6 +22,7 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider::{self, transcription};
 use crate::secret::Secret;
+use crate::session::QueueMode;
 use crate::tools;
 
 pub use environment::Environment;
@@ -35,7 +36,7 @@ pub const TERMINAL: &str = "terminal";
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "providers", "channels", "media", "transcription", "mcp"]),
-    ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "mcp_file"]),
+    ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "queue", "mcp_file"]),
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
     (
         "channels.NAME",
@@ -71,7 +72,7 @@ const FILE_BYTES_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub agent: AgentConfig,
-    /// By name; those that `agent.providers` leaves out are not used.
+    /// By name; those that `agent.providers` leaves out answer only where they are chosen.
     pub providers: BTreeMap<String, provider::Config>,
     /// [`TERMINAL`] is always among them.
     pub channels: BTreeMap<ChannelName, ChannelConfig>,
@@ -96,6 +97,8 @@ pub struct AgentConfig {
     pub turns_max: usize,
     /// Messages that wait in one chat; what comes beyond is refused in words.
     pub waiting_max: usize,
+    /// What becomes of what is said meanwhile, where nobody chose otherwise.
+    pub queue: QueueMode,
 }
 
 impl Default for AgentConfig {
@@ -105,6 +108,7 @@ impl Default for AgentConfig {
             steps_max: 10,
             turns_max: 16,
             waiting_max: 100,
+            queue: QueueMode::default(),
         }
     }
 }
@@ -213,10 +217,11 @@ impl Config {
         });
         let mcp = mcp::describe(&self.mcp);
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
-        let AgentConfig { steps_max, turns_max, waiting_max, .. } = self.agent;
+        let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
+        let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
-             {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n\
+             {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
              files\n  {} MB a file, {} MB in all; voice messages: {}\n",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
@@ -254,8 +259,10 @@ impl Config {
                 .push("this program was built without MCP: its servers are left out".to_owned());
         }
         for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
-            warnings
-                .push(format!("[providers.{name}] is not used: [agent] providers leaves it out"));
+            warnings.push(format!(
+                "[providers.{name}] answers only where somebody chooses it with /model: \
+                 [agent] providers leaves it out"
+            ));
         }
         let used = self.agent.providers.iter().filter_map(|name| self.providers.get(name));
         if used.clone().all(|provider| provider.kind == provider::Kind::Rehearsal) {

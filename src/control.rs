@@ -42,6 +42,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 #[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     Status,
+    Usage,
     /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
     Pair {
         words: Vec<String>,
@@ -175,6 +176,9 @@ pub async fn serve(
             return Chat::begin(desk, session.into(), events).run(lines, out).await;
         }
         Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
+        Ok(Request::Usage) => {
+            desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
+        }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };

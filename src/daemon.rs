@@ -20,16 +20,18 @@ use crate::bus::{Bus, Link};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
-use crate::config::{AgentConfig, Config, TERMINAL};
+use crate::config::{AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, Desk};
 use crate::event::Events;
 use crate::message::ChannelName;
 use crate::people::{Access, People};
+use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
 use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
+use crate::workspace::skills::Surroundings;
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -49,7 +51,10 @@ const RESTART_AFTER: Duration = Duration::from_secs(1);
 pub struct Plan {
     pub home: PathBuf,
     pub agent: AgentConfig,
+    /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// From whom a conversation can choose.
+    pub models: Models,
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
@@ -57,17 +62,18 @@ pub struct Plan {
     pub mcp: BTreeMap<String, mcp::Config>,
     pub store: store::Options,
     pub intake: Intake,
+    /// What skills may need of the machine.
+    pub surroundings: Surroundings,
+    /// Whether somebody starts the daemon again when it ends.
+    pub restarts: bool,
 }
 
 impl Plan {
     /// What the config asks for, in this home.
-    pub fn new(home: &Path, config: Config) -> anyhow::Result<Self> {
-        let mut providers = Vec::new();
-        for name in &config.agent.providers {
-            let section = config.providers.get(name);
-            let section = section.with_context(|| format!("there is no provider `{name}`"))?;
-            providers.push(provider::connect(name, section)?);
-        }
+    pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
+        let models = models(&config)?;
+        let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
+        let line = line.map(|model| Arc::clone(&model.provider)).collect();
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             if let Some(channel) = channels::connect(&kind)? {
@@ -79,14 +85,33 @@ impl Plan {
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
-            provider: provider::chain(providers),
+            provider: provider::chain(line),
+            models,
             channels,
             tools: ToolSet::standard(),
             mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
+            surroundings: environment.surroundings(),
+            // Only systemd sets it, and our unit says Restart=always.
+            restarts: environment.raw("INVOCATION_ID").is_some(),
         })
     }
+}
+
+/// All providers of the config, those that answer by default first.
+fn models(config: &Config) -> anyhow::Result<Models> {
+    let line = &config.agent.providers;
+    let others = config.providers.keys().filter(|name| !line.contains(name));
+    let line = line.iter().map(|name| (name, Standing::InLine));
+    let mut models = Vec::new();
+    for (name, standing) in line.chain(others.map(|name| (name, Standing::Chosen))) {
+        let section = config.providers.get(name);
+        let section = section.with_context(|| format!("there is no provider `{name}`"))?;
+        let provider = provider::connect(name, section)?;
+        models.push(Model { name: name.clone(), provider, standing });
+    }
+    Ok(Models::new(models))
 }
 
 /// A daemon that holds its home and is about to run.
@@ -103,7 +128,8 @@ impl Daemon {
     pub async fn open(plan: Plan) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let store = Store::open(&plan.home, &plan.store)?;
-        let workspace = Workspace::open(&plan.home.join("workspace"))?;
+        let workspace =
+            Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
 
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
@@ -122,10 +148,13 @@ impl Daemon {
             bus,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
+            models: plan.models.clone(),
+            queue: plan.agent.queue,
             tools: plan.tools.clone(),
             workspace,
             events: Events::default(),
             steps_max: plan.agent.steps_max,
+            restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
             means: Arc::clone(&means),
@@ -183,7 +212,11 @@ impl Daemon {
         self.greet().await;
         ready();
 
-        stop.cancelled().await;
+        let restart = self.means.restart.clone().unwrap_or_default();
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = restart.cancelled() => stop.cancel(),
+        }
         tracing::info!("Stopping");
         end(listening, STAGE_TIME_MAX).await;
         turns.cancel();

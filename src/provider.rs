@@ -6,6 +6,7 @@ pub mod anthropic;
 pub mod fallback;
 mod fault;
 mod http;
+pub mod models;
 mod names;
 pub mod openai;
 pub mod rehearsal;
@@ -23,10 +24,12 @@ use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 
 pub use http::Limits;
+pub use models::Models;
 pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen};
 pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;
+pub use crate::session::Effort;
 use crate::session::{Call, Ending, Image, Step, Thinking, Turn};
 
 /// One `[providers.NAME]` section.
@@ -53,19 +56,6 @@ pub enum Tools {
     Native,
     /// In its text, for models and servers that know nothing of tools.
     Text,
-}
-
-/// How much a model is to think before it answers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Effort {
-    /// As it does by itself; nothing is sent.
-    #[default]
-    Default,
-    /// Not at all, or as little as the model can.
-    Off,
-    Low,
-    Medium,
-    High,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,10 @@
 //! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
 
-use std::fmt::Display;
+mod commands;
+
+use std::fmt::{Display, Write as _};
+
+pub use commands::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
 /// one line: nobody can put a link of theirs into the bot's words.
@@ -225,8 +229,22 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("new", "Begin a fresh conversation (the old one is kept)"),
     ("status", "How I am"),
     ("whoami", "Who you are to me"),
+    ("model", "Which model answers here"),
+    ("think", "How much the model thinks: off, low, medium, high, default; show, hide"),
+    ("queue", "What becomes of what you say while I work: steer, followup, collect, interrupt"),
+    ("btw", "Ask something aside, whatever I am doing"),
+    ("skills", "What I have learned to do"),
+    ("skill", "Begin with one of my skills"),
+    ("usage", "What I have used (owner and admins)"),
+    ("restart", "Start me again (owner)"),
     ("help", "What I can do"),
 ];
+
+/// Those of them that are followed by words.
+pub const COMMANDS_WITH_WORDS: &[&str] = &["model", "think", "queue", "btw", "skill"];
+
+/// What follows such a command, as a platform asks for it.
+pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
 
 /// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
 /// command follows as a message.
@@ -243,6 +261,13 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /new – begin a fresh conversation (the old one is kept)\n\
 /status – how I am\n\
 /whoami – who you are to me\n\
+/model – which model answers here; /model NAME changes it\n\
+/think – how much the model thinks, and whether you see it\n\
+/queue – what becomes of what you say while I work\n\
+/btw QUESTION – ask something aside, whatever I am doing\n\
+/skills – what I have learned to do; /skill NAME begins with it\n\
+/usage – what I have used (owner and admins)\n\
+/restart – start me again (owner)\n\
 /pair – who may talk to me (owner)\n\
 /help – this";
 
@@ -269,6 +294,10 @@ pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display
 /// What `/status` tells.
 pub struct Status<'a> {
     pub provider: &'a str,
+    /// How much it is to think, if somebody has said so.
+    pub effort: Option<&'a str>,
+    /// What becomes of what is said meanwhile, if somebody has chosen.
+    pub queue: Option<&'a str>,
     pub busy_here: bool,
     pub turns: usize,
     pub tools: usize,
@@ -288,14 +317,22 @@ pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Stri
 }
 
 pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, busy_here, turns, tools, lenders, tokens: (read, written) } = status;
+    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens } = status;
+    let (read, written) = tokens;
+    let mut here_only = String::new();
+    if let Some(effort) = effort {
+        let _ = write!(here_only, "\nThinking: {effort}");
+    }
+    if let Some(queue) = queue {
+        let _ = write!(here_only, "\nWhat is said meanwhile: {queue}");
+    }
     let lent = match lenders.join("; ") {
         none if none.is_empty() => none,
         lenders => format!("MCP servers: {lenders}\n"),
     };
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
-        "{here}; turns running in all: {turns}.\nModel: {provider}\nTools: {tools}\n{lent}\
+        "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )

@@ -38,6 +38,8 @@ pub struct Session {
     pub place: Place,
     /// The part of the prompt that stays byte for byte the same; made when the first turn starts.
     pub frozen: Option<Frozen>,
+    /// What people wish of it; commands change them in the store, which is asked before each step.
+    pub settings: Settings,
     /// Oldest first; those that the model no longer sees are not loaded.
     pub turns: Vec<Turn>,
 }
@@ -46,9 +48,84 @@ impl Session {
     /// One that is not in the store yet; its first turn puts it there.
     pub fn new(address: &Address, place: Place) -> Self {
         let id = SessionId(0);
-        Self { id, address: address.clone(), place, frozen: None, turns: Vec::new() }
+        let settings = Settings::default();
+        Self { id, address: address.clone(), place, frozen: None, settings, turns: Vec::new() }
     }
 }
+
+/// What commands set for one conversation. What a newer version wrote, and this one does not know, is
+/// kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The section of the provider that answers; none is the first of the config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    pub effort: Effort,
+    /// None is as the config has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueMode>,
+    /// Whether people are shown what the model thought.
+    pub show_thinking: bool,
+    #[serde(flatten)]
+    pub others: serde_json::Map<String, Value>,
+}
+
+/// How much a model is to think before it answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Effort {
+    /// As it does by itself; nothing is sent.
+    #[default]
+    Default,
+    /// Not at all, or as little as the model can.
+    Off,
+    Low,
+    Medium,
+    High,
+}
+
+/// What becomes of what a person says while a turn works for them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum QueueMode {
+    /// The turn is shown it at its next step.
+    #[default]
+    Steer,
+    /// Each message waits, and is a turn of its own.
+    Followup,
+    /// It waits, and all of it is the next turn.
+    Collect,
+    /// It ends the turn, and begins the next one.
+    Interrupt,
+}
+
+/// Words for the variants of an enum, as people write and are shown them.
+macro_rules! words {
+    ($name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
+        impl $name {
+            /// All of them, by their words.
+            pub const CHOICES: &[(&str, Self)] = &[$(($word, Self::$variant)),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $word),+ }
+            }
+
+            pub fn parse(word: &str) -> Option<Self> {
+                let choice = Self::CHOICES.iter().find(|(choice, _)| choice.eq_ignore_ascii_case(word));
+                choice.map(|(_, choice)| *choice)
+            }
+        }
+    };
+}
+
+words!(Effort { Default = "default", Off = "off", Low = "low", Medium = "medium", High = "high" });
+words!(QueueMode {
+    Steer = "steer",
+    Followup = "followup",
+    Collect = "collect",
+    Interrupt = "interrupt",
+});
 
 /// What of the workspace was put into the prompt when the session began, so that a later change
 /// does not cost the provider's cache; changes are told in the tail of the next message instead.

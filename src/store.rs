@@ -24,8 +24,11 @@ const BALLAST_BYTES: usize = 256 * 1024;
 const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// One script per schema version, in order; a script is never changed after a release.
-const MIGRATIONS: &[&str] =
-    &[include_str!("store/schema-1.sql"), include_str!("store/schema-2.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("store/schema-1.sql"),
+    include_str!("store/schema-2.sql"),
+    include_str!("store/schema-3.sql"),
+];
 
 /// Whether a change must be on the disk when `write` returns, or may be with a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

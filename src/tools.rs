@@ -6,6 +6,7 @@ mod malformed;
 pub mod mcp;
 pub mod memory;
 pub mod message;
+pub mod skill;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,6 +260,7 @@ impl ToolSet {
             Arc::new(memory::Remember),
             Arc::new(memory::Note),
             Arc::new(message::SendMessage),
+            Arc::new(skill::ReadSkill),
         ])
     }
 

@@ -29,6 +29,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::path::TEMPORARY_PREFIX;
 pub use self::path::{PathError, WorkspacePath};
+use self::skills::{SkillCache, Surroundings};
 use self::snapshot::{House, HouseCache};
 
 /// What is read of a file at once, in bytes: far above any text written by hand, and small beside
@@ -49,6 +50,9 @@ struct Inner {
     /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
     /// read; never over an await, as everything here blocks.
     house: Mutex<HouseCache>,
+    /// As `house`.
+    skills: Mutex<SkillCache>,
+    surroundings: Surroundings,
     /// Held while a change is made, as changes come from many sessions; never over an await.
     changing: Mutex<()>,
 }
@@ -129,14 +133,29 @@ impl Workspace {
     /// and fills it from the template; what exists is never overwritten. Removes what writes that
     /// were cut short have left.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
+        Self::open_in(root, Surroundings::default())
+    }
+
+    /// As [`Self::open`], with what skills may need of the machine.
+    pub fn open_in(root: &Path, surroundings: Surroundings) -> anyhow::Result<Self> {
         template::make_root(root)?;
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
         template::fill(&dir).context("cannot write the template of the workspace")?;
         change::sweep(&dir);
-        let house = Mutex::default();
-        let changing = Mutex::default();
-        Ok(Self(Arc::new(Inner { root: root.to_owned(), dir, house, changing })))
+        Ok(Self::of(root, dir, surroundings))
+    }
+
+    /// Looks at a folder that is there, and may be another process's: nothing is made or removed.
+    pub fn look(root: &Path, surroundings: Surroundings) -> anyhow::Result<Self> {
+        let dir = Dir::open_ambient_dir(root, ambient_authority())
+            .with_context(|| format!("cannot open the workspace {}", root.display()))?;
+        Ok(Self::of(root, dir, surroundings))
+    }
+
+    fn of(root: &Path, dir: Dir, surroundings: Surroundings) -> Self {
+        let (house, skills, changing) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Self(Arc::new(Inner { root: root.to_owned(), dir, house, skills, surroundings, changing }))
     }
 
     /// For people to read; files are reached through the other functions.

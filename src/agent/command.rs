@@ -3,12 +3,16 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
+use super::settings::{self, Wish};
+use super::skills::skills_words;
+use super::usage::usage_words;
 use super::{Means, commits, role_of, transcript};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
+use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
 
 /// What a person commands.
@@ -21,6 +25,13 @@ pub(super) enum Command {
     WhoAmI,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
+    /// The model, thinking or the queue of a conversation.
+    Set(Wish),
+    /// A question aside; empty if none was asked.
+    Btw(String),
+    Skills,
+    Usage,
+    Restart,
 }
 
 /// One `/pair` subcommand, or the same from the command line.
@@ -56,6 +67,16 @@ pub(super) fn parse(text: &str) -> Command {
         "/new" => Command::New,
         "/whoami" => Command::WhoAmI,
         "/pair" => Command::Pair(Pairing::parse(words)),
+        "/model" => Command::Set(Wish::of_model(words)),
+        "/think" => Command::Set(Wish::of_thinking(words)),
+        "/queue" => Command::Set(Wish::of_queue(words)),
+        "/btw" => {
+            let question = text.trim_start().split_once(char::is_whitespace);
+            Command::Btw(question.map_or("", |(_, question)| question.trim()).to_owned())
+        }
+        "/skills" => Command::Skills,
+        "/usage" => Command::Usage,
+        "/restart" => Command::Restart,
         _ => Command::Help,
     }
 }
@@ -69,11 +90,12 @@ pub(super) async fn obey(
     turns: usize,
 ) -> Result<(), StoreError> {
     let words = match command {
-        Command::Help | Command::Stop | Command::New => replies::HELP.to_owned(),
-        Command::Status => {
-            let role = role_of(means, &control.inbound.from, control.sender()).await?;
-            status(means, role, busy, turns).await?
-        }
+        Command::Help | Command::Stop | Command::New | Command::Btw(_) => replies::HELP.to_owned(),
+        Command::Status => status(means, control, busy, turns).await?,
+        Command::Set(wish) => return settings::obey(means, control, wish).await,
+        Command::Skills => means.workspace.off_thread(skills_words).await,
+        Command::Usage => usage(means, control).await?,
+        Command::Restart => return restart(means, control).await,
         Command::WhoAmI => {
             let role = role_of(means, &control.inbound.from, control.sender()).await?;
             let inbound = &control.inbound;
@@ -106,7 +128,13 @@ async fn obey_pair(
     commits::obeyed(&means.bus.store, control, words).await
 }
 
-async fn status(means: &Means, role: Role, busy: bool, turns: usize) -> Result<String, StoreError> {
+async fn status(
+    means: &Means,
+    control: &Waiting,
+    busy: bool,
+    turns: usize,
+) -> Result<String, StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
     // What a program has said in its distress is for those who can mend it.
     let lent = means.tools.lent();
     let lenders = lent.lenders.iter().map(|lender| {
@@ -115,15 +143,45 @@ async fn status(means: &Means, role: Role, busy: bool, turns: usize) -> Result<S
     });
     let lenders = lenders.collect();
     let month_ago = Utc::now() - Duration::days(30);
-    let used = means.bus.store.read(move |store| transcript::used_since(store, month_ago)).await?;
+    let at = control.inbound.from.clone();
+    let look = move |store: &_| {
+        Ok((transcript::used_since(store, month_ago)?, settings::settings_at(store, &at)?))
+    };
+    let (used, settings) = means.bus.store.read(look).await?;
     Ok(replies::status(&replies::Status {
-        provider: means.provider.name(),
+        provider: means.provider_for(&settings).name(),
+        effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
+        queue: settings.queue.map(QueueMode::as_str),
         busy_here: busy,
         turns,
         tools: means.tools.len(),
         lenders,
         tokens: (used.input, used.output),
     }))
+}
+
+async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    if role < Role::Admin {
+        return Ok(replies::USAGE_FOR_ADMINS.to_owned());
+    }
+    means.bus.store.read(usage_words).await
+}
+
+/// Ends the daemon, if somebody starts it again.
+async fn restart(means: &Means, control: &Waiting) -> Result<(), StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let words = match &means.restart {
+        _ if role < Role::Owner => replies::OWNER_ONLY,
+        None => replies::CANNOT_RESTART,
+        Some(_) => replies::RESTARTING,
+    };
+    commits::obeyed(&means.bus.store, control, words.to_owned()).await?;
+    if let (Role::Owner, Some(restart)) = (role, &means.restart) {
+        tracing::info!("Told to restart");
+        restart.cancel();
+    }
+    Ok(())
 }
 
 /// Carries a pairing command out and tells the person whom it is about; gives the words for who

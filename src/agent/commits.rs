@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::transcript;
 use crate::bus::journal::{self, Fate, RowId, Waiting};
-use crate::bus::outbox;
-use crate::message::{Address, MessageId, Place, Sender};
+use crate::bus::{asides, outbox};
+use crate::message::{Address, MessageId, Place, Sender, SenderId};
 use crate::people::Role;
 use crate::provider::Completion;
 use crate::replies;
@@ -243,6 +243,22 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
     store.write("broke", Sync::Now, settle).await
 }
 
+/// Words for a message that no turn can be begun with.
+pub(super) async fn declined(
+    store: &Store,
+    row: &Waiting,
+    words: String,
+) -> Result<(), StoreError> {
+    let (row, inbound) = (row.id, row.inbound.clone());
+    let decline = move |store: &Connection| {
+        if journal::settle(store, row, Fate::Refused)? {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        }
+        Ok(())
+    };
+    store.write("declined", Sync::Now, decline).await
+}
+
 /// A command that only answers.
 pub(super) async fn obeyed(
     store: &Store,
@@ -278,7 +294,7 @@ pub(super) enum StopKind {
 }
 
 /// Ends the turn that runs where the command was said, withdraws what waited there before it,
-/// and confirms. True if a running turn was ended, or the session closed.
+/// and confirms. True if something that ran was ended, or the session closed.
 pub(super) async fn stopped(
     store: &Store,
     control: &Waiting,
@@ -306,19 +322,39 @@ pub(super) async fn stopped(
         }
         let whose = (!commands_all).then_some(&speaker.id);
         let withdrawn = journal::withdraw(store, at, control.id, whose)?;
+        let asides = asides::stop(store, at, whose)?;
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
             return Ok(true);
         }
         match (mine.is_empty(), withdrawn) {
+            (true, 0) if asides > 0 => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        Ok(!mine.is_empty())
+        Ok(!mine.is_empty() || asides > 0)
     };
     store.write("stop", Sync::Now, stop).await
+}
+
+/// Ends the turn that runs for a person at an address, without a word: what they said since is the
+/// answer to why. False if there is none.
+pub(super) async fn interrupted(
+    store: &Store,
+    at: Address,
+    sender: SenderId,
+) -> Result<bool, StoreError> {
+    let interrupt = move |store: &Connection| {
+        let mut running = transcript::unfinished(store)?.into_iter();
+        let theirs = running.find(|turn| turn.address == at && turn.sender.id == sender);
+        let Some(theirs) = theirs else { return Ok(false) };
+        transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
+        journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
+        Ok(true)
+    };
+    store.write("interrupt", Sync::Now, interrupt).await
 }
 
 /// A commit of a turn, made only while the turn runs.

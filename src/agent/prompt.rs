@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use chrono::{DateTime, Local};
 
+use super::invoked::Invoked;
 use crate::bus::journal::Waiting;
 use crate::message::{Line, Place, Said};
 use crate::people::Role;
@@ -23,6 +24,11 @@ Paths of tools are relative to your workspace, which holds the files below, your
 /// What a model is told that goes in circles.
 pub(super) const IN_CIRCLES: &str = "\
 [You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
+
+/// What a question aside begins with.
+pub(super) const ASIDE: &str = "\
+[A question aside, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \
+calling tools; neither question nor answer becomes part of the conversation.]";
 
 /// What a model is told whose steps are used up.
 pub(super) fn steps_used_up(steps: usize) -> String {
@@ -48,6 +54,8 @@ pub struct House {
     pub user: String,
     /// Name, description and place of each skill.
     pub skills: String,
+    /// Skills that are always in the prompt, with a heading each.
+    pub always: String,
 }
 
 /// The system prompt, in parts of which the former change less often than the latter.
@@ -72,6 +80,7 @@ pub fn system(house: &House, frozen: &Frozen) -> Vec<String> {
         ("", &house.rules),
         ("Your owner", &house.user),
         ("Skills (read a skill's file before you use it)", &house.skills),
+        ("", &house.always),
     ]);
     let memory = sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
     [house, memory].into_iter().filter(|part| !part.is_empty()).collect()
@@ -83,6 +92,8 @@ pub struct Tail<'a> {
     pub role: Role,
     pub place: Place,
     pub rows: &'a [Waiting],
+    /// Those of the rows that begin with a skill.
+    pub(super) invoked: &'a Invoked,
     /// What was said there before, and not to the bot.
     pub background: &'a [Line],
     /// What changed in memory and notes since the model was last told.
@@ -109,6 +120,8 @@ pub fn tail(tail: &Tail<'_>) -> String {
     write_background(&mut text, tail.background);
     for row in tail.rows {
         let Said { text: said, quoted, .. } = &row.inbound.body;
+        let invoked = tail.invoked.get(&row.id);
+        let said = invoked.map_or(said, |invoked| &invoked.said);
         if let Some(quote) = quoted {
             let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
             let _ = write!(
@@ -117,6 +130,9 @@ pub fn tail(tail: &Tail<'_>) -> String {
                 plain(&quote.author),
                 one_kind_of_lines(&quoted).replace('\n', "\n> ")
             );
+        }
+        if let Some(invoked) = invoked {
+            let _ = write!(text, "\n{}", invoked.told);
         }
         for file in &row.inbound.body.media {
             let _ = write!(text, "\n{}", files::line(file, quoted.as_ref()));

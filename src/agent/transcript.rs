@@ -6,6 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::settings;
 use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::{ToolCall, Usage};
 use crate::session::{
@@ -27,8 +28,8 @@ pub(super) struct Unfinished {
 pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
     let head = store
         .prepare_cached(
-            "SELECT id, place, frozen, begins FROM sessions
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+            "SELECT id, place, frozen, begins, settings FROM sessions
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .query_row(place_params(at), |row| {
             let session = Session {
@@ -38,6 +39,7 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
                 frozen: row
                     .get::<_, Option<String>>(2)?
                     .and_then(|text| serde_json::from_str(&text).ok()),
+                settings: settings::read(row, 4)?,
                 turns: Vec::new(),
             };
             Ok((session, row.get::<_, i64>(3)?))
@@ -115,7 +117,7 @@ pub(super) fn open_or_begin(
     let open = store
         .prepare_cached(
             "SELECT id FROM sessions
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .query_row(place_params(at), |row| row.get(0).map(SessionId))
         .optional()?;
@@ -136,13 +138,41 @@ pub(super) fn open_or_begin(
     Ok(SessionId(store.last_insert_rowid()))
 }
 
+/// Keeps a question that was answered aside as a conversation of its own, which is over.
+pub(super) fn keep_aside(
+    store: &Connection,
+    beside: &Session,
+    sender: &Sender,
+    (provider, step): (&str, &Step),
+) -> rusqlite::Result<TurnId> {
+    let (channel, chat, _) = place_params(&beside.address);
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            beside.address.thread.as_ref().map(|thread| thread.as_str()),
+            to_json(&beside.place),
+            now
+        ])?;
+    let session = SessionId(store.last_insert_rowid());
+    let turn = begin_turn(store, session, sender, None, provider)?;
+    put_step(store, turn, 0, step)?;
+    end_turn(store, turn, Ending::Answered)?;
+    Ok(turn)
+}
+
 /// Closes the open session at an address; it is kept and never used again.
 pub(super) fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
     let (channel, chat, thread) = place_params(at);
     store
         .prepare_cached(
             "UPDATE sessions SET closed = ?
-             WHERE closed IS NULL AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .execute(params![Utc::now().timestamp_millis(), channel, chat, thread])?;
     Ok(())
@@ -391,12 +421,12 @@ pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<
         })
 }
 
-fn place_params(at: &Address) -> (&str, &str, &str) {
+pub(super) fn place_params(at: &Address) -> (&str, &str, &str) {
     let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
     (at.channel.as_str(), at.chat.as_str(), thread)
 }
 
-fn to_json(value: &impl Serialize) -> String {
+pub(super) fn to_json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our own types have string keys")
 }
 

@@ -3,6 +3,9 @@
 
 mod asking;
 mod begin;
+mod words;
+
+pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,6 +16,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
+use super::invoked::invoked;
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
@@ -21,14 +25,11 @@ use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
 use crate::people::Role;
-use crate::provider::{Completion, ProviderError, StopReason, ToolSchema};
+use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
-use crate::tools::{ToolContext, message};
-
-/// What a model answers to say nothing.
-pub(super) const NO_REPLY: &str = "NO_REPLY";
+use crate::tools::ToolContext;
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -118,6 +119,10 @@ struct Active<'a> {
     session: Session,
     turn: TurnId,
     asker: Asker,
+    /// Who answers, as the conversation wishes at the step that runs.
+    provider: Arc<dyn Provider>,
+    /// What the model has thought in this turn, for people to read.
+    thought: String,
     wires: Wires,
     /// Steered messages that the model has not been shown yet.
     pending: Vec<Waiting>,
@@ -191,14 +196,19 @@ impl Active<'_> {
     /// another one begins with what the program notes, and what was steered meanwhile.
     async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
+        let invoked = invoked(self.means, &self.pending).await?;
+        if invoked.is_none() {
+            self.pending.clear();
+        }
+        let invoked = invoked.unwrap_or_default();
         let steered = (!self.pending.is_empty()).then(|| {
-            let place = self.session.place;
-            let role = self.asker.role;
+            let (place, role) = (self.session.place, self.asker.role);
             prompt::tail(&Tail {
                 now: Local::now(),
                 role,
                 place,
                 rows: &self.pending,
+                invoked: &invoked,
                 background: &[],
                 changes: vec![],
             })
@@ -270,7 +280,7 @@ impl Active<'_> {
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
         let made = self.made(step, completion);
         let mut filled = made.step();
-        let name = self.means.provider.name().to_owned();
+        let name = self.provider.name().to_owned();
         filled.calls =
             commits::completed(&self.means.bus.store, self.turn, step, name, made).await?;
         self.current().steps[step] = filled;
@@ -330,7 +340,7 @@ impl Active<'_> {
         let (ending, words) = self.words(&completion);
         let made = self.made(step, completion);
         let filled = made.step();
-        let name = self.means.provider.name().to_owned();
+        let name = self.provider.name().to_owned();
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
         let silent = end.words.is_none();
@@ -348,45 +358,10 @@ impl Active<'_> {
         Ok(Some(self.session))
     }
 
-    /// What the person is told of a completion without calls.
-    fn words(&self, completion: &Completion) -> (Ending, Option<String>) {
-        let text = completion.text.trim();
-        if is_no_reply(text) {
-            return (Ending::Silent, None);
-        }
-        if text.is_empty() {
-            let words = match completion.stop {
-                Some(StopReason::Refused) => replies::MODEL_REFUSED,
-                Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
-                _ if self.said_here().next().is_some() => return (Ending::Answered, None),
-                _ => replies::NO_WORDS,
-            };
-            return (Ending::Failed, Some(words.to_owned()));
-        }
-        if self.said_here().any(|said| said.trim() == text) {
-            return (Ending::Answered, None);
-        }
-        let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
-        let parts = [Some(text), cut, completion.note.as_deref()];
-        (Ending::Answered, Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
-    }
-
-    /// What the message tool has said here in this turn.
-    fn said_here(&self) -> impl Iterator<Item = String> {
-        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
-        let calls = steps.iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.session.address))
-    }
-
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
-        let words = match error {
-            ProviderError::TooLong => replies::TOO_LONG.to_owned(),
-            ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
-            ProviderError::Refused(reason) => replies::model_refused_us(reason),
-        };
-        self.give_up(words).await
+        self.give_up(failure_words(error)).await
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
@@ -424,14 +399,9 @@ impl Active<'_> {
     }
 }
 
-/// Whether an answer is silence, also with the signs that models like to put around it.
-fn is_no_reply(text: &str) -> bool {
-    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
-}
-
 /// In a group nobody has the tools that only the owner has: what others said there would end in the
 /// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
-fn tool_role(role: Role, place: Place) -> Role {
+pub(super) fn tool_role(role: Role, place: Place) -> Role {
     match place {
         Place::Private => role,
         Place::Group => role.min(Role::Admin),

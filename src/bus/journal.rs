@@ -54,7 +54,7 @@ pub enum Fate {
 }
 
 impl Fate {
-    fn as_str(self) -> &'static str {
+    pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
             Self::Obeyed => "obeyed",
@@ -255,6 +255,25 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
 }
 
+/// Whether a person has said something at an address after `after` that a turn could begin with.
+pub fn speaks_again(
+    store: &Connection,
+    at: &Address,
+    after: RowId,
+    sender: &SenderId,
+) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(at);
+    store
+        .prepare_cached(
+            "SELECT 1 FROM inbound
+             WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
+             AND sender = ?4 AND id > ?5 AND id < ifnull(
+                 (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
+                  AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)",
+        )?
+        .exists(params![channel, chat, thread, sender.as_str(), after.0])
+}
+
 /// Those of the rows that still wait, as they are now; without one that was given other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
     let mut again = store.prepare_cached(
@@ -361,7 +380,7 @@ pub(super) fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
 }
 
 /// None for a row that cannot be read: it stays where it is, and holds up nothing else.
-fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Option<Waiting>> {
+pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Option<Waiting>> {
     let id = RowId(row.get(0)?);
     let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
     match serde_json::from_str(row.get_ref(2)?.as_str()?) {

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::path::PathBuf;
 
 use crate::channels::config::{
     DiscordConfig, DiscordThreads, SlackConfig, SlackThreads, TelegramConfig,
@@ -12,6 +13,7 @@ use crate::channels::{self, Kind};
 use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
+use crate::workspace::skills::Surroundings;
 
 use super::channels::{DISCORD_URL, SLACK_URL, TELEGRAM_URL};
 use super::reading::Source;
@@ -36,6 +38,21 @@ impl Environment {
     /// None too if it is empty or not UTF-8.
     pub fn text(&self, name: &str) -> Option<&str> {
         self.raw(name).and_then(OsStr::to_str)
+    }
+}
+
+impl Environment {
+    /// What skills may need of the machine.
+    pub fn surroundings(&self) -> Surroundings {
+        let set = self.0.iter().filter(|(_, value)| !value.is_empty());
+        Surroundings {
+            home: self.raw("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
+            path: self
+                .raw("PATH")
+                .map(|path| std::env::split_paths(path).collect())
+                .unwrap_or_default(),
+            env: set.filter_map(|(name, _)| Some(name.to_str()?.to_owned())).collect(),
+        }
     }
 }
 

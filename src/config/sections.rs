@@ -2,6 +2,7 @@
 
 use crate::channels::intake;
 use crate::provider::{self, transcription};
+use crate::session::QueueMode;
 
 use super::reading::{Located, Section, nearest};
 use super::{AgentConfig, MB, secrets};
@@ -41,10 +42,12 @@ pub(super) fn agent<'a>(
     let turns_max = number("turns_max", 256, default.turns_max);
     let waiting_max = number("waiting_max", 10_000, default.waiting_max);
     let providers = section.ask("providers").and_then(|value| order(&value, names));
+    let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
+    let queue = queue.unwrap_or(default.queue);
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
-    (AgentConfig { providers, steps_max, turns_max, waiting_max }, mcp_file)
+    (AgentConfig { providers, steps_max, turns_max, waiting_max, queue }, mcp_file)
 }
 
 fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {

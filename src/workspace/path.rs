@@ -19,7 +19,8 @@ const PATH_BYTES_MAX: usize = 1_024;
 const NAME_BYTES_MAX: usize = 200;
 
 /// What tells the bot how to behave.
-const RULES: &[&str] = &["AGENTS.md", "SOUL.md", "IDENTITY.md", "HEARTBEAT.md", "skills"];
+const RULES: &[&str] =
+    &["AGENTS.md", "SOUL.md", "IDENTITY.md", "HEARTBEAT.md", "skills", ".agents"];
 
 /// A file or folder below the workspace's root: one or more names with `/` between, none of them
 /// `.` or `..`, no control characters, at most [`PATH_BYTES_MAX`] bytes.

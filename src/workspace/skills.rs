@@ -1,26 +1,70 @@
-//! The catalogue of skills: the name and description of each `skills/NAME/SKILL.md`. Their bodies
-//! are read by the model, with the tool that reads files, when it needs one.
+//! The catalogue of skills, in the format that other assistants share: name and description of each
+//! `NAME/SKILL.md`, and whether it can be used here. A body is read when it is needed.
+//!
+//! Of skills of one name the first place wins: the workspace's `skills`, its `.agents/skills`, the
+//! home folder's `.agents/skills`, and, where the workspace has no `skills` at all, those that ship.
 
-use serde::Deserialize;
+mod format;
+mod needs;
 
+use std::fs;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::snapshot::{Stamp, cut_middle};
+use super::template::TEMPLATE;
 use super::{Entry, EntryKind, FileError, Workspace, WorkspacePath};
+use format::Parsed;
+pub use needs::Surroundings;
 
 /// So that a folder full of skills cannot fill the prompt.
 const SKILLS_MAX: usize = 100;
 
-/// The AgentSkills specification's limits: bytes of a name, characters of a description.
-const NAME_BYTES_MAX: usize = 64;
-const DESCRIPTION_CHARS_MAX: usize = 1_024;
-
 /// Where the front matter must have ended, in bytes.
 const FRONT_MATTER_BYTES_MAX: u64 = 16 * 1024;
+
+/// A whole SKILL.md, in bytes; and what of its body a model is given at once, in characters.
+const SKILL_BYTES_MAX: u64 = 256 * 1024;
+const BODY_CHARS_MAX: usize = 20_000;
+
+/// Of a body that is in every prompt, in characters; and how many can be.
+const ALWAYS_CHARS_MAX: usize = 4_000;
+const ALWAYS_MAX: usize = 3;
+
+/// The folder of skills that come with the program.
+const SHIPPED: &str = "skills";
+
+const IN_WORKSPACE: [&str; 2] = ["skills", ".agents/skills"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {
     pub name: String,
     /// On one line.
     pub description: String,
-    pub path: WorkspacePath,
+    pub place: Place,
+    /// Whether people may begin a turn with it.
+    pub for_people: bool,
+    /// Whether the model is told of it.
+    pub for_model: bool,
+    /// The body, if it is to be in every prompt.
+    pub always: Option<Arc<str>>,
+    /// What is wrong with it, though it can be used.
+    pub warnings: Vec<String>,
+    /// Why it cannot be used here; none if it can.
+    pub missing: Option<String>,
+    needs: needs::Needs,
+}
+
+/// Where its SKILL.md is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    Workspace(WorkspacePath),
+    /// Outside of the workspace, where no tool for files leads.
+    Home(PathBuf),
+    /// Inside the program.
+    Shipped(String),
 }
 
 /// All skills by name, and those that could not be read.
@@ -37,135 +81,203 @@ pub struct Broken {
     pub reason: String,
 }
 
-#[derive(Deserialize)]
-struct FrontMatter {
-    name: Option<String>,
-    description: Option<String>,
+/// The catalogue as it was read last, and of which files.
+#[derive(Default)]
+pub(super) struct SkillCache {
+    stamps: Vec<(Place, Option<Stamp>)>,
+    catalogue: Catalogue,
 }
 
-/// The skills of the workspace as they are now.
+/// The skills of the workspace as they are now; files are read only if they changed.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
-    let mut catalogue = Catalogue::default();
-    let folder: WorkspacePath = "skills".parse().expect("a path");
-    let Ok(listing) = workspace.list(Some(&folder)) else { return catalogue };
-    for Entry { name, kind } in listing.entries {
-        let path = format!("skills/{name}/SKILL.md");
-        if matches!(kind, EntryKind::File(_) | EntryKind::Special) {
-            continue;
+    let mut cache = workspace.0.skills.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let stamps: Vec<_> = places(workspace)
+        .into_iter()
+        .map(|place| (place.clone(), stamp(workspace, &place)))
+        .collect();
+    if cache.stamps != stamps {
+        cache.catalogue = read_all(workspace, stamps.iter().map(|(place, _)| place));
+        cache.stamps = stamps;
+    }
+    let mut catalogue = cache.catalogue.clone();
+    drop(cache);
+    // A program may be installed without any skill being changed.
+    for skill in &mut catalogue.skills {
+        skill.missing = skill.needs.missing(&workspace.0.surroundings);
+    }
+    catalogue
+}
+
+/// A skill's body as a model is given it, with its folder in place of `{baseDir}`.
+///
+/// # Errors
+/// In words: it cannot be read.
+pub fn body(workspace: &Workspace, skill: &Skill) -> Result<String, String> {
+    let text = whole(workspace, &skill.place, SKILL_BYTES_MAX)?;
+    let body = format::body(&text).trim().replace("{baseDir}", &skill.place.base_dir());
+    Ok(cut_middle(&body, BODY_CHARS_MAX, &skill.name))
+}
+
+impl Catalogue {
+    /// The skills that a model is told of, but for those that are in every prompt anyway.
+    pub fn for_model(&self) -> impl Iterator<Item = &Skill> {
+        self.skills.iter().filter(|skill| skill.for_model && skill.missing.is_none())
+    }
+
+    pub fn find(&self, name: &str) -> Option<&Skill> {
+        self.skills.iter().find(|skill| skill.name.eq_ignore_ascii_case(name))
+    }
+}
+
+impl Place {
+    /// What stands for its folder in its body.
+    pub fn base_dir(&self) -> String {
+        match self {
+            Self::Workspace(path) => path.parent().map_or_else(String::new, |it| it.to_string()),
+            Self::Home(path) => path.parent().unwrap_or(path).display().to_string(),
+            Self::Shipped(name) => format!("{SHIPPED}/{name}"),
         }
-        if catalogue.skills.len() == SKILLS_MAX {
+    }
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Workspace(path) => path.fmt(f),
+            Self::Home(path) => path.display().fmt(f),
+            Self::Shipped(name) => write!(f, "{name} (shipped)"),
+        }
+    }
+}
+
+/// Every place where a skill is expected, in order.
+fn places(workspace: &Workspace) -> Vec<Place> {
+    let mut places = Vec::new();
+    let mut have_own = false;
+    for folder in IN_WORKSPACE {
+        let path: WorkspacePath = folder.parse().expect("a path");
+        let Ok(listing) = workspace.list(Some(&path)) else { continue };
+        have_own |= folder == SHIPPED;
+        for Entry { name, kind } in listing.entries {
+            if matches!(kind, EntryKind::Folder | EntryKind::Link)
+                && let Ok(path) = format!("{folder}/{name}/SKILL.md").parse()
+            {
+                places.push(Place::Workspace(path));
+            }
+        }
+    }
+    if let Some(home) = &workspace.0.surroundings.home {
+        places.extend(folders(&home.join(".agents/skills")).into_iter().map(Place::Home));
+    }
+    if !have_own && let Some(shipped) = TEMPLATE.get_dir(SHIPPED) {
+        let names = shipped.dirs().filter_map(|dir| dir.path().file_name()?.to_str());
+        places.extend(names.map(|name| Place::Shipped(name.to_owned())));
+    }
+    places.truncate(SKILLS_MAX + 1);
+    places
+}
+
+/// The SKILL.md of each folder in one that need not be there, or be readable.
+fn folders(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+    let entries = entries.take(SKILLS_MAX * 10).flatten().map(|entry| entry.path());
+    let mut found: Vec<_> =
+        entries.filter(|path| path.is_dir()).map(|path| path.join("SKILL.md")).collect();
+    found.sort();
+    found
+}
+
+fn stamp(workspace: &Workspace, place: &Place) -> Option<Stamp> {
+    match place {
+        Place::Workspace(path) => super::snapshot::stamp(workspace, path.as_str()),
+        Place::Home(path) => {
+            let found = fs::metadata(path).ok()?;
+            let modified = (found.mtime(), found.mtime_nsec());
+            Some(Stamp { modified, size: found.len(), inode: found.ino() })
+        }
+        Place::Shipped(_) => None,
+    }
+}
+
+fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a Place>) -> Catalogue {
+    let mut catalogue = Catalogue::default();
+    let mut always = 0;
+    for (count, place) in places.enumerate() {
+        if count == SKILLS_MAX {
             let reason = format!("there are more than {SKILLS_MAX} skills");
-            catalogue.broken.push(Broken { path, reason });
+            catalogue.broken.push(Broken { path: place.to_string(), reason });
             break;
         }
-        match skill(workspace, &path) {
-            Ok(skill) => catalogue.skills.push(skill),
-            Err(reason) => catalogue.broken.push(Broken { path, reason }),
+        match read(workspace, place, always < ALWAYS_MAX) {
+            Ok(skill) if catalogue.find(&skill.name).is_some() => {}
+            Ok(skill) => {
+                always += usize::from(skill.always.is_some());
+                catalogue.skills.push(skill);
+            }
+            Err(reason) => catalogue.broken.push(Broken { path: place.to_string(), reason }),
         }
     }
     catalogue.skills.sort_by(|one, other| one.name.cmp(&other.name));
     catalogue
 }
 
-fn skill(workspace: &Workspace, path: &str) -> Result<Skill, String> {
-    let path: WorkspacePath = path.parse().map_err(|error| format!("{error}"))?;
-    // The model will read it for anybody, and the catalogue is shown to all.
-    let found = workspace.resolve(&path).map_err(|error| error.to_string())?;
-    if found.is_private() {
-        return Err(FileError::Private(found).to_string());
+fn read(workspace: &Workspace, place: &Place, may_always: bool) -> Result<Skill, String> {
+    let text = whole(workspace, place, FRONT_MATTER_BYTES_MAX)?;
+    let base_dir = place.base_dir();
+    let folder = base_dir.rsplit('/').next().unwrap_or_default();
+    let parsed = format::parse(&text, folder)?;
+    let Parsed { name, description, for_people, for_model, needs, mut warnings, .. } = parsed;
+    let place = place.clone();
+    let missing = None;
+    let always = None;
+    let mut skill = Skill {
+        name,
+        description,
+        place,
+        for_people,
+        for_model,
+        always,
+        warnings: Vec::new(),
+        missing,
+        needs,
+    };
+    if parsed.always && may_always {
+        skill.always =
+            Some(cut_middle(&body(workspace, &skill)?, ALWAYS_CHARS_MAX, &skill.name).into());
+    } else if parsed.always {
+        warnings
+            .push(format!("{ALWAYS_MAX} others are in every prompt; this one is read on demand"));
     }
-    let page =
-        workspace.read_page(&path, 0, FRONT_MATTER_BYTES_MAX).map_err(|error| error.to_string())?;
-    let (name, description) = parse(&String::from_utf8_lossy(&page.bytes))?;
-    Ok(Skill { name, description, path })
+    skill.warnings = warnings;
+    Ok(skill)
 }
 
-/// Name and description of a SKILL.md, or why it has none.
-fn parse(text: &str) -> Result<(String, String), String> {
-    let yaml =
-        front_matter(text).ok_or("it does not begin with front matter between `---` lines")?;
-    let FrontMatter { name, description } = serde_saphyr::from_str(yaml)
-        .map_err(|error| format!("the front matter is not valid: {}", first_line(&error)))?;
-    let name = name.unwrap_or_default();
-    let is_named = |byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || !name.bytes().all(is_named) {
-        return Err(format!("its name must be 1 to {NAME_BYTES_MAX} of a-z, 0-9 and -"));
-    }
-    let description = description.unwrap_or_default();
-    let description = description.split_whitespace().collect::<Vec<_>>().join(" ");
-    match description.chars().count() {
-        0 => Err("it has no description".to_owned()),
-        length if length > DESCRIPTION_CHARS_MAX => {
-            Err(format!("its description is longer than {DESCRIPTION_CHARS_MAX} characters"))
-        }
-        _ => Ok((name, description)),
-    }
-}
-
-/// What stands between the first line, `---`, and the next one like it.
-fn front_matter(text: &str) -> Option<&str> {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let (first, rest) = text.split_once('\n')?;
-    if first.trim_end() != "---" {
-        return None;
-    }
-    let mut length = 0;
-    for line in rest.split_inclusive('\n') {
-        if line.trim_end() == "---" {
-            return Some(&rest[..length]);
-        }
-        length += line.len();
-    }
-    None
-}
-
-fn first_line(error: &impl ToString) -> String {
-    error.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::parse;
-
-    #[track_caller]
-    fn check(text: &str, expected: Result<(&str, &str), &str>) {
-        let found = parse(text);
-        match (&found, expected) {
-            (Ok((name, description)), Ok(expected)) => {
-                assert_eq!((name.as_str(), description.as_str()), expected);
+/// A SKILL.md up to so many bytes.
+fn whole(workspace: &Workspace, place: &Place, max: u64) -> Result<String, String> {
+    let bytes = match place {
+        Place::Workspace(path) => {
+            // The model will read it for anybody, and the catalogue is shown to all.
+            let found = workspace.resolve(path).map_err(|error| error.to_string())?;
+            if found.is_private() {
+                return Err(FileError::Private(found).to_string());
             }
-            (Err(reason), Err(part)) if reason.contains(part) => {}
-            _ => panic!("{found:?} is not {expected:?}"),
+            workspace.read_page(path, 0, max).map_err(|error| error.to_string())?.bytes
         }
-    }
-
-    #[test]
-    fn reads_name_and_description_however_they_are_written() {
-        check("---\nname: a-1\ndescription: Does it.\n---\nBody", Ok(("a-1", "Does it.")));
-        check("---\r\nname: a\r\ndescription: 'x: y'\r\n---\r\n", Ok(("a", "x: y")));
-        check(
-            "---\nname: a\ndescription: >\n  two\n  lines\nmetadata: {x: [1]}\n---\n",
-            Ok(("a", "two lines")),
-        );
-    }
-
-    #[test]
-    fn says_why_a_skill_is_broken() {
-        check("# No front matter", Err("front matter"));
-        check("---\nname: a\n", Err("front matter"));
-        check("---\nname: a\n---\n", Err("no description"));
-        check("---\nname: A b\ndescription: x\n---\n", Err("name must be"));
-        check("---\nname: [a\ndescription: x\n---\n", Err("not valid"));
-        check(&format!("---\nname: a\ndescription: {}\n---\n", "x".repeat(1_025)), Err("longer"));
-    }
-
-    #[test]
-    fn refuses_aliases_that_would_fill_the_memory() {
-        let mut yaml = "---\na0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for n in 1..40 {
-            let alias = format!("*a{}", n - 1);
-            yaml += &format!("a{n}: &a{n} [{}]\n", vec![alias; 9].join(","));
+        Place::Home(path) => {
+            let mut bytes = Vec::new();
+            let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
+            let read = if is_file {
+                fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
+            } else {
+                Err(std::io::ErrorKind::NotFound.into())
+            };
+            read.map_err(|error| format!("it cannot be read: {error}"))?;
+            bytes
         }
-        check(&(yaml + "name: a\ndescription: x\n---\n"), Err("not valid"));
-    }
+        Place::Shipped(name) => {
+            let file = TEMPLATE.get_file(format!("{SHIPPED}/{name}/SKILL.md"));
+            file.ok_or("it has no SKILL.md")?.contents().to_vec()
+        }
+    };
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -35,10 +35,10 @@ pub(super) struct HouseCache {
 
 /// Changes whenever a file does.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: (i64, i64),
-    size: u64,
-    inode: u64,
+pub(super) struct Stamp {
+    pub(super) modified: (i64, i64),
+    pub(super) size: u64,
+    pub(super) inode: u64,
 }
 
 impl House {
@@ -98,7 +98,7 @@ fn read(workspace: &Workspace) -> House {
     house
 }
 
-fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
+pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
     let found = workspace.0.dir.metadata(name).ok()?;
     Some(Stamp {
         modified: (found.mtime(), found.mtime_nsec()),

@@ -12,7 +12,8 @@ use include_dir::include_dir;
 use super::change::write_new;
 use super::path::TEMPORARY_PREFIX;
 
-static TEMPLATE: include_dir::Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/workspace-template");
+pub(super) static TEMPLATE: include_dir::Dir<'_> =
+    include_dir!("$CARGO_MANIFEST_DIR/workspace-template");
 
 /// Makes the folder `root`, for this account alone, unless it exists.
 pub(super) fn make_root(root: &Path) -> anyhow::Result<()> {

@@ -64,6 +64,7 @@ providers = ["main", "spare"]      # the first answers; the others are fallbacks
 steps_max = 11
 turns_max = 17
 waiting_max = 50
+queue = "collect"
 
 [providers.main]
 type = "anthropic"
@@ -97,6 +98,7 @@ groups = "mention"
 "#;
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "what was read is shown whole")]
 fn reads_a_complete_config() {
     let config = load(COMPLETE, &secrets()).unwrap();
     insta::assert_debug_snapshot!(config, @r#"
@@ -109,6 +111,7 @@ Config {
         steps_max: 11,
         turns_max: 17,
         waiting_max: 50,
+        queue: Collect,
     },
     providers: {
         "main": Config {
@@ -211,7 +214,7 @@ providers
   main: claude-sonnet-4-5 (anthropic, https://api.anthropic.com), sees pictures, answers
   spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
-  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat
+  11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
@@ -494,7 +497,7 @@ providers
   openai: gpt-5-mini (openai, https://api.openai.com/v1), sees pictures, fallback
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
-  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat
+  10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 ");

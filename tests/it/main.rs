@@ -5,6 +5,7 @@
 mod support;
 
 mod admission;
+mod aside;
 mod commands;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;
@@ -27,6 +28,9 @@ mod mcp;
 mod media;
 mod prompt;
 mod providers;
+mod queue;
+mod settings;
+mod skills;
 #[cfg(feature = "slack")]
 mod slack;
 mod steering;

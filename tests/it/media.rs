@@ -43,7 +43,7 @@ fn file(kind: MediaKind, handle: &str, name: Option<&str>) -> MediaRef {
     MediaRef { kind, name, mime: None, size: None, handle, fetched: None, quoted: false }
 }
 
-fn photo(handle: &str) -> MediaRef {
+pub(crate) fn photo(handle: &str) -> MediaRef {
     file(MediaKind::Image, handle, Some("cat.jpg"))
 }
 

@@ -260,6 +260,8 @@ async fn files_are_listed_in_order_and_within_bounds() {
       MEMORY.md (9 bytes)
     skills/
       daily-summary/
+      lists/
+      meeting-notes/
       weekly-review/
     ");
     for n in 0..400 {
@@ -363,9 +365,17 @@ fn guests_are_offered_nothing_and_users_no_memory() {
     assert!(names(Role::Guest).is_empty());
     assert_eq!(
         names(Role::User),
-        ["append_file", "edit_file", "list_files", "message", "read_file", "write_file"]
+        [
+            "append_file",
+            "edit_file",
+            "list_files",
+            "message",
+            "read_file",
+            "read_skill",
+            "write_file"
+        ]
     );
-    assert_eq!(names(Role::Owner).len(), 8);
+    assert_eq!(names(Role::Owner).len(), 9);
 }
 
 #[test]
@@ -390,6 +400,8 @@ fn models_are_shown_these_tools() {
     {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
 
     {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
+
+    {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDate;
 use peacrab::memory::{memory, recent_notes};
-use peacrab::workspace::skills::catalogue;
+use peacrab::workspace::skills::{Place, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
 use peacrab::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, PathError, READ_BYTES_MAX, Workspace,
@@ -315,10 +315,12 @@ fn a_new_workspace_is_filled_for_its_owner_alone() {
     let expected =
         ["AGENTS.md", "HEARTBEAT.md", "IDENTITY.md", "SOUL.md", "USER.md", "memory", "skills"];
     assert_eq!(names(root), expected);
+    let expected = vec!["daily-summary", "lists", "meeting-notes", "weekly-review"];
     let skills = catalogue(&home.workspace);
     let found: Vec<_> = skills.skills.iter().map(|skill| skill.name.as_str()).collect();
-    assert_eq!((found, skills.broken), (vec!["daily-summary", "weekly-review"], vec![]));
-    assert_eq!(skills.skills[0].path, path("skills/daily-summary/SKILL.md"));
+    assert_eq!((found, skills.broken), (expected, vec![]));
+    let place = Place::Workspace(path("skills/daily-summary/SKILL.md"));
+    assert_eq!(skills.skills[0].place, place);
     let house = home.workspace.house();
     let length: usize = house.files.iter().map(|file| file.text.chars().count()).sum();
     assert!(length < 5_000, "the rules of the house take {length} characters");
@@ -413,7 +415,7 @@ fn broken_skills_are_reported_and_the_others_kept() {
     fs::create_dir(home.at("skills/empty")).unwrap();
     symlink(home.outside(), home.at("skills/out")).unwrap();
     let catalogue = catalogue(&home.workspace);
-    assert_eq!(catalogue.skills.len(), 2);
+    assert_eq!(catalogue.skills.len(), 4);
     let broken: Vec<_> = catalogue.broken.iter().map(|broken| broken.path.as_str()).collect();
     let expected = ["skills/broken/SKILL.md", "skills/empty/SKILL.md", "skills/out/SKILL.md"];
     assert_eq!(broken, expected);

@@ -1,13 +1,18 @@
 //! How a turn asks the model: with the pictures that it may see, and showing what it says.
 
+use super::super::settings::settings_of;
 use super::Active;
 use crate::event::Happening;
 use crate::provider::{self, Completion, Delta, Pictures, ProviderError, Request};
 
+/// What is kept of thinking, beyond which no step adds to it; far more than is shown.
+const THOUGHT_BYTES_MAX: usize = 16 * 1024;
+
 impl Active<'_> {
     /// One completion; if the model takes no pictures after all, one without.
-    pub(super) async fn complete(&self, may_call: bool) -> Result<Completion, ProviderError> {
-        let pictures = match self.means.provider.sees() {
+    pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
+        self.heed_settings().await;
+        let pictures = match self.provider.sees() {
             true => Pictures::read(&self.means.workspace, &self.session.turns).await,
             false => Pictures::default(),
         };
@@ -21,8 +26,21 @@ impl Active<'_> {
         }
     }
 
+    /// How people wish it to be by now.
+    async fn heed_settings(&mut self) {
+        let session = self.session.id;
+        let settings = move |store: &_| settings_of(store, session);
+        match self.means.bus.store.read(settings).await {
+            Ok(settings) => {
+                self.provider = self.means.provider_for(&settings);
+                self.session.settings = settings;
+            }
+            Err(error) => tracing::warn!(%error, "Goes on with the settings of before"),
+        }
+    }
+
     async fn complete_with(
-        &self,
+        &mut self,
         pictures: &Pictures,
         may_call: bool,
     ) -> Result<Completion, ProviderError> {
@@ -34,19 +52,32 @@ impl Active<'_> {
             system: &self.system,
             tools: &self.tools,
             may_call,
-            effort: provider::Effort::Default,
+            effort: self.session.settings.effort,
             messages: provider::messages(&self.session.turns),
             pictures,
         };
-        provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
+        let mut thought = String::new();
+        let completed = provider::complete(self.provider.as_ref(), &request, |delta| match delta {
             Delta::Text(text) => {
                 self.wires.draft.send_modify(|draft| draft.text.push_str(text));
                 self.emit(|| Happening::Text { text: text.clone() });
             }
-            Delta::Restart => self.wires.draft.send_modify(|draft| draft.text.clear()),
-            Delta::Thinking(text) => self.emit(|| Happening::Thinking { text: text.clone() }),
+            Delta::Restart => {
+                thought.clear();
+                self.wires.draft.send_modify(|draft| draft.text.clear());
+            }
+            Delta::Thinking(text) => {
+                thought.push_str(text);
+                self.emit(|| Happening::Thinking { text: text.clone() });
+            }
             _ => {}
         })
-        .await
+        .await;
+        drop(request);
+        if self.thought.len() < THOUGHT_BYTES_MAX && !thought.trim().is_empty() {
+            self.thought.push_str(thought.trim());
+            self.thought.push_str("\n\n");
+        }
+        completed
     }
 }

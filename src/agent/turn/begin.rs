@@ -8,6 +8,7 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use super::super::commits::{self, Beginning, Begins, End};
+use super::super::invoked::invoked;
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
 use super::super::{LATE_AFTER, Means, house, load, role_of};
@@ -48,6 +49,7 @@ impl<'a> Active<'a> {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }
+        let Some(invoked) = invoked(means, &rows).await? else { return Ok(None) };
         let role = role_of(means, &address, &sender).await?;
         let mut session = match session {
             Some(session) => session,
@@ -64,7 +66,15 @@ impl<'a> Active<'a> {
         let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
         let now = Local::now();
-        let heard = prompt::tail(&Tail { now, role, place, rows: &rows, background, changes });
+        let heard = prompt::tail(&Tail {
+            now,
+            role,
+            place,
+            rows: &rows,
+            invoked: &invoked,
+            background,
+            changes,
+        });
         let step = Step { heard: Some(heard), images: files::images(&rows), ..Step::default() };
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
@@ -81,7 +91,7 @@ impl<'a> Active<'a> {
                 Some(first) => Begins::With(first.id),
                 None => Begins::WithThisTurn,
             },
-            provider: means.provider.name().to_owned(),
+            provider: means.provider_for(&session.settings).name().to_owned(),
         };
         let at = beginning.address.clone();
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
@@ -154,7 +164,18 @@ impl<'a> Active<'a> {
         let system = prompt::system(&house, &frozen);
         means.tools.arrived().await;
         let tools = means.tools.offered(tool_role(asker.role, session.place));
-        Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
+        Self {
+            provider: means.provider_for(&session.settings),
+            thought: String::new(),
+            pending: Vec::new(),
+            means,
+            session,
+            turn,
+            asker,
+            wires,
+            system,
+            tools,
+        }
     }
 }
 

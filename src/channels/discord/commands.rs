@@ -33,15 +33,24 @@ impl Discord {
         }
         let wanted: Vec<Value> = replies::COMMANDS
             .iter()
-            .map(|(name, about)| json!({ "type": 1, "name": name, "description": about }))
+            .map(|(name, about)| {
+                json!({ "type": 1, "name": name, "description": about, "options": options(name) })
+            })
             .collect();
         let told = self.api.send::<Value>(LightMethod::Put, route(), &wanted).await;
         told.map(drop).map_err(CallError::while_asking)
     }
 }
 
+/// A command's one option, if it has words.
+fn options(command: &str) -> Vec<Value> {
+    let (name, about) = replies::COMMAND_WORDS;
+    let words = json!({ "type": 3, "name": name, "description": about, "required": false });
+    if replies::COMMANDS_WITH_WORDS.contains(&command) { vec![words] } else { Vec::new() }
+}
+
 fn is_same(known: &Command, (name, about): &(&str, &str)) -> bool {
     (known.name.as_str(), known.description.as_str()) == (*name, *about)
-        && known.options.is_empty()
+        && known.options.len() == options(name).len()
         && matches!(known.kind, None | Some(1))
 }

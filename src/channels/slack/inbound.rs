@@ -11,7 +11,7 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::{Threads, files, mrkdwn};
-use crate::bus::CONTROLS;
+use crate::bus::{CONTROLS, TURNS};
 use crate::message::{
     Address, Cause, ChannelName, DedupKey, Inbound, MessageId, Place, Quote, Said, Sender,
     SenderId, ThreadId,
@@ -318,7 +318,7 @@ fn command(text: &str) -> String {
 
 pub(super) fn is_command(text: &str) -> bool {
     let word = text.split_whitespace().next().unwrap_or_default();
-    CONTROLS.iter().any(|control| control.eq_ignore_ascii_case(word))
+    CONTROLS.iter().chain(TURNS).any(|control| control.eq_ignore_ascii_case(word))
 }
 
 /// An `app_mention` does not tell the kind of its channel, but its id does.

@@ -16,8 +16,10 @@ use peacrab::control::Desk;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::people::Access;
+use peacrab::provider::Models;
 use peacrab::store;
 use peacrab::tools::ToolSet;
+use peacrab::workspace::skills::Surroundings;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -116,11 +118,14 @@ impl<S: Stage> Scene<S> {
             home: self.folder.path().join("home"),
             agent: AgentConfig::default(),
             provider: Arc::clone(&self.model) as _,
+            models: Models::default(),
             channels: channels.collect(),
             tools: ToolSet::standard(),
             mcp: BTreeMap::default(),
             store: store::Options::default(),
             intake: Intake::default(),
+            surroundings: Surroundings::default(),
+            restarts: false,
         };
         let daemon = Daemon::open(plan).await.unwrap();
         self.desk = Some(daemon.desk());

@@ -12,10 +12,11 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall,
+    Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::{AnyTool, Lent, ToolSet};
+use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
@@ -93,10 +94,13 @@ fn plan(spec: Spec) -> Plan {
         home: spec.home,
         agent: AgentConfig::default(),
         provider: Arc::new(Watchful(Rehearsal)),
+        models: Models::default(),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
         store: Options { observer, pages_max: None },
         intake: Intake::default(),
+        surroundings: Surroundings::default(),
+        restarts: false,
     }
 }
 

@@ -138,6 +138,19 @@ async fn status_is_json_with_its_documented_fields() {
     assert!(!daemon.log().contains(TOKEN), "{}", daemon.log());
 }
 
+#[tokio::test]
+async fn tells_what_it_has_used_and_learned() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let alone = scene.run(&["usage"]).await;
+    assert_eq!(alone.code, Some(1), "{alone:?}");
+    let _daemon = scene.daemon().await;
+    let used = scene.run(&["usage"]).await;
+    assert_eq!((used.code, used.out.trim()), (Some(0), "No tokens in the last 30 days."));
+    let skills = scene.run(&["skills"]).await;
+    assert_eq!(skills.code, Some(0), "{skills:?}");
+    assert!(skills.out.contains("weekly-review (ready): Look back"), "{skills:?}");
+}
+
 fn keys(object: &Value) -> BTreeSet<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
 }

@@ -11,9 +11,10 @@ use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
-use peacrab::provider::Provider;
+use peacrab::provider::{Models, Provider};
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
+use peacrab::workspace::skills::Surroundings;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -55,6 +56,9 @@ pub(crate) struct Parts {
     pub(crate) intake: Intake,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
+    pub(crate) models: Models,
+    pub(crate) surroundings: Surroundings,
+    pub(crate) restarts: bool,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
 }
@@ -73,6 +77,9 @@ impl Default for Parts {
             store: store::Options::default(),
             intake: Intake::default(),
             channels: Vec::new(),
+            models: Models::default(),
+            surroundings: Surroundings::default(),
+            restarts: false,
             provider: None,
         }
     }
@@ -122,12 +129,15 @@ impl Rig {
         Plan {
             home: self.path(),
             agent: self.parts.agent.clone(),
+            models: self.parts.models.clone(),
             provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
             mcp: self.parts.mcp.clone(),
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
+            surroundings: self.parts.surroundings.clone(),
+            restarts: self.parts.restarts,
         }
     }
 
@@ -281,6 +291,12 @@ impl Rig {
     pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not stop");
+        ended.unwrap().expect("the daemon panicked").unwrap();
+    }
+
+    /// Waits until the daemon ends by itself.
+    pub(crate) async fn ends(&mut self) {
+        let ended = timeout(PATIENCE, self.daemon.join_next()).await.expect("it does not end");
         ended.unwrap().expect("the daemon panicked").unwrap();
     }
 

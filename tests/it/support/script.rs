@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, Seen, StopReason, ToolCall,
-    ToolSchema, Usage,
+    Delta, DeltaStream, Effort, Message, Provider, ProviderError, Request, Seen, StopReason,
+    ToolCall, ToolSchema, Usage,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -51,6 +51,10 @@ pub(crate) fn calls_raw(calls: &[(&str, String)]) -> Reply {
 }
 
 /// An answer that comes in pieces; before one with a gate, it hangs there.
+#[cfg_attr(
+    not(any(feature = "discord", feature = "slack", feature = "telegram")),
+    expect(dead_code, reason = "only platforms show what comes in pieces")
+)]
 pub(crate) fn paced(pieces: &[(&str, Option<&Gate>)]) -> Reply {
     let deltas = pieces.iter().map(|(text, gate)| (gate.cloned(), Delta::Text((*text).to_owned())));
     Reply::Paced(deltas.chain([(None, Delta::End(StopReason::Done))]).collect())
@@ -95,6 +99,7 @@ pub(crate) struct Asked {
     pub(crate) system: Vec<String>,
     pub(crate) tools: Vec<ToolSchema>,
     pub(crate) may_call: bool,
+    pub(crate) effort: Effort,
     /// As `image: path type`, `user: …`, `assistant: …`, `call: tool arguments` and `result: …`, in order.
     pub(crate) messages: Vec<String>,
 }
@@ -168,6 +173,7 @@ impl Script {
             system: request.system.to_vec(),
             tools: request.tools.to_vec(),
             may_call: request.may_call,
+            effort: request.effort,
             messages: request.messages.iter().flat_map(|it| lines(it, seen)).collect(),
         });
         let fits = |scene: &&mut Scene| !scene.replies.is_empty() && newest.contains(&scene.words);

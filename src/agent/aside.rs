@@ -1,0 +1,250 @@
+//! `/btw`: a question that is answered aside, with the conversation in mind as it stands in the store,
+//! without tools and without a trace in it, also while a turn works there.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Local;
+use futures_util::FutureExt;
+use rusqlite::Connection;
+use tokio::task::{Id, JoinSet};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::invoked::Invoked;
+use super::prompt::{self, Tail};
+use super::turn::{failure_words, is_no_reply, tool_role};
+use super::{Means, STORE_PAUSE, commits, house, load, role_of, transcript};
+use crate::bus::asides;
+use crate::bus::journal::{Fate, Waiting};
+use crate::bus::outbox;
+use crate::memory::audience;
+use crate::message::Address;
+use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
+use crate::replies;
+use crate::session::{Session, Step, Turn, TurnId};
+use crate::store::{StoreError, Sync};
+use crate::workspace::Audience;
+
+/// Questions that are answered aside at a time; there is one at an address.
+const ASIDES_MAX: usize = 4;
+
+/// Who asks aside wants to know it soon.
+const ASIDE_TIME_MAX: Duration = Duration::from_secs(180);
+
+/// The tasks that answer aside.
+#[derive(Default)]
+pub(super) struct Asides {
+    tasks: JoinSet<()>,
+    running: HashMap<Address, (Id, CancellationToken)>,
+    /// Whether those were told that a crash cut off.
+    told: bool,
+}
+
+impl Asides {
+    /// Tells those whose question a crash cut off: nobody knows why it crashed, so it is not asked
+    /// again by itself.
+    pub(super) async fn tell_cut_off(&mut self, means: &Means) -> Result<(), StoreError> {
+        if self.told {
+            return Ok(());
+        }
+        let store = &means.bus.store;
+        for cut_off in store.read(asides::begun).await? {
+            if means.channels.contains_key(&cut_off.inbound.from.channel) {
+                let words = replies::BTW_INTERRUPTED.to_owned();
+                settle(store, cut_off, Fate::Refused, words, None).await?;
+                means.bus.outbox.up();
+            }
+        }
+        self.told = true;
+        Ok(())
+    }
+
+    /// Begins to answer, or says why not.
+    pub(super) async fn begin(
+        &mut self,
+        means: &Arc<Means>,
+        control: Waiting,
+        question: String,
+    ) -> Result<(), StoreError> {
+        let at = control.inbound.from.clone();
+        let refusal = if question.is_empty() {
+            Some(replies::BTW_USAGE)
+        } else if self.running.contains_key(&at) {
+            Some(replies::BTW_BUSY)
+        } else if self.running.len() >= ASIDES_MAX {
+            Some(replies::BTW_CROWDED)
+        } else {
+            None
+        };
+        let store = &means.bus.store;
+        if let Some(words) = refusal {
+            return commits::obeyed(store, &control, words.to_owned()).await;
+        }
+        let row = control.id;
+        let begin = move |store: &Connection| asides::begin(store, row);
+        if store.write("aside", Sync::Now, begin).await? {
+            let stop = CancellationToken::new();
+            let work = work(Arc::clone(means), control, question);
+            let until = stop.clone();
+            let task = async move { until.run_until_cancelled(Box::pin(work)).await.unwrap_or(()) };
+            self.running.insert(at, (self.tasks.spawn(task).id(), stop));
+        }
+        Ok(())
+    }
+
+    /// Lets go of what was stopped in the store.
+    pub(super) fn stop(&mut self, at: &Address) {
+        if let Some((_, stop)) = self.running.get(at) {
+            stop.cancel();
+        }
+    }
+
+    /// Waits for one to end; none if there are none.
+    pub(super) async fn next_ended(&mut self) -> Option<()> {
+        let id = match self.tasks.join_next_with_id().await? {
+            Ok((id, ())) => id,
+            Err(error) => error.id(),
+        };
+        self.running.retain(|_, (running, _)| *running != id);
+        Some(())
+    }
+
+    /// Those that do not end in time wait for the next start.
+    pub(super) async fn wind_down(mut self, means: &Means, grace: Duration) {
+        let all_ended = async { while self.tasks.join_next().await.is_some() {} };
+        timeout(grace, all_ended).await.ok();
+        self.tasks.shutdown().await;
+        if let Err(error) =
+            means.bus.store.write("asides left", Sync::Later, asides::put_back).await
+        {
+            tracing::warn!(%error, "Questions aside that were left will not be answered");
+        }
+    }
+}
+
+/// What a question made of a model.
+struct Asked {
+    session: Session,
+    heard: String,
+    provider: String,
+    completion: Completion,
+}
+
+/// Answers, and does not rest until that is kept.
+async fn work(means: Arc<Means>, control: Waiting, question: String) {
+    let asked = AssertUnwindSafe(Box::pin(ask(&means, &control, question))).catch_unwind();
+    let (words, asked) = match timeout(ASIDE_TIME_MAX, asked).await {
+        Ok(Ok(Ok(Ok(asked)))) => (words(&asked.completion), Some(Arc::new(asked))),
+        Ok(Ok(Ok(Err(error)))) => (failure_words(&error), None),
+        Ok(Ok(Err(error))) => {
+            tracing::error!(%error, "A question aside cannot be read up on");
+            (replies::SOMETHING_BROKE.to_owned(), None)
+        }
+        Ok(Err(_)) => {
+            tracing::error!("A question aside panicked");
+            (replies::SOMETHING_BROKE.to_owned(), None)
+        }
+        Err(_) => (replies::BTW_TOO_SLOW.to_owned(), None),
+    };
+    let fate = if asked.is_some() { Fate::Obeyed } else { Fate::Refused };
+    let store = &means.bus.store;
+    while let Err(error) = settle(store, control.clone(), fate, words.clone(), asked.clone()).await
+    {
+        tracing::error!(%error, "Cannot keep an answer aside, will try again");
+        sleep(STORE_PAUSE).await;
+    }
+    means.bus.outbox.up();
+}
+
+async fn ask(
+    means: &Means,
+    control: &Waiting,
+    question: String,
+) -> Result<Result<Asked, ProviderError>, StoreError> {
+    let (at, place) = (&control.inbound.from, control.inbound.place);
+    let role = role_of(means, at, control.sender()).await?;
+    let mut session = load(means, at).await?.unwrap_or_else(|| Session::new(at, place));
+    session.turns.drain(..prompt::forgotten(&session.turns));
+    let audience = audience(role, place);
+    let house = house(means, audience).await;
+    let frozen = session.frozen.clone().filter(|_| audience == Audience::Owner);
+    let mut row = control.clone();
+    row.inbound.body.text = question;
+    let (now, rows) = (Local::now(), std::slice::from_ref(&row));
+    let tail = Tail {
+        now,
+        role,
+        place,
+        rows,
+        invoked: &Invoked::new(),
+        background: &[],
+        changes: Vec::new(),
+    };
+    let heard = format!("{}\n{}", prompt::ASIDE, prompt::tail(&tail));
+    let step = Step { heard: Some(heard.clone()), ..Step::default() };
+    session.turns.push(Turn { id: TurnId(0), steps: vec![step], ending: None });
+    let provider = means.provider_for(&session.settings);
+    let pictures = match provider.sees() {
+        true => Pictures::read(&means.workspace, &session.turns).await,
+        false => Pictures::default(),
+    };
+    // The same beginning as the conversation's own requests, for the cache.
+    let request = Request {
+        system: &prompt::system(&house, &frozen.unwrap_or_default()),
+        tools: &means.tools.offered(tool_role(role, place)),
+        may_call: false,
+        effort: session.settings.effort,
+        messages: provider::messages(&session.turns),
+        pictures: &pictures,
+    };
+    let completed = provider::complete(provider.as_ref(), &request, |_| {}).await;
+    drop(request);
+    let provider = provider.name().to_owned();
+    Ok(completed.map(|completion| Asked { session, heard, provider, completion }))
+}
+
+fn words(completion: &Completion) -> String {
+    let text = completion.text.trim();
+    if text.is_empty() || is_no_reply(text) {
+        return match completion.stop {
+            Some(StopReason::Refused) => replies::MODEL_REFUSED,
+            Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
+            _ => replies::NO_WORDS,
+        }
+        .to_owned();
+    }
+    let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
+    let parts = [Some(text), cut, completion.note.as_deref()];
+    parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
+}
+
+/// The question's outcome, its answer in the outbox and what it cost, in one transaction. What was
+/// stopped meanwhile stays so.
+async fn settle(
+    store: &crate::store::Store,
+    control: Waiting,
+    fate: Fate,
+    words: String,
+    asked: Option<Arc<Asked>>,
+) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        let inbound = &control.inbound;
+        if !asides::settle(store, control.id, fate)? {
+            return Ok(());
+        }
+        if let Some(asked) = asked.as_deref() {
+            let Asked { session, heard, provider, completion } = asked;
+            let (heard, text) = (Some(heard.clone()), completion.text.clone());
+            let thinking = completion.thinking.clone();
+            let step = Step { heard, text, thinking, ..Step::default() };
+            let turn = transcript::keep_aside(store, session, control.sender(), (provider, &step))?;
+            transcript::enter_ledger(store, turn, provider, completion.usage)?;
+        }
+        outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        Ok(())
+    };
+    store.write("aside answered", Sync::Now, settle).await
+}

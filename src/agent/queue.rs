@@ -1,0 +1,126 @@
+//! What becomes of what is said while a turn works: it is handed over, it waits, or it ends the turn.
+
+use std::time::Duration;
+
+use chrono::Utc;
+
+use super::settings::settings_at;
+use super::{Agent, commits};
+use crate::bus::journal::{self, RowId, Waiting};
+use crate::message::Address;
+use crate::session::QueueMode;
+use crate::store::StoreError;
+
+/// How long the parts of one thing are waited for: an album, a long paste.
+const JOIN_PAUSE: Duration = Duration::from_secs(1);
+
+/// How long until a turn is looked at again that is to be interrupted and is not in the store yet.
+const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
+
+impl Agent {
+    /// Messages for the next turn at an address; none while parts of one are still to come, with when
+    /// to look again.
+    pub(super) async fn next(
+        &self,
+        address: &Address,
+    ) -> Result<(Vec<Waiting>, Option<Duration>), StoreError> {
+        let at = address.clone();
+        let look = move |store: &_| {
+            let mode = settings_at(store, &at)?.queue;
+            Ok((mode, journal::next(store, &at, RowId(0), None)?))
+        };
+        let (mode, mut rows) = self.read(look).await?;
+        match mode.unwrap_or(self.means.queue) {
+            QueueMode::Followup => rows.truncate(first_message(&rows)),
+            QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
+        }
+        Ok(match self.parts_to_come(address, &rows).await? {
+            Parts::None => (rows, None),
+            Parts::Within(pause) => (Vec::new(), Some(pause)),
+            Parts::Fetching => (Vec::new(), None),
+        })
+    }
+
+    /// Does with what is newer than a running turn as its conversation wishes. Says when to look again.
+    pub(super) async fn hear_more(
+        &mut self,
+        address: &Address,
+    ) -> Result<Option<Duration>, StoreError> {
+        let Some(running) = self.running.get(address) else { return Ok(None) };
+        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        let look = move |store: &_| {
+            let mode = settings_at(store, &at)?.queue;
+            Ok((mode, journal::speaks_again(store, &at, after, &sender)?))
+        };
+        let (mode, speaks_again) = self.read(look).await?;
+        match mode.unwrap_or(self.means.queue) {
+            QueueMode::Steer => self.steer(address).await,
+            QueueMode::Interrupt if speaks_again => self.interrupt(address).await,
+            QueueMode::Followup | QueueMode::Collect | QueueMode::Interrupt => Ok(None),
+        }
+    }
+
+    /// Hands a running turn what its person said since.
+    async fn steer(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
+        let Some(running) = self.running.get(address) else { return Ok(None) };
+        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
+        let rows = self.read(next).await?;
+        match self.parts_to_come(address, &rows).await? {
+            Parts::None => {}
+            Parts::Within(pause) => return Ok(Some(pause)),
+            Parts::Fetching => return Ok(None),
+        }
+        let running = self.running.get_mut(address).expect("only the loop removes it");
+        if let Some(last) = rows.last().map(|row| row.id)
+            && running.steer.try_send(rows).is_ok()
+        {
+            running.given = last;
+        }
+        Ok(None)
+    }
+
+    /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
+    async fn parts_to_come(&self, at: &Address, rows: &[Waiting]) -> Result<Parts, StoreError> {
+        let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
+            return Ok(Parts::None);
+        };
+        let (at, after) = (at.clone(), last.id);
+        if self.read(move |store| journal::next_is_unready(store, &at, after)).await? {
+            return Ok(Parts::Fetching);
+        }
+        // No age if the clock was set back.
+        let age = (Utc::now() - last.received).to_std().unwrap_or(JOIN_PAUSE);
+        let pause = JOIN_PAUSE.checked_sub(age).filter(|pause| !pause.is_zero());
+        Ok(pause.map_or(Parts::None, Parts::Within))
+    }
+
+    /// Ends a running turn, because its person has said something new; what waits begins the next.
+    async fn interrupt(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
+        let Some(running) = self.running.get(address).filter(|it| !it.stop.is_cancelled()) else {
+            return Ok(None);
+        };
+        let (store, sender) = (&self.means.bus.store, running.sender.clone());
+        if !commits::interrupted(store, address.clone(), sender).await? {
+            return Ok(Some(NOT_YET_PAUSE));
+        }
+        running.stop.cancel();
+        self.idle.take(address);
+        Ok(None)
+    }
+}
+
+/// What may follow the last row as a part of the same thing.
+enum Parts {
+    None,
+    /// If anything, then within that time.
+    Within(Duration),
+    /// It is there, and its files are not; who fetches them wakes the loop.
+    Fetching,
+}
+
+/// How many of the rows are one message: the first, and what belongs to it.
+fn first_message(rows: &[Waiting]) -> usize {
+    let parts = rows.iter().take_while(|row| row.inbound.body.more).count();
+    rows.len().min(parts + 1)
+}

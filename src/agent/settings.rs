@@ -1,0 +1,172 @@
+//! What people set for a conversation: `/model`, `/think`, `/queue`. Commands change it in the store; a
+//! turn that runs asks the store before each step, so nothing is changed from beside.
+
+use std::sync::Arc;
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Means, commits, role_of, transcript};
+use crate::bus::journal::Waiting;
+use crate::message::{Address, Place};
+use crate::people::Role;
+use crate::provider::Provider;
+use crate::provider::models::Standing;
+use crate::replies;
+use crate::session::{Effort, QueueMode, SessionId, Settings};
+use crate::store::StoreError;
+
+/// What is wished of a conversation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Which models there are.
+    Models,
+    /// A section's or a model's name.
+    Model(String),
+    DefaultModel,
+    Effort(Effort),
+    ShowThinking(bool),
+    /// None is as the config has it.
+    Queue(Option<QueueMode>),
+    /// How it is now, and what can be said.
+    Think,
+    Queues,
+}
+
+impl Wish {
+    pub(super) fn of_model<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+        match words.next() {
+            None => Self::Models,
+            Some(word) if word.eq_ignore_ascii_case("default") => Self::DefaultModel,
+            Some(name) => Self::Model(name.to_owned()),
+        }
+    }
+
+    pub(super) fn of_thinking<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+        match words.next().unwrap_or_default().to_ascii_lowercase().as_str() {
+            "show" => Self::ShowThinking(true),
+            "hide" => Self::ShowThinking(false),
+            word => Effort::parse(word).map_or(Self::Think, Self::Effort),
+        }
+    }
+
+    pub(super) fn of_queue<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+        match words.next().unwrap_or_default() {
+            word if word.eq_ignore_ascii_case("default") => Self::Queue(None),
+            word => QueueMode::parse(word).map_or(Self::Queues, |mode| Self::Queue(Some(mode))),
+        }
+    }
+}
+
+impl Means {
+    /// Who answers in a conversation with these settings.
+    pub(super) fn provider_for(&self, settings: &Settings) -> Arc<dyn Provider> {
+        let chosen = settings.model.as_deref().and_then(|name| self.models.chain(name));
+        chosen.unwrap_or_else(|| Arc::clone(&self.provider))
+    }
+}
+
+/// Carries a wish out, or says how it is.
+pub(super) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result<(), StoreError> {
+    let (store, inbound) = (&means.bus.store, &control.inbound);
+    let role = role_of(means, &inbound.from, control.sender()).await?;
+    let (at, place) = (inbound.from.clone(), inbound.place);
+    let least = match place {
+        Place::Private => Role::User,
+        Place::Group => Role::Admin,
+    };
+    let asks = matches!(wish, Wish::Models | Wish::Think | Wish::Queues);
+    if role < least && !asks {
+        let words = match place {
+            Place::Private => replies::NOT_FOR_GUESTS,
+            Place::Group => replies::NOT_YOURS_TO_SET,
+        };
+        return commits::obeyed(store, control, words.to_owned()).await;
+    }
+    let (models, queue) = (means.models.clone(), means.queue);
+    if asks {
+        return commits::obeyed_with(store, control, move |store| {
+            let now = settings_at(store, &at)?;
+            Ok(match wish {
+                Wish::Models => {
+                    let shown = models.all().iter().map(|model| replies::ModelShown {
+                        name: &model.name,
+                        shown: model.provider.name(),
+                        chosen: now.model.as_ref() == Some(&model.name),
+                        in_line: model.standing == Standing::InLine,
+                    });
+                    replies::models(&shown.collect::<Vec<_>>())
+                }
+                Wish::Think => replies::thinking_is(now.effort.as_str(), now.show_thinking),
+                _ => replies::queue_is(now.queue.unwrap_or(queue).as_str()),
+            })
+        })
+        .await;
+    }
+    let change: Change = match wish {
+        Wish::Model(asked) => match models.find(&asked) {
+            None => {
+                return commits::obeyed(store, control, replies::unknown_model(&asked)).await;
+            }
+            Some(model) => {
+                let (name, words) = (model.name.clone(), replies::model_is(model.provider.name()));
+                (Box::new(|settings| settings.model = Some(name)), words)
+            }
+        },
+        Wish::DefaultModel | Wish::Models => {
+            let words = replies::model_is(means.provider.name());
+            (Box::new(|settings| settings.model = None), words)
+        }
+        Wish::Effort(effort) => {
+            (Box::new(move |it| it.effort = effort), replies::effort_is(effort.as_str()))
+        }
+        Wish::ShowThinking(show) => {
+            (Box::new(move |it| it.show_thinking = show), replies::thinking_shown(show).to_owned())
+        }
+        Wish::Queue(mode) => {
+            let words = replies::queue_is(mode.unwrap_or(queue).as_str());
+            (Box::new(move |it| it.queue = mode), words)
+        }
+        Wish::Think | Wish::Queues => (Box::new(|_| ()), String::new()),
+    };
+    commits::obeyed_with(store, control, move |store| {
+        let (change, words) = change;
+        let session = transcript::open_or_begin(store, &at, place)?;
+        let mut settings = settings_of(store, session)?;
+        change(&mut settings);
+        store
+            .prepare_cached("UPDATE sessions SET settings = ? WHERE id = ?")?
+            .execute(params![transcript::to_json(&settings), session.0])?;
+        Ok(words)
+    })
+    .await
+}
+
+/// A change, and what is said of it.
+type Change = (Box<dyn FnOnce(&mut Settings) + Send>, String);
+
+/// Those of a session.
+pub(super) fn settings_of(store: &Connection, session: SessionId) -> rusqlite::Result<Settings> {
+    store
+        .prepare_cached("SELECT settings FROM sessions WHERE id = ?")?
+        .query_row([session.0], |row| read(row, 0))
+}
+
+/// Those of the open conversation at an address; the default ones if there is none.
+pub(super) fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Settings> {
+    let settings = store
+        .prepare_cached(
+            "SELECT settings FROM sessions
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row(transcript::place_params(at), |row| read(row, 0))
+        .optional()?;
+    Ok(settings.unwrap_or_default())
+}
+
+/// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
+pub(super) fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
+    Ok(serde_json::from_str(row.get_ref(column)?.as_str()?).unwrap_or_else(|error| {
+        tracing::warn!(%error, "Cannot read the settings of a conversation");
+        Settings::default()
+    }))
+}

@@ -1,0 +1,20 @@
+//! The skills as people are shown them: what they are for, and why one cannot be used.
+
+use crate::replies::{self, SkillShown};
+use crate::workspace::{Workspace, skills};
+
+/// What `/skills` and the command line tell.
+pub fn skills_words(workspace: &Workspace) -> String {
+    let catalogue = skills::catalogue(workspace);
+    let skills = catalogue.skills.iter().map(|skill| SkillShown {
+        name: &skill.name,
+        about: &skill.description,
+        always: skill.always.is_some(),
+        for_people: skill.for_people,
+        for_model: skill.for_model,
+        missing: skill.missing.as_deref(),
+        warnings: &skill.warnings,
+    });
+    let broken = catalogue.broken.iter().map(|it| (it.path.as_str(), it.reason.as_str()));
+    replies::skills(&skills.collect::<Vec<_>>(), &broken.collect::<Vec<_>>())
+}

@@ -1,0 +1,58 @@
+//! What the person is told at the end of a turn.
+
+use super::Active;
+use crate::provider::{Completion, ProviderError, StopReason};
+use crate::replies;
+use crate::session::Ending;
+use crate::tools::message;
+
+/// What a model answers to say nothing.
+pub(in crate::agent) const NO_REPLY: &str = "NO_REPLY";
+
+impl Active<'_> {
+    /// What the person is told of a completion without calls.
+    pub(super) fn words(&self, completion: &Completion) -> (Ending, Option<String>) {
+        let text = completion.text.trim();
+        if is_no_reply(text) {
+            return (Ending::Silent, None);
+        }
+        if text.is_empty() {
+            let words = match completion.stop {
+                Some(StopReason::Refused) => replies::MODEL_REFUSED,
+                Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
+                _ if self.said_here().next().is_some() => return (Ending::Answered, None),
+                _ => replies::NO_WORDS,
+            };
+            return (Ending::Failed, Some(words.to_owned()));
+        }
+        if self.said_here().any(|said| said.trim() == text) {
+            return (Ending::Answered, None);
+        }
+        let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
+        let shows = self.session.settings.show_thinking && !self.thought.trim().is_empty();
+        let thought = shows.then(|| replies::thought(&self.thought));
+        let parts = [thought.as_deref(), Some(text), cut, completion.note.as_deref()];
+        (Ending::Answered, Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
+    }
+
+    /// What the message tool has said here in this turn.
+    fn said_here(&self) -> impl Iterator<Item = String> {
+        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
+        let calls = steps.iter().flat_map(|step| &step.calls);
+        calls.filter_map(|call| message::said_here(call, &self.session.address))
+    }
+}
+
+/// What the person is told who gets no answer.
+pub(in crate::agent) fn failure_words(error: &ProviderError) -> String {
+    match error {
+        ProviderError::TooLong => replies::TOO_LONG.to_owned(),
+        ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
+        ProviderError::Refused(reason) => replies::model_refused_us(reason),
+    }
+}
+
+/// Whether an answer is silence, also with the signs that models like to put around it.
+pub(in crate::agent) fn is_no_reply(text: &str) -> bool {
+    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
+}

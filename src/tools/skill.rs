@@ -1,0 +1,40 @@
+//! Reading a skill that no path leads to: those of the account's home folder, and those that ship.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::people::Role;
+use crate::workspace::skills;
+
+pub struct ReadSkill;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReadSkillArgs {
+    name: String,
+}
+
+#[async_trait]
+impl Tool for ReadSkill {
+    type Args = ReadSkillArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "read_skill",
+        description: "Read a skill by its name.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: ReadSkillArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let read = cx.workspace.off_thread(move |workspace| {
+            let catalogue = skills::catalogue(workspace);
+            match catalogue.for_model().find(|skill| skill.name == args.name) {
+                Some(skill) => skills::body(workspace, skill),
+                None => Err(format!("there is no skill `{}`", args.name)),
+            }
+        });
+        read.await.map(ToolOutput::text).map_err(ToolError::TellModel)
+    }
+}

@@ -1,0 +1,102 @@
+//! `/btw`: answered aside, once, and never silent.
+
+use peacrab::provider::ProviderError;
+use peacrab::replies;
+
+use crate::support::rig::{OTHER_USER, Rig, USER};
+use crate::support::script::{Gate, Reply, held, says};
+
+#[tokio::test]
+async fn is_answered_while_a_turn_works_and_leaves_no_trace_in_the_conversation() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "the word is crab").await;
+    let gate = Gate::shut();
+    rig.model.on("think", [held(&gate, says("thought"))]);
+    rig.say("1", "think");
+    rig.hangs_at(&gate).await;
+    rig.model.on("which word", [says("crab")]);
+    assert_eq!(rig.ask("1", "/btw which word was it?").await, "crab");
+    let aside = rig.model.last();
+    assert!(aside.transcript().contains("the word is crab"), "{}", aside.transcript());
+    assert!(!aside.may_call);
+    assert!(aside.messages.last().unwrap().ends_with("\nwhich word was it?"));
+    gate.open();
+    assert_eq!(rig.hear("1").await, "thought");
+    rig.ask("1", "and now?").await;
+    assert!(!rig.model.last().transcript().contains("which word"));
+    // It begins as the conversation's own requests do, and is paid for.
+    assert_eq!(rig.model.last().system, aside.system);
+    assert_eq!(rig.model.last().tools, aside.tools);
+    assert_eq!(rig.look("SELECT 'one' FROM ledger").len(), 4);
+    let all = "SELECT outcome FROM inbound WHERE control = 1";
+    assert_eq!(rig.look(all), ["obeyed"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn holds_up_no_other_command_and_there_is_one_at_a_time() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("slowly"))]);
+    rig.say_as(USER, "-1", "/btw slow?");
+    rig.hangs_at(&gate).await;
+    rig.say_as(OTHER_USER, "-1", "/btw me too");
+    assert_eq!(rig.hear("-1").await, replies::BTW_BUSY);
+    assert_eq!(rig.ask("2", "/btw elsewhere").await, "re: elsewhere");
+    assert!(rig.ask("-1", "/status").await.contains("I am idle here"));
+    gate.open();
+    assert_eq!(rig.hear("-1").await, "slowly");
+    assert_eq!(rig.ask("-1", "/btw").await, replies::BTW_USAGE);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_what_went_wrong() {
+    let mut rig = Rig::new().await;
+    rig.model.on("one", [Reply::Fails(ProviderError::busy("no network"))]);
+    rig.model.on("two", [Reply::Panics]);
+    rig.model.on("three", [says("NO_REPLY")]);
+    assert_eq!(rig.ask("1", "/btw one").await, replies::model_unavailable("no network"));
+    assert_eq!(rig.ask("1", "/btw two").await, replies::SOMETHING_BROKE);
+    assert_eq!(rig.ask("1", "/btw three").await, replies::NO_WORDS);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_ends_it() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("slowly"))]);
+    rig.say("1", "/btw slow?");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", "/stop").await, replies::STOPPED);
+    gate.open();
+    assert_eq!(rig.ask("1", "/btw again").await, "re: again");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_answered_after_a_restart_once() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("slow", [held(&gate, says("too late"))]);
+    rig.say("1", "/btw slow?");
+    rig.hangs_at(&gate).await;
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.hear("1").await, "re: slow?");
+    gate.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn tells_that_a_crash_came_between() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/btw hello").await;
+    rig.stop().await;
+    // As a process leaves it that was killed in the middle.
+    rig.change("UPDATE inbound SET state = 'in turn', outcome = NULL");
+    rig.start().await;
+    assert_eq!(rig.hear("1").await, replies::BTW_INTERRUPTED);
+    rig.stop_and_start_again().await;
+    rig.finish().await;
+}

@@ -1,0 +1,182 @@
+//! What becomes of what is said while a turn works, as `/queue` and the config say: nothing is lost,
+//! and nothing overtakes.
+
+use std::sync::Arc;
+
+use peacrab::replies;
+use peacrab::session::QueueMode;
+use peacrab::tools::{AnyTool, ToolSet};
+use serde_json::json;
+
+use crate::media::photo;
+use crate::support::double::Gives;
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{Gate, calls, held, says};
+use crate::support::tools::HangingTool;
+
+/// A rig whose config has that mode, and which works for `who` in `chat` until the gate opens.
+async fn working(mode: QueueMode, who: &str, chat: &str) -> (Rig, Gate) {
+    let mut parts = Parts::default();
+    parts.agent.queue = mode;
+    let mut rig = Rig::of(parts).await;
+    let gate = Gate::shut();
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say_as(who, chat, "tea");
+    rig.hangs_at(&gate).await;
+    (rig, gate)
+}
+
+#[tokio::test]
+async fn followup_answers_each_message_by_itself_in_order() {
+    let (mut rig, gate) = working(QueueMode::Followup, OWNER, "1").await;
+    for text in ["sugar", "milk", "cake"] {
+        rig.say("1", text);
+    }
+    rig.waiting(3).await;
+    rig.ask("1", "/whoami").await;
+    gate.open();
+    assert_eq!(rig.heard("1", 4).await, ["tea", "re: sugar", "re: milk", "re: cake"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn followup_is_kept_over_a_restart_and_shows_no_step_what_waits() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let mut rig = Rig::of(Parts { tools: ToolSet::new([hang]), ..Parts::default() }).await;
+    rig.ask("1", "/queue followup").await;
+    rig.model.on("tea", [calls(&[("hang", json!({}))]), says("tea")]);
+    rig.say("1", "tea");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "sugar");
+    rig.say("1", "milk");
+    rig.waiting(2).await;
+    rig.stop_and_start_again().await;
+    gate.open();
+    assert_eq!(rig.heard("1", 3).await, ["tea", "re: sugar", "re: milk"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn parts_of_one_thing_are_one_message_also_then() {
+    let (mut rig, gate) = working(QueueMode::Followup, OWNER, "1").await;
+    rig.say_changed(OWNER, "1", "one", |message| message.body.more = true);
+    rig.say("1", "thing");
+    rig.say("1", "other");
+    rig.waiting(3).await;
+    gate.open();
+    assert_eq!(rig.heard("1", 3).await, ["tea", "re: one thing", "re: other"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn collect_answers_all_of_it_at_once_and_each_person_by_themselves() {
+    let (mut rig, gate) = working(QueueMode::Collect, USER, "-1").await;
+    rig.say_as(USER, "-1", "sugar");
+    rig.waiting(1).await;
+    rig.say_as(USER, "-1", "milk");
+    rig.waiting(2).await;
+    rig.say_as(OTHER_USER, "-1", "cake");
+    rig.waiting(3).await;
+    rig.say_as(USER, "-1", "spoon");
+    rig.waiting(4).await;
+    gate.open();
+    let heard = rig.heard("-1", 4).await;
+    assert_eq!(heard, ["tea", "re: sugar milk", "re: cake", "re: spoon"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn collect_waits_for_files() {
+    let (mut rig, gate) = working(QueueMode::Collect, OWNER, "1").await;
+    rig.home.has_file("cat", [Gives::Bytes(b"meow".to_vec())]);
+    rig.say_changed(OWNER, "1", "look", |message| {
+        message.body.media = vec![photo("cat")];
+    });
+    rig.say("1", "and this");
+    rig.waiting(2).await;
+    gate.open();
+    assert_eq!(rig.heard("1", 2).await, ["tea", "re: look and this"]);
+    assert!(rig.model.last().transcript().contains("[photo: inbox/"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn interrupt_turns_to_what_was_said_last_without_a_word() {
+    let (mut rig, gate) = working(QueueMode::Interrupt, OWNER, "1").await;
+    assert_eq!(rig.ask("1", "no, coffee").await, "re: no, coffee");
+    gate.open();
+    let transcript = rig.model.last().transcript();
+    assert!(transcript.contains("tea\nassistant: [Stopped by the person.]"), "{transcript}");
+    let outcomes = rig.look("SELECT outcome FROM inbound ORDER BY id");
+    assert_eq!(outcomes, ["stopped", "answered"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn interrupt_spares_the_turns_of_others() {
+    let (mut rig, gate) = working(QueueMode::Interrupt, USER, "-1").await;
+    rig.say_as(OTHER_USER, "-1", "cake");
+    rig.waiting(1).await;
+    rig.say_as(OWNER, "-1", "/whoami");
+    rig.hear("-1").await;
+    // Their own next word does end it; who waits for longer comes first.
+    rig.say_as(USER, "-1", "coffee");
+    assert_eq!(rig.heard("-1", 2).await, ["re: cake", "re: coffee"]);
+    gate.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn interrupt_waits_for_the_files_of_what_was_said() {
+    let file = Gate::shut();
+    let (mut rig, gate) = working(QueueMode::Interrupt, OWNER, "1").await;
+    rig.home.has_file("cat", [Gives::Held(file.clone(), b"meow".to_vec())]);
+    rig.say_changed(OWNER, "1", "look", |message| {
+        message.body.media = vec![photo("cat")];
+    });
+    rig.hangs_at(&file).await;
+    rig.ask("1", "/whoami").await;
+    assert_eq!(rig.look("SELECT 'one' FROM turns WHERE ending IS NULL"), ["one"]);
+    file.open();
+    assert_eq!(rig.hear("1").await, "re: look");
+    gate.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn interrupt_holds_over_a_restart() {
+    let (mut rig, gate) = working(QueueMode::Interrupt, OWNER, "1").await;
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.stop().await;
+    rig.say("1", "coffee");
+    rig.start().await;
+    assert_eq!(rig.hear("1").await, "re: coffee");
+    gate.open();
+    rig.say("1", "tea");
+    rig.heard("1", 1).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_chat_can_choose_and_go_back() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("tea", [held(&gate, says("tea"))]);
+    rig.say("1", "tea");
+    rig.hangs_at(&gate).await;
+    // Holds for the turn that runs already.
+    assert_eq!(rig.ask("1", "/queue Followup").await, replies::queue_is("followup"));
+    assert_eq!(rig.ask("2", "/queue").await, replies::queue_is("steer"));
+    assert!(rig.ask("1", "/status").await.contains("What is said meanwhile: followup"));
+    rig.say("1", "sugar");
+    rig.say("1", "milk");
+    rig.waiting(2).await;
+    gate.open();
+    assert_eq!(rig.heard("1", 3).await, ["tea", "re: sugar", "re: milk"]);
+    assert_eq!(rig.ask("1", "/queue default").await, replies::queue_is("steer"));
+    assert_eq!(rig.ask("1", "/queue backwards").await, replies::queue_is("steer"));
+    rig.say_as(USER, "-1", "/queue collect");
+    assert_eq!(rig.hear("-1").await, replies::NOT_YOURS_TO_SET);
+    rig.finish().await;
+}
