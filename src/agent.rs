@@ -6,10 +6,12 @@ mod command;
 mod commits;
 mod idle;
 pub mod loops;
+mod plans;
 mod progress;
 pub mod prompt;
 mod transcript;
 mod turn;
+mod undo;
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Write as _;
@@ -25,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 pub use command::{Pairing, pair};
 pub use transcript::{count_running, used_since};
 
+use crate::actions::Actions;
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
@@ -67,6 +70,7 @@ pub struct Means {
     pub provider: Arc<dyn Provider>,
     pub tools: ToolSet,
     pub workspace: Workspace,
+    pub actions: Actions,
     pub events: Events,
     pub steps_max: usize,
 }

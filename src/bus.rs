@@ -20,11 +20,13 @@ pub use admission::{Received, receive};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
-pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair"];
+pub const CONTROLS: &[&str] = &[
+    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/actions", "/undo", "/plan",
+];
 
-/// How long the bus remembers what is done: longer than any platform delivers again, or any
-/// catch-up reaches back.
-const KEPT: Duration = Duration::days(90);
+/// How long what is done is remembered: longer than any platform delivers again, or any catch-up
+/// reaches back.
+pub const KEPT: Duration = Duration::days(90);
 
 /// How long a place that fell silent is looked at for what was missed.
 const CAUGHT_UP: Duration = Duration::days(30);

@@ -6,10 +6,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::actions;
 use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::{ToolCall, Usage};
 use crate::session::{
-    Call, CallId, Ending, Frozen, Intent, Outcome, Session, SessionId, Step, Turn, TurnId,
+    Call, CallId, Ending, FileUndo, Frozen, Intent, Outcome, Session, SessionId, Step, Turn, TurnId,
 };
 
 /// A turn that has not ended, as found after a restart.
@@ -320,6 +321,30 @@ pub(super) fn call_runs(
     Ok(())
 }
 
+/// What it takes to undo a call.
+pub(super) fn set_undo(
+    store: &Connection,
+    call: CallId,
+    undo: Option<&FileUndo>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET undo = ? WHERE id = ?")?
+        .execute(params![undo.map(to_json), call.0])?;
+    Ok(())
+}
+
+/// When a call began, if that is not known yet.
+pub(super) fn call_began(
+    store: &Connection,
+    call: CallId,
+    at: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET started = ifnull(started, ?) WHERE id = ?")?
+        .execute([at.timestamp_millis(), call.0])?;
+    Ok(())
+}
+
 /// Settles a call; an outcome that is not settled is written as what it would be found as.
 pub(super) fn call_ended(
     store: &Connection,
@@ -339,6 +364,9 @@ pub(super) fn call_ended(
              WHERE id = ?",
         )?
         .execute(params![state, output, now, now, call.0])?;
+    if matches!(outcome, Outcome::Done(_)) {
+        actions::mark_undone(store, call)?;
+    }
     Ok(())
 }
 

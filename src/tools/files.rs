@@ -241,7 +241,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
              files."
         )));
     }
-    if change.before.as_ref() == Some(&change.after) {
+    if change.before == change.after {
         return Ok(ToolOutput::text(format!("{path} already reads like that.")));
     }
     let for_model = format!("{done} {path} (now {}).", size_words(length));

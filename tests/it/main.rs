@@ -4,6 +4,7 @@
 
 mod support;
 
+mod actions;
 mod admission;
 mod commands;
 mod config;
@@ -11,6 +12,7 @@ mod crash;
 mod daemon;
 mod delivery;
 mod discord;
+mod events;
 mod groups;
 mod logging;
 mod loops;

@@ -3,8 +3,11 @@
 use std::fs;
 
 use chrono::{Local, TimeZone};
+use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
+use peacrab::session::SessionId;
+use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolError, ToolOutput, ToolSet};
 use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
@@ -20,7 +23,11 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+        let images = Images::open(folder.path()).unwrap();
         let cx = ToolContext {
+            actions: Actions { store, images },
+            session: SessionId(1),
             workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
             who: Sender::person("1", "Ada"),
             role: Role::Owner,

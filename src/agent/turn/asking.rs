@@ -38,15 +38,30 @@ impl Active<'_> {
             messages: provider::messages(&self.session.turns),
             pictures,
         };
-        provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {
+        let mut thinks = false;
+        let mut watch = |delta: &Delta| match delta {
             Delta::Text(text) => {
+                self.mark_thinking(&mut thinks, false);
                 self.wires.draft.send_modify(|draft| draft.text.push_str(text));
                 self.emit(|| Happening::Text { text: text.clone() });
             }
+            Delta::Thinking(text) => {
+                self.mark_thinking(&mut thinks, true);
+                self.emit(|| Happening::Thinking { text: text.clone() });
+            }
             Delta::Restart => self.wires.draft.send_modify(|draft| draft.text.clear()),
-            Delta::Thinking(text) => self.emit(|| Happening::Thinking { text: text.clone() }),
             _ => {}
-        })
-        .await
+        };
+        let completed =
+            provider::complete(self.means.provider.as_ref(), &request, &mut watch).await;
+        self.mark_thinking(&mut thinks, false);
+        completed
+    }
+
+    /// Says when thinking begins and ends.
+    fn mark_thinking(&self, thinks: &mut bool, now: bool) {
+        if std::mem::replace(thinks, now) != now {
+            self.emit(|| if now { Happening::ThinkingStart } else { Happening::ThinkingEnd });
+        }
     }
 }

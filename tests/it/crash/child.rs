@@ -78,6 +78,7 @@ fn plan(spec: Spec) -> Plan {
         tools: ToolSet::standard(),
         store: Options { observer, pages_max: None },
         intake: Intake::default(),
+        hooks: Default::default(),
     }
 }
 

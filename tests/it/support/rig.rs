@@ -9,6 +9,8 @@ use std::time::Duration;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
+use peacrab::event::Events;
+use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::Provider;
@@ -43,6 +45,8 @@ pub(crate) struct Rig {
     read: BTreeMap<String, usize>,
     stop: CancellationToken,
     daemon: JoinSet<anyhow::Result<()>>,
+    /// Of the daemon that runs.
+    pub(crate) events: Option<Events>,
 }
 
 /// What a test may choose.
@@ -52,6 +56,7 @@ pub(crate) struct Parts {
     pub(crate) tools: ToolSet,
     pub(crate) store: store::Options,
     pub(crate) intake: Intake,
+    pub(crate) hooks: BTreeMap<String, Hook>,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     /// In place of the script.
@@ -70,6 +75,7 @@ impl Default for Parts {
             tools: ToolSet::standard(),
             store: store::Options::default(),
             intake: Intake::default(),
+            hooks: BTreeMap::new(),
             channels: Vec::new(),
             provider: None,
         }
@@ -101,11 +107,13 @@ impl Rig {
             read: BTreeMap::new(),
             stop: CancellationToken::new(),
             daemon: JoinSet::new(),
+            events: None,
         }
     }
 
     pub(crate) async fn start(&mut self) {
         let daemon = Daemon::open(self.plan()).await.unwrap();
+        self.events = Some(daemon.desk().means.events.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }
@@ -125,6 +133,7 @@ impl Rig {
             tools: self.parts.tools.clone(),
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
+            hooks: self.parts.hooks.clone(),
         }
     }
 
