@@ -173,6 +173,7 @@ pub struct Plan {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(inline)]
 pub struct PlanItem {
     pub text: String,
     pub state: ItemState,

@@ -28,7 +28,7 @@ pub struct ListArgs {
     limit: usize,
     /// Only calls of this tool.
     #[serde(default)]
-    tool: Option<String>,
+    tool: String,
 }
 
 #[async_trait]
@@ -44,7 +44,8 @@ impl Tool for ListActions {
     async fn call(&self, args: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sight = sight(cx).within(Some(cx.session));
         let limit = args.limit.clamp(1, LIST_MAX);
-        let list = move |store: &_| actions::list(store, &sight, args.tool.as_deref(), limit);
+        let tool = (!args.tool.is_empty()).then_some(args.tool);
+        let list = move |store: &_| actions::list(store, &sight, tool.as_deref(), limit);
         let found = cx.actions.store.read(list).await.map_err(broken)?;
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
@@ -59,9 +60,9 @@ pub struct Undo;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct UndoArgs {
-    /// Its number in list_actions; the last change of a file by default.
+    /// Its number in list_actions; 0: the last change of a file.
     #[serde(default)]
-    id: Option<i64>,
+    id: i64,
 }
 
 #[async_trait]
@@ -75,7 +76,7 @@ impl Tool for Undo {
     };
 
     async fn call(&self, args: UndoArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let id = args.id.map(CallId);
+        let id = (args.id != 0).then_some(CallId(args.id));
         let sight = match id {
             Some(_) => sight(cx),
             None => sight(cx).within(Some(cx.session)),
@@ -83,7 +84,7 @@ impl Tool for Undo {
         let look = move |store: &_| actions::target(store, &sight, id);
         let found = cx.actions.store.read(look).await.map_err(broken)?;
         let Some(target) = found else {
-            let words = args.id.map(replies::no_such_action);
+            let words = id.map(replies::no_such_action);
             let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
             return Err(ToolError::TellModel(words));
         };

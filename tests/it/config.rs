@@ -729,6 +729,30 @@ fn the_home_is_what_was_asked_for_first() {
 }
 
 #[test]
+fn hooks_name_their_events_and_their_command() {
+    let text =
+        "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n";
+    let env = Environment::from_iter([("PATH", "/bin"), ("SECRET", "s")]);
+    let config = load(text, &env).unwrap();
+    let hook = &config.hooks["log"];
+    assert_eq!(hook.on, ["turn_end", "error"]);
+    assert_eq!(hook.command, ["/bin/cat", "-n"]);
+    assert_eq!(hook.time_max.as_secs(), 3);
+    assert_eq!(hook.environment, [("PATH", "/bin".into())]);
+    for (wrong, words) in [
+        ("command = ['x']", "missing key `on`"),
+        ("on = ['turn_end']", "missing key `command`"),
+        ("on = []\ncommand = ['x']", "name at least one event"),
+        ("on = ['turn_ends']\ncommand = ['x']", "did you mean `turn_end`?"),
+        ("on = ['error']\ncommand = []", "the first is the program"),
+        ("on = ['error']\ncommand = ['x']\ntimeout_s = 0", "must be from 1 to 600"),
+    ] {
+        let faults = load(format!("[hooks.log]\n{wrong}\n"), &env).unwrap_err().to_string();
+        assert!(faults.contains(words), "{wrong}: {faults}");
+    }
+}
+
+#[test]
 fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
     let mut variables = vec![("OPENAI_API_KEY", "sk-ears"), ("DISCORD_BOT_TOKEN", "d-token")];
