@@ -191,6 +191,7 @@ Config {
             ),
         },
     ),
+    hooks: {},
     notes: [],
 }
 "#);
@@ -392,7 +393,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, hooks
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
