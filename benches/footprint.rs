@@ -17,6 +17,14 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+#[path = "../tests/it/support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "the tests use the rest of it")]
+mod support;
+
+use support::bot_api::BotApi;
+use support::discord_api::DiscordApi;
+use support::slack_api::SlackApi;
+
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const BINARY: &str = env!("CARGO_BIN_EXE_peacrab");
@@ -50,7 +58,55 @@ fn measure() -> Result<()> {
     row("syncs per message, 1 alone", daemon.syncs_per_message(1));
     row(&format!("syncs per message, {AT_ONCE} at once"), daemon.syncs_per_message(AT_ONCE));
     row("SIGTERM → gone", daemon.stop().map(ms));
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let platforms = runtime.block_on(Platforms::start());
+    measure_connected(&platforms)
+}
+
+/// With all three platforms, which are local stand-ins: no TLS, nobody speaks.
+fn measure_connected(platforms: &Platforms) -> Result<()> {
+    let (mut daemon, _) = Daemon::start_with(&platforms.config())?;
+    daemon.wait_until_connected(3)?;
+    sleep(SETTLE);
+    row("three platforms: idle VmRSS", daemon.memory("VmRSS"));
+    row("three platforms: idle RssAnon", daemon.memory("RssAnon"));
+    row("three platforms: context switches", daemon.idle_switches());
+    row("three platforms: SIGTERM → gone", daemon.stop().map(ms));
     Ok(())
+}
+
+struct Platforms {
+    telegram: BotApi,
+    discord: DiscordApi,
+    slack: SlackApi,
+}
+
+impl Platforms {
+    async fn start() -> Self {
+        Self {
+            telegram: BotApi::start().await,
+            discord: DiscordApi::start().await,
+            slack: SlackApi::start().await,
+        }
+    }
+
+    fn config(&self) -> String {
+        use support::{discord_api, slack_api};
+        let Self { telegram, discord, slack } = self;
+        format!(
+            "[channels.t]\ntype = \"telegram\"\ntoken = \"{}\"\napi_url = \"{}\"\n\
+             [channels.d]\ntype = \"discord\"\ntoken = \"{}\"\napi_url = \"{}\"\n\
+             [channels.s]\ntype = \"slack\"\ntoken = \"{}\"\napp_token = \"{}\"\napi_url = \"{}\"\n",
+            telegram.token(),
+            telegram.url(),
+            discord_api::TOKEN,
+            discord.url(),
+            slack_api::BOT_TOKEN,
+            slack_api::APP_TOKEN,
+            slack.url(),
+        )
+    }
 }
 
 fn row(what: &str, figure: Result<String>) {
@@ -69,7 +125,12 @@ struct Daemon {
 impl Daemon {
     /// Starts it; also tells how long it took until it answered.
     fn start() -> Result<(Self, Duration)> {
+        Self::start_with("")
+    }
+
+    fn start_with(config: &str) -> Result<(Self, Duration)> {
         let home = tempfile::tempdir()?;
+        fs::write(home.path().join("config.toml"), config)?;
         let log = fs::File::create(home.path().join("bench.log"))?;
         let begun = Instant::now();
         let child = peacrab(home.path(), &["run"]).stderr(log).spawn()?;
@@ -99,6 +160,25 @@ impl Daemon {
             return Err(format!("`status --json` failed ({})", output.status).into());
         }
         Ok(serde_json::from_slice(&output.stdout)?)
+    }
+
+    /// Waits until so many platforms have taken our tokens.
+    fn wait_until_connected(&self, platforms: usize) -> Result<()> {
+        let begun = Instant::now();
+        loop {
+            let status = self.status()?;
+            let up = |channel: &&serde_json::Value| channel["up"] == true;
+            let channels = status["channels"].as_object();
+            let channels = channels.map_or(0, |all| all.values().filter(up).count());
+            // The terminal is one of them.
+            if channels > platforms {
+                return Ok(());
+            }
+            if begun.elapsed() > START_MAX {
+                return Err(format!("not all platforms are up:\n{status:#}\n{}", self.log()).into());
+            }
+            sleep(Duration::from_millis(50));
+        }
     }
 
     fn say(&self, session: &str) -> io::Result<Child> {

@@ -4,6 +4,7 @@
 pub mod environment;
 pub mod fault;
 mod channels;
+mod mcp;
 mod reading;
 mod secrets;
 mod sections;
@@ -22,6 +23,7 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider::{self, transcription};
 use crate::secret::Secret;
+use crate::tools;
 
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
@@ -33,8 +35,8 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "providers", "channels", "media", "transcription", "hooks"]),
-    ("agent", &["providers", "steps_max", "turns_max", "waiting_max"]),
+    ("", &["agent", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
+    ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "mcp_file"]),
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
     (
         "channels.NAME",
@@ -56,6 +58,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("media", &["file_max_mb", "inbox_max_mb"]),
     ("transcription", &["base_url", "model", "api_key", "language"]),
     ("hooks.NAME", &["on", "command", "timeout_s"]),
+    (
+        "mcp.NAME",
+        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
+    ),
 ];
 
 /// Bytes in what a config calls MB.
@@ -77,6 +83,8 @@ pub struct Config {
     pub transcription: Option<transcription::Config>,
     /// Commands of the owner's that are told of events.
     pub hooks: BTreeMap<String, hooks::Hook>,
+    /// Who lends tools.
+    pub mcp: BTreeMap<String, tools::mcp::Config>,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -165,7 +173,7 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
         providers = environment::providers(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
-    let agent = sections::agent(&mut top, &names);
+    let (agent, mcp_file) = sections::agent(&mut top, &names);
     let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {
         channels.extend(environment::channels(source));
@@ -174,11 +182,12 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     let media = sections::media(&mut top);
     let transcription = sections::transcription(&mut top);
     let hooks = sections::hooks(&mut top);
+    let mcp = mcp::servers(&mut top, mcp_file.as_ref());
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
-    let notes = Vec::new();
-    Some(Config { agent, providers: providers?, channels, media, transcription, hooks, notes })
+    let (providers, notes) = (providers?, Vec::new());
+    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, notes })
 }
 
 impl Config {
@@ -192,7 +201,8 @@ impl Config {
             Kind::Terminal => Vec::new(),
         });
         let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
-        keys.chain(tokens).chain(ears)
+        let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
+        keys.chain(tokens).chain(ears).chain(lenders)
     }
 
     /// What a person checks before a start; no secrets.
@@ -206,10 +216,11 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
+        let mcp = mcp::describe(&self.mcp);
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, .. } = self.agent;
         format!(
-            "channels\n{channels}providers\n{providers}limits\n  {steps_max} steps a turn, \
+            "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat\n\
              files\n  {} MB a file, {} MB in all; voice messages: {}\n",
             self.media.file_max / MB,
@@ -242,6 +253,10 @@ impl Config {
                     ));
                 }
             }
+        }
+        if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
+            warnings
+                .push("this program was built without MCP: its servers are left out".to_owned());
         }
         for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
             warnings

@@ -26,6 +26,7 @@ use crate::event::Event;
 use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
 use crate::store::{StoreError, Sync};
+use crate::tools::Lender;
 
 /// The socket's name within the home.
 pub const SOCKET: &str = "control.sock";
@@ -103,6 +104,16 @@ pub struct Status {
     pub waiting: usize,
     pub tokens_30_days: u64,
     pub channels: BTreeMap<String, ChannelStatus>,
+    /// MCP servers.
+    #[serde(default)]
+    pub mcp: BTreeMap<String, LenderStatus>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct LenderStatus {
+    pub up: bool,
+    pub tools: usize,
+    pub trouble: Option<String>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -217,6 +228,11 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
     let skills = means
         .workspace
         .off_thread(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
+    let lent = means.tools.lent();
+    let mcp = lent.lenders.iter().map(|lender| {
+        let Lender { name, up, tools, trouble } = lender.clone();
+        (name, LenderStatus { up, tools, trouble })
+    });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         home: desk.home.clone(),
@@ -230,6 +246,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         waiting,
         tokens_30_days: used.input + used.output,
         channels: channels.collect(),
+        mcp: mcp.collect(),
     })
 }
 

@@ -30,7 +30,7 @@ use crate::people::{Access, People};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
-use crate::tools::ToolSet;
+use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
 
 /// How long each stage of the end may take; turns have their own grace within it.
@@ -38,6 +38,9 @@ const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
 
 /// How long deliveries that are due may still take at the end.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// How long programs that lend tools may take to end.
+const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
@@ -52,6 +55,8 @@ pub struct Plan {
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
+    /// Who lends further tools.
+    pub mcp: BTreeMap<String, mcp::Config>,
     pub store: store::Options,
     pub intake: Intake,
     pub hooks: BTreeMap<String, Hook>,
@@ -80,6 +85,7 @@ impl Plan {
             provider: provider::chain(providers),
             channels,
             tools: ToolSet::standard(),
+            mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
             hooks: config.hooks,
@@ -181,6 +187,8 @@ impl Daemon {
             let (hooks, events) = (self.plan.hooks.clone(), self.means.events.clone());
             hooking.spawn(hooks::run(hooks, events.subscribe(), deliveries.clone()));
         }
+        let lends = CancellationToken::new();
+        let lending = self.lend(&lends);
 
         let mut thinking = JoinSet::new();
         let (means, turns_max, until) =
@@ -196,12 +204,34 @@ impl Daemon {
         end(listening, STAGE_TIME_MAX).await;
         turns.cancel();
         end(thinking, STAGE_TIME_MAX).await;
+        lends.cancel();
         deliveries.cancel();
-        tokio::join!(end(delivering, DRAIN_TIME_MAX), end(hooking, DRAIN_TIME_MAX));
+        // Programs that lend tools are given a little longer than deliveries.
+        tokio::join!(
+            end(delivering, DRAIN_TIME_MAX),
+            end(hooking, DRAIN_TIME_MAX),
+            end(lending, LENT_TIME_MAX)
+        );
         timeout(STAGE_TIME_MAX, self.means.bus.store.checkpoint()).await.ok();
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
+    }
+
+    /// Begins to keep the servers that lend tools.
+    #[cfg(feature = "mcp")]
+    fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
+        let mut lending = JoinSet::new();
+        if !self.plan.mcp.is_empty() {
+            let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
+            lending.spawn(servers.run(until.clone()));
+        }
+        lending
+    }
+
+    #[cfg(not(feature = "mcp"))]
+    fn lend(&self, _: &CancellationToken) -> JoinSet<()> {
+        JoinSet::new()
     }
 
     fn link(&self, name: &ChannelName) -> Arc<Link> {

@@ -1,16 +1,16 @@
 //! Peacrab, an assistant that answers on chat platforms and loses nothing.
 //!
 //! ```text
-//!  telegram   terminal            channels: publish what they hear
-//!      └─── Publisher ───┐        bus: admits, commits to the journal, wakes the loop
+//!  telegram   discord   slack   terminal     channels: publish what they hear
+//!     └──────────┴── Publisher ──┴───┘       bus: admits, commits to the journal, wakes the loop
 //!                        ▼
-//!                   Agent::run    reads waiting rows; alone owns the sessions
+//!                   Agent::run               reads waiting rows; alone owns the sessions
 //!                        ▼
-//!                    turn::run    prompt → Provider ⇄ Tools, committed before it is acted on
+//!                    turn::run               prompt → Provider ⇄ Tools, committed before it is acted on
 //!                        ▼
-//!                     outbox      rows; one delivery task per channel
-//!      ┌─────────────────┘
-//!  telegram   terminal
+//!                     outbox                 rows; one delivery task per channel
+//!     ┌──────────┬───────┴───────┬───┐
+//!  telegram   discord   slack   terminal
 //! ```
 //!
 //! Modules stand in reading order; one imports only those above it.

@@ -40,7 +40,12 @@ pub fn init(format: Format, redactor: Redactor, env: &Environment) -> anyhow::Re
         colours: terminal && env.raw("NO_COLOR").is_none(),
     };
     let filter = env.text("PEACRAB_LOG").unwrap_or(FILTER);
-    subscriber(format, looks, filter, Redacting { to: io::stderr, redactor })?.try_init()?;
+    // It logs what is said, even as a warning; that is for who asks for it by name.
+    let filter = match filter.contains("rmcp") {
+        true => filter.to_owned(),
+        false => format!("{filter},rmcp=error"),
+    };
+    subscriber(format, looks, &filter, Redacting { to: io::stderr, redactor })?.try_init()?;
     // Else the words of a panic would go to standard error as they are.
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "Panicked")));
     Ok(())

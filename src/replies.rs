@@ -241,15 +241,30 @@ pub struct Status<'a> {
     pub busy_here: bool,
     pub turns: usize,
     pub tools: usize,
+    /// What each MCP server is, as [`lender`] says it.
+    pub lenders: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
 }
 
+/// How an MCP server is.
+pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
+    match (up, trouble) {
+        (true, _) => format!("{name} up, {tools} tools"),
+        (false, Some(trouble)) => format!("{name} down ({trouble})"),
+        (false, None) => format!("{name} down"),
+    }
+}
+
 pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, busy_here, turns, tools, tokens: (read, written) } = status;
+    let Status { provider, busy_here, turns, tools, lenders, tokens: (read, written) } = status;
+    let lent = match lenders.join("; ") {
+        none if none.is_empty() => none,
+        lenders => format!("MCP servers: {lenders}\n"),
+    };
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
-        "{here}; turns running in all: {turns}.\nModel: {provider}\nTools: {tools}\n\
+        "{here}; turns running in all: {turns}.\nModel: {provider}\nTools: {tools}\n{lent}\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )

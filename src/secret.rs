@@ -39,7 +39,12 @@ const MASK: &str = "[secret]";
 
 impl Redactor {
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
-        let secrets = secrets.into_iter().map(Secret::reveal);
+        // Of `Bearer …` the last word alone is as bad.
+        let words = |secret: &'s Secret| {
+            let secret = secret.reveal();
+            [secret, secret.rsplit(' ').next().unwrap_or(secret)]
+        };
+        let secrets = secrets.into_iter().flat_map(words);
         let mut needles: Vec<_> = secrets
             .filter(|secret| secret.chars().count() >= SECRET_CHARS_MIN)
             .flat_map(forms)

@@ -127,8 +127,8 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Planned,
-    /// Begun; after a crash, the file tells whether it happened. `result` is what the model is told
-    /// if it did.
+    /// Begun; after a crash, the intent tells what to make of it. `result` is what the model is told
+    /// if it happened.
     Running {
         intent: Intent,
         result: String,
@@ -155,6 +155,8 @@ pub enum Intent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undoes: Option<CallId>,
     },
+    /// Act outside, where nothing tells us whether it happened; `idempotent`: twice is as once.
+    Act { idempotent: bool },
 }
 
 /// The file that a call has changed, by hashes (none: no file), to be turned back.

@@ -3,6 +3,7 @@
 
 pub mod files;
 mod malformed;
+pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod plan;
@@ -16,6 +17,7 @@ use chrono::{DateTime, Local};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::sync::watch;
 
 use crate::actions::Actions;
 use crate::memory::audience;
@@ -38,6 +40,16 @@ pub struct ToolSpec {
     /// The least role that may use it.
     pub role: Role,
     pub kind: Kind,
+    /// Whether a call that broke, hung or met a passing fault may be made once more.
+    pub retries: bool,
+}
+
+/// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub role: Role,
+    pub kind: Kind,
+    pub retries: bool,
 }
 
 /// What a call touches, and so what a crash in its middle means.
@@ -49,6 +61,9 @@ pub enum Kind {
     Writes,
     /// Changes our own store through the [`Effect`]s that it returns, with its outcome.
     Queues,
+    /// Acts outside, where nothing can be asked whether it happened: written down before it begins.
+    /// After a crash it runs again if twice is as once, and is left to the model otherwise.
+    Acts { idempotent: bool },
 }
 
 /// Who asks, where from, when. Given by the program, per call.
@@ -129,6 +144,9 @@ pub enum ToolError {
     /// The model can do better: says what was wrong and what would be right.
     #[error("{0}")]
     TellModel(String),
+    /// As [`Self::TellModel`], where the same call may go well the next time.
+    #[error("{0}")]
+    Transient(String),
     /// The turn cannot go on.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),
@@ -146,7 +164,8 @@ pub trait Tool: Send + Sync + 'static {
 /// A tool whose type is forgotten.
 #[async_trait]
 pub trait AnyTool: Send + Sync + 'static {
-    fn spec(&self) -> ToolSpec;
+    fn terms(&self) -> Terms;
+    /// Its name among them, `[a-z0-9_]`, at most 64.
     fn schema(&self) -> ToolSchema;
 
     /// Words for the model if a call with these arguments cannot begin.
@@ -159,8 +178,9 @@ pub trait AnyTool: Send + Sync + 'static {
 
 #[async_trait]
 impl<T: Tool> AnyTool for T {
-    fn spec(&self) -> ToolSpec {
-        T::SPEC
+    fn terms(&self) -> Terms {
+        let ToolSpec { role, kind, retries, .. } = T::SPEC;
+        Terms { role, kind, retries }
     }
 
     fn schema(&self) -> ToolSchema {
@@ -205,14 +225,53 @@ fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> 
     serde_json::from_value(arguments)
 }
 
-/// The tools of a daemon, by name.
+/// The tools of a daemon, by name: its own, and those that programs outside lend it, which come and
+/// go while it runs.
 #[derive(Clone, Default)]
-pub struct ToolSet(Arc<BTreeMap<&'static str, Entry>>);
+pub struct ToolSet {
+    own: Arc<BTreeMap<String, Entry>>,
+    /// Replaced as a whole, so that reading it is taking a pointer.
+    lent: watch::Sender<Arc<Lent>>,
+}
 
 /// A tool, and its schema, which is made once.
 struct Entry {
     tool: Arc<dyn AnyTool>,
     schema: ToolSchema,
+    /// Whether models are told of it without asking.
+    shown: bool,
+}
+
+/// What programs outside lend.
+#[derive(Default)]
+pub struct Lent {
+    tools: BTreeMap<String, Entry>,
+    pub lenders: Vec<Lender>,
+    /// More are likely to be there in a moment: the first tries to reach the lenders are under way.
+    pub coming: bool,
+}
+
+/// How a program that lends tools is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lender {
+    pub name: String,
+    pub up: bool,
+    pub tools: usize,
+    pub trouble: Option<String>,
+}
+
+impl Lent {
+    /// `hidden` can be called, but models are not told of them.
+    pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
+        let shown = shown.into_iter().map(|tool| (tool, true));
+        let tools = shown.chain(hidden.into_iter().map(|tool| (tool, false))).map(entry).collect();
+        Self { tools, lenders: Vec::new(), coming: false }
+    }
+}
+
+fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
+    let schema = tool.schema();
+    (schema.name.clone(), Entry { tool, schema, shown })
 }
 
 impl ToolSet {
@@ -234,39 +293,58 @@ impl ToolSet {
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
-        let entry = |tool: Arc<dyn AnyTool>| {
-            let schema = tool.schema();
-            (tool.spec().name, Entry { tool, schema })
-        };
-        Self(Arc::new(tools.into_iter().map(entry).collect()))
+        let own = tools.into_iter().map(|tool| entry((tool, true))).collect();
+        Self { own: Arc::new(own), lent: watch::Sender::default() }
+    }
+
+    /// Replaces what is lent; every clone sees it.
+    pub fn lend(&self, lent: Lent) {
+        self.lent.send_replace(Arc::new(lent));
+    }
+
+    pub fn lent(&self) -> Arc<Lent> {
+        Arc::clone(&self.lent.borrow())
+    }
+
+    /// Waits for tools that are on their way; not for long, and only in a daemon's first moments.
+    pub async fn arrived(&self) {
+        self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
     }
 
     /// The tools that `role` may use, as a model is told of them.
     pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
-        let offered = self.0.values().filter(|entry| role >= entry.tool.spec().role);
+        let lent = self.lent();
+        let all = self.own.values().chain(lent.tools.values());
+        let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
         offered.map(|entry| entry.schema.clone()).collect()
     }
 
-    /// The tool of that name if `role` may use it; else words for the model.
-    pub fn authorise(&self, name: &str, role: Role) -> Result<&Arc<dyn AnyTool>, String> {
-        match self.0.get(name) {
+    /// The tool of that name, and its terms, if `role` may use it; else words for the model.
+    pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
+        if name == MALFORMED_CALL {
             // It says itself what was wrong with the call.
-            None if name == MALFORMED_CALL => Ok(&malformed::TOOL),
-            None => Err(format!("There is no tool `{name}`.")),
-            Some(Entry { tool, .. }) if role < tool.spec().role => Err(format!(
-                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
-                tool.spec().role
-            )),
-            Some(Entry { tool, .. }) => Ok(tool),
+            return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
         }
+        let lent = self.lent();
+        let Some(Entry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name)) else {
+            return Err(format!("There is no tool `{name}`."));
+        };
+        let terms = tool.terms();
+        if role < terms.role {
+            return Err(format!(
+                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
+                terms.role
+            ));
+        }
+        Ok((Arc::clone(tool), terms))
     }
 
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.own.len() + self.lent().lenders.iter().map(|lender| lender.tools).sum::<usize>()
     }
 
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.len() == 0
     }
 }
 

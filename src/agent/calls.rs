@@ -10,8 +10,8 @@ use tokio::time::timeout;
 use super::Means;
 use super::commits::{self, Ends, Starts};
 use super::turn::TurnError;
-use crate::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
-use crate::tools::{AnyTool, Effect, Kind, ToolContext, ToolError, ToolOutput};
+use crate::session::{Call, Intent, Outcome, TurnId};
+use crate::tools::{AnyTool, Effect, Kind, Terms, ToolContext, ToolError, ToolOutput};
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 
 /// A tool that takes longer is given up.
@@ -26,9 +26,9 @@ pub(super) struct Ran {
 
 /// What kind a call is of, or words for the model if it cannot begin.
 pub(super) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Kind, String> {
-    let tool = means.tools.authorise(&call.tool, cx.role)?;
+    let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
-    Ok(tool.spec().kind)
+    Ok(terms.kind)
 }
 
 /// Settles a call that cannot begin.
@@ -56,17 +56,39 @@ pub(super) async fn run(
             Happened::No => {}
         }
     }
-    let tool = match means.tools.authorise(&call.tool, cx.role) {
+    means.tools.arrived().await;
+    let (tool, terms) = match means.tools.authorise(&call.tool, cx.role) {
         Ok(tool) => tool,
         Err(words) => return refuse(means, turn, call, words).await,
     };
     let began = Utc::now();
-    match attempt(tool.as_ref(), call, cx).await {
+    if let Kind::Acts { idempotent } = terms.kind {
+        let intent = Intent::Act { idempotent };
+        let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
+        commits::call_starts(&means.bus.store, turn, starts).await?;
+    }
+    match attempts(tool.as_ref(), terms, call, cx).await {
         Ok(output) => carry_out(means, turn, (call, began), output).await,
-        Err(ToolError::TellModel(words)) => {
+        Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
+    }
+}
+
+/// Calls the tool, and once more if it says that this is safe and may help.
+async fn attempts(
+    tool: &dyn AnyTool,
+    terms: Terms,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    match attempt(tool, call, cx).await {
+        Err(ToolError::Transient(words)) if terms.retries => {
+            tracing::info!(tool = %call.tool, %words, "Calling a tool once more");
+            attempt(tool, call, cx).await
+        }
+        ended => ended,
     }
 }
 
@@ -81,9 +103,9 @@ async fn attempt(
         Ok(Ok(output)) => output,
         Ok(Err(_)) => {
             tracing::error!(tool = %call.tool, "A tool panicked");
-            Err(ToolError::TellModel(format!("{} broke; the fault is in my log.", call.tool)))
+            Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
         }
-        Err(_) => Err(ToolError::TellModel(format!(
+        Err(_) => Err(ToolError::Transient(format!(
             "{} took longer than {} seconds and was given up.",
             call.tool,
             CALL_TIME_MAX.as_secs()
@@ -101,11 +123,11 @@ async fn carry_out(
 ) -> Result<Ran, TurnError> {
     let mut changed = None;
     if let Some(change) = output.change {
-        let intent = intent(&change, output.undoes);
+        let (intent, undo) = (change.intent(output.undoes), change.undo());
         let images = means.actions.images.clone();
         let keep = move |workspace: &Workspace| (images.keep_before(workspace, &change), change);
         let (kept, change) = means.workspace.off_thread(keep).await;
-        let undo = kept.then(|| file_undo(&intent));
+        let undo = kept.then_some(undo);
         let starts = Starts { call: call.id, intent, undo, result: output.for_model.clone() };
         commits::call_starts(&means.bus.store, turn, starts).await?;
         let path = change.path.clone();
@@ -123,17 +145,6 @@ async fn carry_out(
     Ok(Ran { changed, ..ran })
 }
 
-/// What is written down of a change before it is made.
-pub(super) fn intent(change: &FileChange, undoing: Option<CallId>) -> Intent {
-    let Intent::File { path, before, after, .. } = change.intent();
-    Intent::File { path, before, after, undoes: undoing }
-}
-
-pub(super) fn file_undo(intent: &Intent) -> FileUndo {
-    let Intent::File { path, before, after, .. } = intent.clone();
-    FileUndo { path, before, after }
-}
-
 pub(super) async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
     let applied = means.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
     applied.map_err(|error| format!("Not changed: {error}."))
@@ -145,9 +156,13 @@ pub(super) enum Happened {
     Unknown,
 }
 
-/// Whether a change that a crash cut off was made.
+/// Whether what a crash cut off has happened, or may as well happen again.
 pub(super) async fn look(means: &Means, intent: &Intent) -> Happened {
-    let Intent::File { path, before, after, .. } = intent;
+    let (path, before, after) = match intent {
+        Intent::File { path, before, after, .. } => (path, before, after),
+        Intent::Act { idempotent: true } => return Happened::No,
+        Intent::Act { idempotent: false } => return Happened::Unknown,
+    };
     let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
     let hash = means.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
     let Ok(now) = hash else { return Happened::Unknown };

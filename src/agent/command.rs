@@ -85,7 +85,10 @@ pub(super) async fn obey(
 ) -> Result<(), StoreError> {
     let words = match command {
         Command::Help | Command::Stop | Command::New => replies::HELP.to_owned(),
-        Command::Status => status(means, busy, turns).await?,
+        Command::Status => {
+            let role = role_of(means, &control.inbound.from, control.sender()).await?;
+            status(means, role, busy, turns).await?
+        }
         Command::WhoAmI => {
             let role = role_of(means, &control.inbound.from, control.sender()).await?;
             let inbound = &control.inbound;
@@ -122,7 +125,14 @@ async fn obey_pair(
     commits::obeyed(&means.bus.store, control, words).await
 }
 
-async fn status(means: &Means, busy: bool, turns: usize) -> Result<String, StoreError> {
+async fn status(means: &Means, role: Role, busy: bool, turns: usize) -> Result<String, StoreError> {
+    // What a program has said in its distress is for those who can mend it.
+    let lent = means.tools.lent();
+    let lenders = lent.lenders.iter().map(|lender| {
+        let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
+        replies::lender(&lender.name, lender.up, lender.tools, trouble)
+    });
+    let lenders = lenders.collect();
     let month_ago = Utc::now() - Duration::days(30);
     let used = means.bus.store.read(move |store| transcript::used_since(store, month_ago)).await?;
     Ok(replies::status(&replies::Status {
@@ -130,6 +140,7 @@ async fn status(means: &Means, busy: bool, turns: usize) -> Result<String, Store
         busy_here: busy,
         turns,
         tools: means.tools.len(),
+        lenders,
         tokens: (used.input, used.output),
     }))
 }

@@ -43,7 +43,7 @@ pub(super) async fn obey(
         let (sight, id) = match (&begun, id) {
             (Some((_, Intent::File { undoes, .. })), _) => (sight, *undoes),
             (None, None) => (sight.within(session), None),
-            (None, id) => (sight, id),
+            (_, id) => (sight, id),
         };
         Ok((begun, actions::target(store, &sight, id)?))
     };
@@ -88,7 +88,7 @@ async fn make(
     target: &Target,
     (change, kept): (FileChange, bool),
 ) -> Result<(), StoreError> {
-    let intent = calls::intent(&change, Some(target.id));
+    let intent = change.intent(Some(target.id));
     let call = match begun {
         Some(call) => call,
         None => {
@@ -98,7 +98,7 @@ async fn make(
                 who: control.sender().clone(),
                 mark,
                 target: target.id,
-                undo: kept.then(|| calls::file_undo(&intent)),
+                undo: kept.then(|| change.undo()),
                 change: intent.clone(),
             };
             let begin = move |store: &Connection| actions::begin(store, &undoing);
@@ -120,7 +120,10 @@ async fn done(
     target: &Target,
     intent: &Intent,
 ) -> Result<(), StoreError> {
-    let Intent::File { path, .. } = intent;
+    let path = match intent {
+        Intent::File { path, .. } => path.as_str(),
+        Intent::Act { .. } => "",
+    };
     let words = replies::undone(target.id, &target.tool, path);
     end(means, control, Some((call, Outcome::Done(words.clone()))), words).await
 }

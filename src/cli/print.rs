@@ -52,6 +52,14 @@ pub(super) fn status(status: &Status) -> String {
         }
         text.push('\n');
     }
+    for (name, server) in &status.mcp {
+        let link = match (&server.trouble, server.up) {
+            (Some(trouble), _) => format!("down: {trouble}"),
+            (None, true) => format!("up, {} tools", server.tools),
+            (None, false) => "starting".to_owned(),
+        };
+        let _ = writeln!(text, "MCP server {name}: {link}");
+    }
     text.trim_end().to_owned()
 }
 

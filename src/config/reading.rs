@@ -231,6 +231,11 @@ impl<'a> Located<'a> {
         }
     }
 
+    /// May be empty.
+    pub(super) fn text_or_nothing(&self) -> Option<&'a str> {
+        self.value.as_str().or_else(|| self.must_be("a string"))
+    }
+
     pub(super) fn flag(&self) -> Option<bool> {
         self.value.as_bool().or_else(|| self.must_be("true or false"))
     }
@@ -323,7 +328,7 @@ fn known(section: &str) -> &'static [&'static str] {
 }
 
 /// Names stand in addresses (`CHANNEL:CHAT`) and in commands, so they hold no marks or blanks.
-fn is_name(name: &str) -> bool {
+pub(super) fn is_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     (1..=32).contains(&name.len()) && name.chars().all(fits)
 }

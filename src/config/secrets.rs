@@ -15,11 +15,29 @@ const BYTES_MAX: u64 = 16 * 1024;
 
 const SOURCES: [&str; 3] = ["env", "file", "credential"];
 
+/// What a secret may look like.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Word,
+    /// May have blanks inside.
+    Line,
+}
+
 /// Reads a string or one of `{ env = ".." }`, `{ file = ".." }`, `{ credential = ".." }`.
 pub(super) fn read(value: &Located<'_>) -> Option<Secret> {
+    read_as(value, Form::Word)
+}
+
+/// As [`read`], where blanks belong to it, as in `Bearer …`.
+pub(super) fn read_line(value: &Located<'_>) -> Option<Secret> {
+    read_as(value, Form::Line)
+}
+
+fn read_as(value: &Located<'_>, form: Form) -> Option<Secret> {
+    let checked = |text: &str, whose: &str| checked(value, form, text, whose);
     if value.is_text() {
         warn_if_readable_by_all(value.source, value.source.file, "holds a secret");
-        return checked(value, value.text()?, "it");
+        return checked(value.text()?, "it");
     }
     let Some(table) = value.table() else {
         value.fault("must be a string or one of { env = \"..\" }, { file = \"..\" }, { credential = \"..\" }");
@@ -30,12 +48,19 @@ pub(super) fn read(value: &Located<'_>) -> Option<Secret> {
         return None;
     };
     match *key {
-        "env" => from_variable(value, place.text()?),
+        "env" => {
+            let (text, whose) = from_variable(value, place.text()?)?;
+            checked(text, &whose)
+        }
         "file" => {
             let folder = value.source.file.parent().unwrap_or(Path::new(""));
-            from_file(value, &folder.join(place.text()?))
+            let (text, whose) = from_file(value, &folder.join(place.text()?))?;
+            checked(&text, &whose)
         }
-        "credential" => from_file(value, &credential(value, place.text()?)?),
+        "credential" => {
+            let (text, whose) = from_file(value, &credential(value, place.text()?)?)?;
+            checked(&text, &whose)
+        }
         other => {
             let hint = nearest(other, SOURCES.into_iter())
                 .map(|nearest| format!("; did you mean `{nearest}`?"))
@@ -48,13 +73,15 @@ pub(super) fn read(value: &Located<'_>) -> Option<Secret> {
 
 /// The secret in a variable that starts something by itself; the variable is set.
 pub(super) fn of_variable(source: &Source<'_>, variable: &str) -> Option<Secret> {
-    let secret = source.env.text(variable).ok_or("is not UTF-8").and_then(clean);
+    let secret = source.env.text(variable).ok_or("is not UTF-8");
+    let secret = secret.and_then(|text| clean(text, Form::Word));
     secret.map_err(|wrong| source.fault_in(Place::Environment, format!("{variable} {wrong}"))).ok()
 }
 
-fn from_variable(value: &Located<'_>, variable: &str) -> Option<Secret> {
+/// What the variable holds, and how messages name it.
+fn from_variable<'a>(value: &Located<'a>, variable: &str) -> Option<(&'a str, String)> {
     match value.source.env.text(variable) {
-        Some(text) => checked(value, text, &format!("the variable {variable}")),
+        Some(text) => Some((text, format!("the variable {variable}"))),
         None => {
             value.fault(format!(
                 "needs the environment variable {variable}: set it, it is absent or empty"
@@ -64,11 +91,11 @@ fn from_variable(value: &Located<'_>, variable: &str) -> Option<Secret> {
     }
 }
 
-fn from_file(value: &Located<'_>, file: &Path) -> Option<Secret> {
+fn from_file(value: &Located<'_>, file: &Path) -> Option<(String, String)> {
     match read_text(file) {
         Ok(text) => {
             warn_if_readable_by_all(value.source, file, "holds a secret");
-            checked(value, &text, &format!("the file {}", file.display()))
+            Some((text, format!("the file {}", file.display())))
         }
         Err(error) => {
             value.fault(format!("needs the file {}: {error}", file.display()));
@@ -93,16 +120,19 @@ fn credential(value: &Located<'_>, name: &str) -> Option<PathBuf> {
     folder.map(|folder| Path::new(folder).join(name))
 }
 
-fn checked(value: &Located<'_>, text: &str, whose: &str) -> Option<Secret> {
-    clean(text).map_err(|wrong| value.fault(format!("cannot be used: {whose} {wrong}"))).ok()
+fn checked(value: &Located<'_>, form: Form, text: &str, whose: &str) -> Option<Secret> {
+    clean(text, form).map_err(|wrong| value.fault(format!("cannot be used: {whose} {wrong}"))).ok()
 }
 
 /// Without what an editor or `echo` leaves at the ends.
-fn clean(text: &str) -> Result<Secret, &'static str> {
+fn clean(text: &str, form: Form) -> Result<Secret, &'static str> {
     let text = text.trim();
     match text {
         "" => Err("is empty"),
-        _ if text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
+        _ if form == Form::Line && text.contains(char::is_control) => {
+            Err("has line breaks or control characters inside")
+        }
+        _ if form == Form::Word && text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
             Err("has blanks or control characters inside")
         }
         _ => Ok(Secret::new(text)),

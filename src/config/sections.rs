@@ -35,10 +35,14 @@ const HOOK_SECONDS: u32 = 10;
 const HOOK_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// `[agent]`; its providers must be among `names`, and are these in their order by default.
-pub(super) fn agent(top: &mut Section<'_>, names: &[&str]) -> AgentConfig {
+/// Also what it names as `mcp_file`.
+pub(super) fn agent<'a>(
+    top: &mut Section<'a>,
+    names: &[&str],
+) -> (AgentConfig, Option<Located<'a>>) {
     let all = || names.iter().map(|&name| name.to_owned()).collect();
     let Some(mut section) = top.section("agent") else {
-        return AgentConfig { providers: all(), ..AgentConfig::default() };
+        return (AgentConfig { providers: all(), ..AgentConfig::default() }, None);
     };
     let default = AgentConfig::default();
     let mut number = |key, most: u32, default| {
@@ -49,8 +53,10 @@ pub(super) fn agent(top: &mut Section<'_>, names: &[&str]) -> AgentConfig {
     let turns_max = number("turns_max", 256, default.turns_max);
     let waiting_max = number("waiting_max", 10_000, default.waiting_max);
     let providers = section.ask("providers").and_then(|value| order(&value, names));
+    let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
-    AgentConfig { providers: providers.unwrap_or_else(all), steps_max, turns_max, waiting_max }
+    let providers = providers.unwrap_or_else(all);
+    (AgentConfig { providers, steps_max, turns_max, waiting_max }, mcp_file)
 }
 
 fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {
@@ -193,35 +199,29 @@ fn language(value: &Located<'_>) -> Option<String> {
 
 /// An address to send secrets to: encrypted, or on this machine. Without a slash at the end.
 pub(super) fn url(value: &Located<'_>) -> Option<String> {
-    let text = value.text()?;
-    let Ok(url) = url::Url::parse(text) else {
-        value.fault("must be an address that begins with https://");
-        return None;
-    };
+    checked_url(value.text()?).map_err(|wrong| value.fault(wrong)).ok()
+}
+
+/// As [`url`]; says what must be otherwise.
+pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
+    let url = url::Url::parse(text).map_err(|_| "must be an address that begins with https://")?;
     let here = match url.host() {
         Some(url::Host::Domain(name)) => name == "localhost",
         Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
         Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
         None => false,
     };
-    let wrong = match url.scheme() {
+    match url.scheme() {
         "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
-            Some("must not hold a name or password")
+            Err("must not hold a name or password")
         }
         "https" | "http" if url.query().is_some() || url.fragment().is_some() => {
-            Some("must end with its path: no ? or #")
+            Err("must end with its path: no ? or #")
         }
-        "https" => None,
-        "http" if here => None,
-        "http" => Some("must begin with https://; http:// is for this machine only (127.0.0.1)"),
-        _ => Some("must begin with https://"),
-    };
-    match wrong {
-        Some(wrong) => {
-            value.fault(wrong);
-            None
-        }
-        None => Some(url.as_str().trim_end_matches('/').to_owned()),
+        "https" => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        "http" if here => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
+        _ => Err("must begin with https://"),
     }
 }
 

@@ -49,6 +49,7 @@ impl Tool for ReadFile {
         description: "Read a text file of the workspace, a long one page by page.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ReadFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -76,6 +77,7 @@ impl Tool for WriteFile {
                       edit_file.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -113,6 +115,7 @@ impl Tool for EditFile {
         description: "Replace a piece of text in a file of the workspace.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -150,6 +153,7 @@ impl Tool for AppendFile {
                       missing.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -188,6 +192,7 @@ impl Tool for ListFiles {
         description: "List files and folders of the workspace with their sizes.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ListFilesArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

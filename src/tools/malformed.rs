@@ -29,6 +29,7 @@ impl Tool for Malformed {
         description: "Stands for a call that could not be read.",
         role: Role::Guest,
         kind: Kind::Reads,
+        retries: false,
     };
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {

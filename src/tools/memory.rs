@@ -32,6 +32,7 @@ impl Tool for Remember {
                       conversation with the owner.",
         role: Role::Owner,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -57,6 +58,7 @@ impl Tool for Note {
         description: "Write a line with the time into today's notes; you see those of the last days.",
         role: Role::Owner,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: NoteArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -58,6 +58,7 @@ impl Tool for SendMessage {
                       or with files or buttons. Your answer itself needs no tool.",
         role: Role::User,
         kind: Kind::Queues,
+        retries: false,
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -30,6 +30,7 @@ impl Tool for KeepPlan {
         description: "Write down or update your plan for a task of several steps.",
         role: Role::User,
         kind: Kind::Queues,
+        retries: false,
     };
 
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -39,6 +39,7 @@ impl Tool for ListActions {
         description: "List the latest tool calls of this conversation, with numbers for undo.",
         role: Role::User,
         kind: Kind::Reads,
+        retries: true,
     };
 
     async fn call(&self, args: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -73,6 +74,7 @@ impl Tool for Undo {
         description: "Undo a change of a file that a tool has made.",
         role: Role::User,
         kind: Kind::Writes,
+        retries: false,
     };
 
     async fn call(&self, args: UndoArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::path::TEMPORARY_PREFIX;
 use super::{FileError, Workspace, WorkspacePath};
-use crate::session::Intent;
+use crate::session::{CallId, FileUndo, Intent};
 
 /// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
 /// the one that was meant, which takes a small board about a second.
@@ -78,12 +78,17 @@ impl FileChange {
     }
 
     /// What is to be committed before the change is made.
-    pub fn intent(&self) -> Intent {
-        Intent::File {
+    pub fn intent(&self, undoes: Option<CallId>) -> Intent {
+        let FileUndo { path, before, after } = self.undo();
+        Intent::File { path, before, after, undoes }
+    }
+
+    /// What it takes to undo it.
+    pub fn undo(&self) -> FileUndo {
+        FileUndo {
             path: self.path.as_str().to_owned(),
             before: self.before.as_ref().map(Hash::to_string),
             after: self.after.as_ref().map(Hash::to_string),
-            undoes: None,
         }
     }
 }

@@ -2,6 +2,7 @@
 //! secret shows anywhere.
 
 mod files;
+mod mcp;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -191,6 +192,7 @@ Config {
             ),
         },
     ),
+    mcp: {},
     hooks: {},
     notes: [],
 }
@@ -393,7 +395,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, hooks
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, mcp, hooks
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
@@ -758,9 +760,12 @@ fn the_example_loads_and_shows_every_key() {
     let example = include_str!("../../config.example.toml");
     let mut variables = vec![("OPENAI_API_KEY", "sk-ears"), ("DISCORD_BOT_TOKEN", "d-token")];
     variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
+    variables.extend([("WEATHER_KEY", "geheim"), ("FAR_AUTHORIZATION", "Bearer geheim")]);
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
-    let whole = load(uncommented(example), &env).unwrap();
+    let home = home(uncommented(example));
+    fs::write(home.path().join("mcp.json"), r#"{ "mcpServers": {} }"#).unwrap();
+    let whole = load_in(&home, &env).unwrap();
     assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);

@@ -4,6 +4,7 @@
 mod child;
 mod verdict;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -127,6 +128,14 @@ impl Scene {
             assert!(begun.elapsed() < PATIENCE, "{}", verdict::what_is_left(&self.home()));
             std::thread::sleep(Duration::from_millis(3));
         }
+    }
+
+    /// The one answer, whole, without drafts.
+    fn answer(&self) -> String {
+        let got = self.platform().got();
+        let chunks: Vec<_> = got.iter().filter(|got| got.delivery != 0).collect();
+        assert!(chunks.iter().all(|got| got.delivery == chunks[0].delivery), "{got:?}");
+        chunks.iter().map(|got| got.text.as_str()).collect()
     }
 
     fn judge(&self) {
@@ -284,6 +293,42 @@ fn an_undo_of_which_nobody_knows_is_told_and_left() {
     scene.bring_to_end();
     assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
     assert_eq!(verdict::states(&scene.home(), "undo"), ["interrupted"]);
+}
+
+/// What acts outside cannot be asked whether it did: it is never done a second time, and the model
+/// is told when nobody knows.
+#[test]
+fn a_call_that_acts_is_never_made_twice() {
+    let doubt = "may or may not have happened";
+    for when in [When::Before, When::After] {
+        for commit in 1.. {
+            let scene = Scene::with_said(KNOWING, &[("1", child::ACT)]);
+            let killed = scene.run(Kill { at: At::Commit(commit), when });
+            scene.bring_to_end();
+            let acts = fs::read_to_string(scene.home().join(child::ACTS)).unwrap_or_default();
+            let answer = scene.answer();
+            match acts.as_str() {
+                "acted\n" => {}
+                "" => assert!(answer.contains(doubt), "{answer}"),
+                more => panic!("it has acted more than once: {more}"),
+            }
+            if !killed {
+                assert!(commit > 5 && answer.contains("it has acted"), "{commit} {answer}");
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_call_that_may_be_made_twice_is_made_again_after_a_crash() {
+    for (label, when) in [("call starts", When::After), ("call ends", When::Before)] {
+        let scene = Scene::with_said(KNOWING, &[("1", child::LOOK)]);
+        assert!(scene.run(Kill { at: At::Label(label.to_owned()), when }));
+        scene.bring_to_end();
+        let answer = scene.answer();
+        assert!(answer.contains("it has acted"), "{answer}");
+    }
 }
 
 #[test]

@@ -17,6 +17,8 @@ mod groups;
 mod logging;
 mod loops;
 mod markup;
+#[cfg(feature = "mcp")]
+mod mcp;
 mod media;
 mod prompt;
 mod providers;

@@ -47,10 +47,10 @@ impl Desk {
     }
 
     async fn output(&self, tool: &str, arguments: &Value) -> Result<ToolOutput, String> {
-        let tool = self.tools.authorise(tool, self.cx.role)?;
+        let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
             Ok(output) => Ok(output),
-            Err(ToolError::TellModel(words)) => Err(words),
+            Err(ToolError::TellModel(words) | ToolError::Transient(words)) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }
     }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, Script, calls, calls_raw, ends, held, says};
-use crate::support::tools::{AbortingTool, HangingTool, PanickingTool};
+use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool};
 
 /// The usual tools that matter here, and the ones given.
 fn tools(others: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> ToolSet {
@@ -86,6 +86,21 @@ async fn goes_on_after_a_tool_that_panics() {
     rig.model.on("do it", [calls(&[("panic", json!({}))]), says("it broke")]);
     assert_eq!(rig.ask("1", "do it").await, "it broke");
     assert!(rig.model.last().transcript().contains("result: panic broke"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn calls_a_tool_once_more_if_it_says_that_this_is_safe() {
+    let flaky = |name, retries, faults: usize| {
+        Arc::new(FlakyTool { name, retries, faults: faults.into() }) as Arc<dyn AnyTool>
+    };
+    let all = [flaky("once", true, 1), flaky("twice", true, 2), flaky("never", false, 1)];
+    let mut rig = Rig::of(Parts { tools: tools(all), ..Parts::default() }).await;
+    let asked = ["once", "twice", "never"].map(|tool| (tool, json!({})));
+    rig.model.on("do it", [calls(&asked), says("so it went")]);
+    assert_eq!(rig.ask("1", "do it").await, "so it went");
+    let results: Vec<_> = rig.model.last().messages.split_off(4);
+    assert_eq!(results, ["result: it went well", "result: it went wrong", "result: it went wrong"]);
     rig.finish().await;
 }
 

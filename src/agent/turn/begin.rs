@@ -152,6 +152,7 @@ impl<'a> Active<'a> {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         let system = prompt::system(&house, &frozen);
+        means.tools.arrived().await;
         let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self { means, session, turn, asker, wires, pending: Vec::new(), system, tools }
     }

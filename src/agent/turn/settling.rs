@@ -52,6 +52,7 @@ impl Active<'_> {
 
     /// Settles the calls that cannot begin; gives the others.
     async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
+        self.means.tools.arrived().await;
         let cx = self.tool_context().await?;
         let mut open = Vec::new();
         for (at, call) in calls {

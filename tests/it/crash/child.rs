@@ -1,25 +1,37 @@
 //! The daemon that gets killed: this test binary again, told by the environment what to be.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use futures_util::{StreamExt, stream};
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
 use peacrab::provider::rehearsal::Rehearsal;
-use peacrab::provider::{DeltaStream, Message, Provider, ProviderError, Request};
+use peacrab::provider::{
+    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall,
+};
 use peacrab::store::{Moment, Observer, Options, Phase};
-use peacrab::tools::ToolSet;
+use peacrab::tools::{AnyTool, Lent, ToolSet};
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use crate::support::platform::{Manners, OWNER, Platform};
 use crate::support::script::faults;
+use crate::support::tools::ActingTool;
 
 /// What kills the process of whoever works on it.
 pub(super) const DEADLY: &str = "divide by zero";
+
+/// What makes the model call a tool that acts outside, and one for which twice is as once.
+pub(super) const ACT: &str = "act outside";
+pub(super) const LOOK: &str = "look outside";
+
+/// Where both write, in the home.
+pub(super) const ACTS: &str = "acts.log";
 
 /// The variable that holds the [`Spec`].
 pub(super) const SPEC: &str = "PEACRAB_TEST_CRASH";
@@ -70,12 +82,19 @@ fn plan(spec: Spec) -> Plan {
     let platform = Platform::new(&spec.platform, spec.manners);
     let access = Access { owners: vec![OWNER.to_owned()], ..Access::default() };
     let observer = spec.kill.map(|kill| -> Observer { Arc::new(move |moment| kill.look(moment)) });
+    let act = |name, idempotent| {
+        let log = spec.home.join(ACTS);
+        Arc::new(ActingTool { name, idempotent, log }) as Arc<dyn AnyTool>
+    };
+    let tools = ToolSet::standard();
+    tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
     Plan {
+        tools,
         home: spec.home,
         agent: AgentConfig::default(),
         provider: Arc::new(Watchful(Rehearsal)),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
-        tools: ToolSet::standard(),
+        mcp: BTreeMap::default(),
         store: Options { observer, pages_max: None },
         intake: Intake::default(),
         hooks: Default::default(),
@@ -120,6 +139,16 @@ impl Provider for Watchful {
             |message| matches!(message, Message::User { text, .. } if text.contains(DEADLY)),
         ) {
             std::process::abort();
+        }
+        for (words, tool) in [(ACT, "act"), (LOOK, "look")] {
+            if let Some(Message::User { text, .. }) = request.messages.last()
+                && text.contains(words)
+            {
+                let (id, name) = ("outside".to_owned(), tool.to_owned());
+                let call = Delta::Call(ToolCall { id, name, arguments: "{}".to_owned() });
+                let deltas = [call, Delta::End(StopReason::Calls)];
+                return Ok(stream::iter(deltas.map(Ok)).boxed());
+            }
         }
         self.0.stream(request).await
     }

@@ -15,7 +15,7 @@ use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::Provider;
 use peacrab::store;
-use peacrab::tools::ToolSet;
+use peacrab::tools::{ToolSet, mcp};
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -54,6 +54,7 @@ pub(crate) struct Parts {
     pub(crate) agent: AgentConfig,
     pub(crate) access: Access,
     pub(crate) tools: ToolSet,
+    pub(crate) mcp: BTreeMap<String, mcp::Config>,
     pub(crate) store: store::Options,
     pub(crate) intake: Intake,
     pub(crate) hooks: BTreeMap<String, Hook>,
@@ -73,6 +74,7 @@ impl Default for Parts {
                 ..Access::default()
             },
             tools: ToolSet::standard(),
+            mcp: BTreeMap::new(),
             store: store::Options::default(),
             intake: Intake::default(),
             hooks: BTreeMap::new(),
@@ -131,6 +133,7 @@ impl Rig {
             provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
+            mcp: self.parts.mcp.clone(),
             store: self.parts.store.clone(),
             intake: self.parts.intake.clone(),
             hooks: self.parts.hooks.clone(),

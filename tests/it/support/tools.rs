@@ -1,8 +1,13 @@
 //! Tools that misbehave.
 
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::path::PathBuf;
+
 use async_trait::async_trait;
 use peacrab::people::Role;
-use peacrab::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use peacrab::provider::ToolSchema;
+use peacrab::tools::{AnyTool, Kind, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -12,7 +17,8 @@ use super::script::Gate;
 pub(crate) struct Nothing {}
 
 const fn spec(name: &'static str) -> ToolSpec {
-    ToolSpec { name, description: "Misbehaves.", role: Role::Guest, kind: Kind::Reads }
+    let (role, kind) = (Role::Guest, Kind::Reads);
+    ToolSpec { name, description: "Misbehaves.", role, kind, retries: false }
 }
 
 /// Hangs until its gate is open, and holds up what comes after it.
@@ -65,4 +71,61 @@ impl Tool for AbortingTool {
     async fn call(&self, _: Nothing, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         Err(ToolError::Abort(std::io::Error::other("the tool cannot go on").into()))
     }
+}
+
+/// Fails in a way that may pass, so often, and then goes well.
+pub(crate) struct FlakyTool {
+    pub(crate) name: &'static str,
+    pub(crate) retries: bool,
+    pub(crate) faults: std::sync::Mutex<usize>,
+}
+
+#[async_trait]
+impl AnyTool for FlakyTool {
+    fn terms(&self) -> Terms {
+        Terms { role: Role::Guest, kind: Kind::Reads, retries: self.retries }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        schema(self.name)
+    }
+
+    async fn call_json(&self, _: &str, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let mut faults = self.faults.lock().unwrap();
+        if *faults == 0 {
+            return Ok(ToolOutput::text("it went well"));
+        }
+        *faults -= 1;
+        Err(ToolError::Transient("it went wrong".to_owned()))
+    }
+}
+
+/// Writes a line outside of all that the daemon knows.
+pub(crate) struct ActingTool {
+    pub(crate) name: &'static str,
+    pub(crate) idempotent: bool,
+    pub(crate) log: PathBuf,
+}
+
+#[async_trait]
+impl AnyTool for ActingTool {
+    fn terms(&self) -> Terms {
+        let kind = Kind::Acts { idempotent: self.idempotent };
+        Terms { role: Role::Guest, kind, retries: false }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        schema(self.name)
+    }
+
+    async fn call_json(&self, _: &str, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let mut log = OpenOptions::new().create(true).append(true).open(&self.log).unwrap();
+        log.write_all(b"acted\n").unwrap();
+        Ok(ToolOutput::text("it has acted"))
+    }
+}
+
+fn schema(name: &str) -> ToolSchema {
+    let parameters = serde_json::json!({ "type": "object", "properties": {} });
+    ToolSchema { name: name.to_owned(), description: "Acts.".to_owned(), parameters }
 }

@@ -1,0 +1,252 @@
+//! The HTTP side of servers that are reached by a URL, over the one HTTP client that there is: every
+//! request is bounded in time and bytes. When to send what is the protocol's business.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use futures_util::stream::{BoxStream, StreamExt};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, redirect};
+use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::{Sse, SseStream};
+use tokio::time::{Instant, timeout_at};
+use url::{Host, Url};
+
+use super::RESULT_BYTES_MAX;
+use super::stdio::too_large;
+use crate::secret::Secret;
+
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// Detects a peer that has gone while nothing is said for hours.
+const KEEPALIVE: Duration = Duration::from_secs(60);
+
+/// Between the end of a call's time and that of its request, so that the call's words are told.
+const SLACK: Duration = Duration::from_secs(5);
+
+const SESSION: &str = "mcp-session-id";
+const LAST_EVENT: &str = "last-event-id";
+const EVENTS: &str = "text/event-stream";
+const JSON: &str = "application/json";
+
+type Error = StreamableHttpError<reqwest::Error>;
+type Events = BoxStream<'static, Result<Sse, SseError>>;
+
+/// One server's client; knows its headers, sends them nowhere else.
+#[derive(Clone)]
+pub(super) struct Http {
+    client: Client,
+    time_max: Duration,
+}
+
+impl Http {
+    pub(super) fn new(
+        url: &str,
+        headers: &[(String, Secret)],
+        call_time_max: Duration,
+    ) -> anyhow::Result<Self> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            let name = HeaderName::from_bytes(name.as_bytes())?;
+            let value = HeaderValue::from_str(value.reveal());
+            let mut value = value.with_context(|| format!("the header {name} cannot be sent"))?;
+            value.set_sensitive(true);
+            map.insert(name, value);
+        }
+        let mut builder = Client::builder()
+            .default_headers(map)
+            .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
+            .redirect(redirect::Policy::none())
+            .connect_timeout(CONNECT_TIME_MAX)
+            .tcp_keepalive(KEEPALIVE);
+        let here = match Url::parse(url)?.host() {
+            Some(Host::Ipv4(ip)) => ip.is_loopback(),
+            Some(Host::Ipv6(ip)) => ip.is_loopback(),
+            Some(Host::Domain(name)) => name == "localhost",
+            None => false,
+        };
+        if here {
+            builder = builder.no_proxy();
+        }
+        let client = builder.build().context("cannot make an HTTP client")?;
+        Ok(Self { client, time_max: call_time_max + SLACK })
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        uri: &str,
+        session: Option<&str>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> RequestBuilder {
+        let headers: HeaderMap = headers.into_iter().collect();
+        let request = self.client.request(method, uri).headers(headers);
+        match session {
+            Some(session) => request.header(SESSION, session),
+            None => request,
+        }
+    }
+
+    async fn send(&self, request: RequestBuilder, until: Instant) -> Result<Response, Error> {
+        let sent = timeout_at(until, request.send()).await.map_err(|_| silent())?;
+        sent.map_err(|error| Error::Client(error.without_url()))
+    }
+}
+
+fn silent() -> Error {
+    Error::Io(std::io::ErrorKind::TimedOut.into())
+}
+
+fn unexpected(status: StatusCode) -> Error {
+    let words = match status {
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+            format!("HTTP {status}: it wants other `headers`")
+        }
+        _ => format!("HTTP {status}"),
+    };
+    Error::UnexpectedServerResponse(Cow::Owned(words))
+}
+
+/// All of a body; `None` if it is too large.
+async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
+    let mut body = Vec::new();
+    loop {
+        let chunk = timeout_at(until, response.chunk()).await.map_err(|_| silent())?;
+        let Some(chunk) = chunk.map_err(|error| Error::Client(error.without_url()))? else {
+            return Ok(Some(body));
+        };
+        if body.len() + chunk.len() > RESULT_BYTES_MAX {
+            return Ok(None);
+        }
+        body.extend_from_slice(&chunk);
+    }
+}
+
+/// The events of a body. One that is too large ends it, and `asked` is answered with that.
+fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) -> Events {
+    let state = (response, 0_usize, [b'\n'; 2], asked, false);
+    let bytes = futures_util::stream::unfold(state, move |state| async move {
+        let (mut response, mut held, mut last, asked, ended) = state;
+        if ended {
+            return None;
+        }
+        let chunk = match until {
+            Some(until) => match timeout_at(until, response.chunk()).await {
+                Ok(chunk) => chunk,
+                Err(_) => return None,
+            },
+            None => response.chunk().await,
+        };
+        let chunk = chunk.ok()??;
+        for &byte in chunk.iter().filter(|byte| **byte != b'\r') {
+            // An empty line ends an event.
+            held = if (last[1], byte) == (b'\n', b'\n') { 0 } else { held + 1 };
+            last = [last[1], byte];
+        }
+        if held <= RESULT_BYTES_MAX {
+            return Some((Ok(chunk), (response, held, last, asked, false)));
+        }
+        // What was begun is no JSON in either case; what follows it is.
+        let answer = asked.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
+        let answer = format!("\n\ndata: {}\n\n", answer.unwrap_or_default());
+        Some((Ok::<_, reqwest::Error>(answer.into()), (response, 0, last, None, true)))
+    });
+    SseStream::from_bytes_stream(bytes).boxed()
+}
+
+fn media_type(response: &Response) -> &str {
+    let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    kind.and_then(|kind| kind.split(';').next()).unwrap_or_default().trim()
+}
+
+impl StreamableHttpClient for Http {
+    type Error = reqwest::Error;
+
+    async fn post_message(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, Error> {
+        let until = Instant::now() + self.time_max;
+        let asked = match &message {
+            ClientJsonRpcMessage::Request(request) => Some(request.id.clone()),
+            _ => None,
+        };
+        let request = self.request(Method::POST, &uri, session.as_deref(), headers);
+        let request = request.header(ACCEPT, format!("{EVENTS}, {JSON}")).json(&message);
+        let response = self.send(request, until).await?;
+        let status = response.status();
+        if status == StatusCode::NOT_FOUND && session.is_some() {
+            return Err(Error::SessionExpired);
+        }
+        let Some(asked) = asked else {
+            // Nothing is asked, so whatever a server says is as good as "accepted".
+            let accepted = StreamableHttpPostResponse::Accepted;
+            return if status.is_success() { Ok(accepted) } else { Err(unexpected(status)) };
+        };
+        let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok());
+        let session = session.map(str::to_owned);
+        match media_type(&response) {
+            EVENTS if status.is_success() => {
+                let events = events(response, Some(until), Some(asked));
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            // Errors of the protocol come with statuses of all kinds.
+            JSON => {
+                let Some(body) = body(response, until).await? else {
+                    return Ok(StreamableHttpPostResponse::Json(too_large(asked), session));
+                };
+                match serde_json::from_slice::<ServerJsonRpcMessage>(&body) {
+                    Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
+                    Err(error) if status.is_success() => Err(error.into()),
+                    Err(_) => Err(unexpected(status)),
+                }
+            }
+            kind if status.is_success() => Err(Error::UnexpectedContentType(Some(kind.to_owned()))),
+            _ => Err(unexpected(status)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        uri: Arc<str>,
+        session: Arc<str>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), Error> {
+        let request = self.request(Method::DELETE, &uri, Some(&session), headers);
+        self.send(request, Instant::now() + SLACK).await.map(drop)
+    }
+
+    async fn get_stream(
+        &self,
+        uri: Arc<str>,
+        session: Option<Arc<str>>,
+        last_event: Option<String>,
+        _: Option<String>,
+        headers: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<Events, Error> {
+        let mut request = self.request(Method::GET, &uri, session.as_deref(), headers);
+        if let Some(last_event) = last_event {
+            request = request.header(LAST_EVENT, last_event);
+        }
+        let request = request.header(ACCEPT, EVENTS);
+        let response = self.send(request, Instant::now() + self.time_max).await?;
+        match response.status() {
+            StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportSse),
+            status if !status.is_success() => Err(unexpected(status)),
+            _ if media_type(&response) != EVENTS => Err(Error::ServerDoesNotSupportSse),
+            // Silent for hours, as long as the connection stands.
+            _ => Ok(events(response, None, None)),
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Tools of servers as models call them: one by one, or, where there are many, by searching. What
+//! comes back is other people's: shown as text, bounded, and pictures as words about them.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ResourceContents,
+};
+use rmcp::service::ServiceError;
+use serde_json::{Map, Value, json};
+use tokio::time::{Instant, timeout_at};
+
+use super::catalogue::{self, Offer};
+use super::link::Server;
+use crate::people::Role;
+use crate::provider::ToolSchema;
+use crate::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput, cut};
+
+/// How long a call waits for a server that is being started again.
+const UP_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What of a server's own words about a fault a model is shown.
+const FAULT_CHARS_MAX: usize = 1000;
+
+/// A tool that a server lends.
+pub(super) struct LentTool {
+    pub(super) name: String,
+    pub(super) offer: Offer,
+    pub(super) server: Arc<Server>,
+}
+
+#[async_trait]
+impl AnyTool for LentTool {
+    fn terms(&self) -> Terms {
+        // What a server says of itself is no more than a hint, but it is the one whom the tool
+        // could harm most.
+        let read_only = self.offer.read_only;
+        let kind = Kind::Acts { idempotent: read_only };
+        Terms { role: self.server.config.role, kind, retries: read_only }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        ToolSchema {
+            name: self.name.clone(),
+            description: self.offer.description.clone(),
+            parameters: self.offer.parameters.clone(),
+        }
+    }
+
+    async fn call_json(&self, arguments: &str, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+        match serde_json::from_str(arguments) {
+            Ok(Value::Object(arguments)) => self.call(arguments).await,
+            Ok(_) => Err(self.wrong("they must be an object")),
+            Err(error) => Err(self.wrong(&error.to_string())),
+        }
+    }
+}
+
+impl LentTool {
+    fn wrong(&self, why: &str) -> ToolError {
+        ToolError::TellModel(format!("The arguments of {} are wrong: {why}.", self.name))
+    }
+
+    async fn call(&self, arguments: Map<String, Value>) -> Result<ToolOutput, ToolError> {
+        let server = &self.server;
+        let Some(peer) = server.peer(UP_WAIT_MAX).await else {
+            return Err(ToolError::Transient(format!(
+                "The MCP server `{}` is down, and is being started again. Go on without it, or \
+                 try later.",
+                server.name
+            )));
+        };
+        let params = CallToolRequestParams::new(self.offer.tool.clone()).with_arguments(arguments);
+        let until = Instant::now() + server.config.timeout;
+        let perhaps = if self.offer.read_only { "" } else { " It may or may not have happened." };
+        match timeout_at(until, peer.call_tool_once(params)).await {
+            Err(_) => {
+                server.suspect();
+                Err(ToolError::Transient(format!(
+                    "{} did not answer within {} s.{perhaps}",
+                    self.name,
+                    server.config.timeout.as_secs()
+                )))
+            }
+            Ok(Err(ServiceError::McpError(error))) => {
+                let message: String = error.message.chars().take(FAULT_CHARS_MAX).collect();
+                Err(ToolError::TellModel(format!("{} failed: {message}", self.name)))
+            }
+            Ok(Err(error)) => {
+                server.suspect();
+                tracing::debug!(server = server.name, %error, "A call of an MCP tool broke");
+                Err(ToolError::Transient(format!(
+                    "The MCP server `{}` broke off in the call.{perhaps}",
+                    server.name
+                )))
+            }
+            Ok(Ok(CallToolResponse::Complete(result))) => shown(&result),
+            Ok(Ok(_)) => Err(ToolError::TellModel(format!(
+                "{} wants to be asked in a way that is not spoken here.",
+                self.name
+            ))),
+        }
+    }
+}
+
+/// A result as a model is shown it.
+fn shown(result: &CallToolResult) -> Result<ToolOutput, ToolError> {
+    let mut parts: Vec<String> = result.content.iter().map(words).collect();
+    // Servers repeat it as text, mostly.
+    if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
+        parts.push(structured.to_string());
+    }
+    let text = parts.join("\n");
+    let text = if text.trim().is_empty() { "(nothing)" } else { text.as_str() };
+    let text = cut(text, "Ask for less at a time.");
+    match result.is_error {
+        Some(true) => Err(ToolError::TellModel(text)),
+        _ => Ok(ToolOutput::text(text)),
+    }
+}
+
+fn words(block: &ContentBlock) -> String {
+    /// What base64 stands for.
+    fn kilobytes(base64: &str) -> usize {
+        (base64.len() * 3 / 4).div_ceil(1000)
+    }
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(image) => {
+            format!("[a picture, {}, {} kB: not shown]", image.mime_type, kilobytes(&image.data))
+        }
+        ContentBlock::Audio(audio) => {
+            format!("[a sound, {}, {} kB: not shown]", audio.mime_type, kilobytes(&audio.data))
+        }
+        ContentBlock::Resource(resource) => match &resource.resource {
+            ResourceContents::TextResourceContents { uri, text, .. } => format!("[{uri}]\n{text}"),
+            ResourceContents::BlobResourceContents { uri, blob, .. } => {
+                format!("[{uri}, {} kB: not shown]", kilobytes(blob))
+            }
+            _ => "[a resource of an unknown kind]".to_owned(),
+        },
+        ContentBlock::ResourceLink(link) => format!("[{} at {}]", link.name, link.uri),
+        _ => "[something of an unknown kind]".to_owned(),
+    }
+}
+
+/// The tools that are searched because they are many.
+pub(super) struct Many {
+    pub(super) tools: Vec<Arc<LentTool>>,
+}
+
+impl Many {
+    fn role(&self) -> Role {
+        let roles = self.tools.iter().map(|tool| tool.server.config.role);
+        roles.min().unwrap_or(Role::Owner)
+    }
+
+    fn usable(&self, role: Role) -> Vec<&Arc<LentTool>> {
+        self.tools.iter().filter(|tool| role >= tool.server.config.role).collect()
+    }
+}
+
+/// Finds tools among many.
+pub(super) struct Search(pub(super) Arc<Many>);
+
+#[async_trait]
+impl AnyTool for Search {
+    fn terms(&self) -> Terms {
+        Terms { role: self.0.role(), kind: Kind::Reads, retries: true }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        let mut servers: Vec<_> =
+            self.0.tools.iter().map(|tool| tool.offer.server.as_str()).collect();
+        servers.dedup();
+        let description = format!(
+            "Find further tools, which mcp_call then calls. There are {} from: {}.",
+            self.0.tools.len(),
+            servers.join(", ")
+        );
+        let query = json!({ "type": "string", "description": "Words for what is to be done." });
+        ToolSchema {
+            name: "mcp_search".to_owned(),
+            description,
+            parameters: json!({
+                "type": "object",
+                "properties": { "query": query },
+                "required": ["query"],
+            }),
+        }
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let Some(query) = arguments["query"].as_str() else {
+            return Err(ToolError::TellModel("mcp_search needs a text `query`.".to_owned()));
+        };
+        let usable = self.0.usable(cx.role);
+        let offers: Vec<_> = usable.iter().map(|tool| (tool.name.as_str(), &tool.offer)).collect();
+        let mut text = String::new();
+        for at in catalogue::search(&offers, query) {
+            let LentTool { name, offer, .. } = usable[at].as_ref();
+            let _ = write!(text, "{name}: {}\n{}\n\n", offer.description, offer.parameters);
+        }
+        if text.is_empty() {
+            let names: Vec<_> = offers.iter().map(|(name, _)| *name).collect();
+            text = format!("Nothing fits. There are: {}", names.join(", "));
+        }
+        Ok(ToolOutput::text(cut(text.trim_end(), "Search for something narrower.")))
+    }
+}
+
+/// Calls one of many by its name.
+pub(super) struct CallAny(pub(super) Arc<Many>);
+
+#[async_trait]
+impl AnyTool for CallAny {
+    fn terms(&self) -> Terms {
+        // Which tool it will be is not known yet.
+        Terms { role: self.0.role(), kind: Kind::Acts { idempotent: false }, retries: false }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        ToolSchema {
+            name: "mcp_call".to_owned(),
+            description: "Call a tool that mcp_search has found.".to_owned(),
+            parameters: json!({
+                "type": "object",
+                "properties": {
+                    "tool": { "type": "string" },
+                    "arguments": { "type": "object", "description": "As its schema says." },
+                },
+                "required": ["tool"],
+            }),
+        }
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let mut asked: Value = serde_json::from_str(arguments).unwrap_or_default();
+        let name = asked["tool"].as_str().unwrap_or_default().to_owned();
+        let Some(tool) = self.0.tools.iter().find(|tool| tool.name == name) else {
+            return Err(ToolError::TellModel(format!(
+                "There is no tool `{name}`; mcp_search finds those that there are."
+            )));
+        };
+        let needed = tool.server.config.role;
+        if cx.role < needed {
+            return Err(ToolError::TellModel(format!(
+                "Denied: `{name}` needs the role {needed}, and the person who asks is {}.",
+                cx.role
+            )));
+        }
+        let arguments = match asked["arguments"].take() {
+            // Written as a text by some models.
+            Value::String(text) => text,
+            Value::Null => String::new(),
+            arguments => arguments.to_string(),
+        };
+        tool.call_json(&arguments, cx).await
+    }
+}

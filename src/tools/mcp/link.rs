@@ -1,0 +1,362 @@
+//! Keeping servers of tools: each is started beside the daemon, asked what it offers, asked again
+//! when it says so, and started again under back-off when it is lost. Whatever one of them does,
+//! the others and the daemon go on.
+
+use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use rmcp::ClientHandler;
+use rmcp::model::{ClientCapabilities, ClientConfig, Implementation, PaginatedRequestParams, Tool};
+use rmcp::service::{NotificationContext, Peer, RoleClient, ServiceExt};
+use rmcp::transport::common::client_side_sse::ExponentialBackoff;
+use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::catalogue::{self, Offer, TOOLS_MAX};
+use super::http::Http;
+use super::lent::{CallAny, LentTool, Many, Search};
+use super::process::Process;
+use super::stdio::Stdio;
+use super::{Config, RESULT_BYTES_MAX, Via};
+use crate::tools::{AnyTool, Lender, Lent, ToolSet};
+
+/// A first start may fetch the program from a registry.
+const INITIALIZE_TIME_MAX: Duration = Duration::from_secs(60);
+const LIST_TIME_MAX: Duration = Duration::from_secs(15);
+
+/// A list in more pages than that has no end.
+const PAGES_MAX: usize = 20;
+
+/// Between two lists, for servers that never stop saying that theirs has changed.
+const LIST_PAUSE: Duration = Duration::from_millis(250);
+
+/// How long turns wait, after the daemon's start, for servers that are being reached.
+const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Back-off between starts, doubled each time, with jitter; forgotten after a steady run.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(300);
+const STEADY: Duration = Duration::from_secs(60);
+
+/// How long saying goodbye may take.
+const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// How long what an ended program has said is still read.
+const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
+
+/// What is shown of why a server is down.
+const TROUBLE_CHARS_MAX: usize = 300;
+
+/// All servers of a daemon, and where their tools go.
+pub struct Servers {
+    all: Vec<Arc<Server>>,
+    tools: ToolSet,
+    /// Held while a catalogue is made, so that an older one never replaces a newer one.
+    publishing: Mutex<()>,
+    waited: watch::Sender<bool>,
+}
+
+/// One server, whether or not it is there just now.
+pub(super) struct Server {
+    pub(super) name: String,
+    pub(super) config: Config,
+    state: watch::Sender<State>,
+    /// To be asked for its tools: it said that they changed, or something went wrong.
+    look: Notify,
+}
+
+#[derive(Clone, Default)]
+struct State {
+    /// None while it is down.
+    peer: Option<Peer<RoleClient>>,
+    /// What it offered last; kept while it is down, so that prompts stay as they are.
+    offers: Arc<Vec<Offer>>,
+    trouble: Option<String>,
+    tried: bool,
+}
+
+impl Server {
+    /// What calls go to, waited for if it is down.
+    pub(super) async fn peer(&self, wait: Duration) -> Option<Peer<RoleClient>> {
+        let mut state = self.state.subscribe();
+        let up = timeout(wait, state.wait_for(|state| state.peer.is_some())).await.ok()?;
+        up.ok()?.peer.clone()
+    }
+
+    /// A call went wrong: looks whether it still answers.
+    pub(super) fn suspect(&self) {
+        self.look.notify_one();
+    }
+}
+
+impl Servers {
+    /// Those of the config, to be reached once they are [`run`](Self::run).
+    pub fn new(configs: &BTreeMap<String, Config>, tools: ToolSet) -> Arc<Self> {
+        let server = |(name, config): (&String, &Config)| {
+            Arc::new(Server {
+                name: name.clone(),
+                config: config.clone(),
+                state: watch::Sender::default(),
+                look: Notify::new(),
+            })
+        };
+        let servers = Arc::new(Self {
+            all: configs.iter().map(server).collect(),
+            tools,
+            publishing: Mutex::new(()),
+            waited: watch::Sender::new(false),
+        });
+        servers.publish();
+        servers
+    }
+
+    /// Keeps all servers until `stop`, and ends the programs among them.
+    pub async fn run(self: Arc<Self>, stop: CancellationToken) {
+        let mut links = JoinSet::new();
+        for server in &self.all {
+            links.spawn(Arc::clone(&self).keep(Arc::clone(server), stop.clone()));
+        }
+        if timeout(ARRIVAL_WAIT_MAX, stop.cancelled()).await.is_err() {
+            self.waited.send_replace(true);
+            self.publish();
+        }
+        while links.join_next().await.is_some() {}
+    }
+
+    async fn keep(self: Arc<Self>, server: Arc<Server>, stop: CancellationToken) {
+        let mut pause = PAUSE_MIN;
+        while !stop.is_cancelled() {
+            let begun = Instant::now();
+            let served = AssertUnwindSafe(self.serve(&server, &stop)).catch_unwind().await;
+            let why = served.unwrap_or_else(|_| "the fault is mine, and in the log".to_owned());
+            if stop.is_cancelled() {
+                break;
+            }
+            let why: String = why.chars().take(TROUBLE_CHARS_MAX).collect();
+            // A server that stays away is not news each time.
+            if server.state.borrow().trouble.as_ref() == Some(&why) {
+                tracing::debug!(server = server.name, why, "An MCP server is still lost");
+            } else {
+                tracing::warn!(
+                    server = server.name,
+                    why,
+                    "Lost an MCP server, will start it again"
+                );
+            }
+            server.state.send_modify(|state| {
+                (state.peer, state.tried, state.trouble) = (None, true, Some(why));
+            });
+            self.publish();
+            pause = if begun.elapsed() >= STEADY { PAUSE_MIN } else { pause };
+            timeout(pause.mul_f32(0.75 + 0.5 * fastrand::f32()), stop.cancelled()).await.ok();
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Starts or reaches a server and talks to it until it is lost, or `stop`; says why it was lost.
+    async fn serve(&self, server: &Arc<Server>, stop: &CancellationToken) -> String {
+        match &server.config.via {
+            Via::Program(program) => {
+                let (mut process, pipes) = match Process::start(&server.name, program) {
+                    Ok(started) => started,
+                    Err(error) => return format!("cannot start {}: {error}", program.command),
+                };
+                let stdio = Stdio::new(&server.name, pipes);
+                let talk = self.talk(server, stdio, stop);
+                tokio::pin!(talk);
+                let said = tokio::select! {
+                    said = &mut talk => Some(said),
+                    // What it said last may still be in the pipe.
+                    _ = process.watch() => timeout(LAST_WORDS_WAIT, talk).await.ok(),
+                };
+                let ended = process.end().await;
+                match said {
+                    Some(said) if !said.is_empty() => format!("{said}; {ended}"),
+                    _ => ended,
+                }
+            }
+            Via::Http { url, headers } => {
+                let client = match Http::new(url, headers, server.config.timeout) {
+                    Ok(client) => client,
+                    Err(error) => return format!("{error:#}"),
+                };
+                let mut config = StreamableHttpClientTransportConfig::with_uri(url.as_str())
+                    .max_sse_event_size(RESULT_BYTES_MAX);
+                config.retry_config = Arc::new(ExponentialBackoff::default());
+                let transport = StreamableHttpClientTransport::with_client(client, config);
+                let said = self.talk(server, transport, stop).await;
+                if said.is_empty() { "it closed the connection".to_owned() } else { said }
+            }
+        }
+    }
+
+    /// Talks to a server until it closes the connection (then says nothing), does not do its part
+    /// (then says so), or `stop`.
+    async fn talk<T, E, A>(
+        &self,
+        server: &Arc<Server>,
+        transport: T,
+        stop: &CancellationToken,
+    ) -> String
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let ear = Ear(Arc::clone(server));
+        let begun = tokio::select! {
+            () = stop.cancelled() => return String::new(),
+            begun = timeout(INITIALIZE_TIME_MAX, ear.serve(transport)) => begun,
+        };
+        let running = match begun {
+            Ok(Ok(running)) => running,
+            Ok(Err(error)) => return format!("it cannot be spoken to: {error}"),
+            Err(_) => return "it does not answer the first word (initialize)".to_owned(),
+        };
+        let (peer, cancel) = (running.peer().clone(), running.cancellation_token());
+        let ended = running.waiting();
+        tokio::pin!(ended);
+        let said = loop {
+            tokio::select! {
+                () = stop.cancelled() => break String::new(),
+                _ = &mut ended => return String::new(),
+                listed = list(server, &peer) => match listed {
+                    Ok(offers) => self.heard(server, &peer, offers),
+                    Err(said) => break said,
+                },
+            }
+            let asked = async {
+                server.look.notified().await;
+                sleep(LIST_PAUSE).await;
+            };
+            tokio::select! {
+                () = stop.cancelled() => break String::new(),
+                _ = &mut ended => return String::new(),
+                () = asked => {}
+            }
+        };
+        cancel.cancel();
+        timeout(CLOSE_TIME_MAX, ended).await.ok();
+        said
+    }
+
+    fn heard(&self, server: &Server, peer: &Peer<RoleClient>, offers: Vec<Offer>) {
+        let (was_up, before) = {
+            let state = server.state.borrow();
+            (state.peer.is_some(), Arc::clone(&state.offers))
+        };
+        if !was_up {
+            tracing::info!(server = server.name, tools = offers.len(), "An MCP server is there");
+        } else if *before == offers {
+            return;
+        }
+        server.state.send_replace(State {
+            peer: Some(peer.clone()),
+            offers: Arc::new(offers),
+            trouble: None,
+            tried: true,
+        });
+        self.publish();
+    }
+
+    /// Makes the catalogue of all that is offered now, and lends it out.
+    fn publish(&self) {
+        let _alone = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
+        let states: Vec<_> = self.all.iter().map(|server| server.state.borrow().clone()).collect();
+        let pairs = self.all.iter().zip(&states);
+        let offers: Vec<(&Arc<Server>, &Offer)> = pairs
+            .clone()
+            .flat_map(|(server, state)| state.offers.iter().map(move |offer| (server, offer)))
+            .collect();
+        let plain: Vec<_> = offers.iter().map(|(_, offer)| *offer).collect();
+        let tools = offers.iter().zip(catalogue::names(&plain)).map(|((server, offer), name)| {
+            Arc::new(LentTool { name, offer: (*offer).clone(), server: Arc::clone(server) })
+        });
+        let tools: Vec<_> = tools.collect();
+        let each = tools.iter().map(|tool| Arc::clone(tool) as Arc<dyn AnyTool>).collect();
+        let mut lent = if catalogue::is_large(&plain) {
+            let many = Arc::new(Many { tools });
+            Lent::new(vec![Arc::new(Search(Arc::clone(&many))), Arc::new(CallAny(many))], each)
+        } else {
+            Lent::new(each, Vec::new())
+        };
+        let lender = |(server, state): (&Arc<Server>, &State)| Lender {
+            name: server.name.clone(),
+            up: state.peer.is_some(),
+            tools: state.offers.len(),
+            trouble: state.trouble.clone(),
+        };
+        lent.lenders = pairs.map(lender).collect();
+        lent.coming = !*self.waited.borrow() && states.iter().any(|state| !state.tried);
+        self.tools.lend(lent);
+    }
+}
+
+/// What a server offers now, as far as it may be used.
+async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, String> {
+    let listing = async {
+        let mut tools: Vec<Tool> = Vec::new();
+        let mut cursor = None;
+        for _ in 0..PAGES_MAX {
+            let page = PaginatedRequestParams::default().with_cursor(cursor.take());
+            let page = peer.list_tools(Some(page)).await?;
+            tools.extend(page.tools);
+            cursor = page.next_cursor;
+            if cursor.is_none() || tools.len() > TOOLS_MAX {
+                break;
+            }
+        }
+        Ok(tools)
+    };
+    let tools = match timeout(LIST_TIME_MAX, listing).await {
+        Ok(Ok(tools)) => tools,
+        Ok(Err::<_, rmcp::ServiceError>(error)) => {
+            return Err(format!("it does not say what it offers: {error}"));
+        }
+        Err(_) => return Err("it does not say what it offers".to_owned()),
+    };
+    if tools.len() > TOOLS_MAX {
+        let (server, offered) = (&server.name, tools.len());
+        tracing::warn!(server, offered, "An MCP server offers more than {TOOLS_MAX} tools");
+    }
+    let mut offers: Vec<Offer> = Vec::new();
+    for tool in tools.into_iter().take(TOOLS_MAX) {
+        let allowed = |allow: &Vec<String>| allow.iter().any(|name| *name == tool.name);
+        if !server.config.allow.as_ref().is_none_or(allowed)
+            || offers.iter().any(|before| before.tool == tool.name)
+        {
+            continue;
+        }
+        let read_only = tool.annotations.and_then(|hints| hints.read_only_hint) == Some(true);
+        let schema = Arc::unwrap_or_clone(tool.input_schema);
+        let description = tool.description.unwrap_or_default();
+        match Offer::new(&server.name, &tool.name, &description, schema, read_only) {
+            Ok(offer) => offers.push(offer),
+            Err(why) => {
+                let tool: String = tool.name.chars().take(64).collect();
+                tracing::warn!(server = server.name, tool, why, "Left out a tool of an MCP server");
+            }
+        }
+    }
+    Ok(offers)
+}
+
+/// Hears what a server says by itself; of what it asks, nothing is granted.
+struct Ear(Arc<Server>);
+
+impl ClientHandler for Ear {
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.0.look.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let us = Implementation::new("peacrab", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(ClientCapabilities::default(), us)
+    }
+}

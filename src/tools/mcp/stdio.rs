@@ -1,0 +1,208 @@
+//! JSON-RPC over a program's pipes, a line a message. Ours because a line has a bound: the call that
+//! a longer one belongs to fails, and the program stays; and because some print other things, too.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rmcp::RoleClient;
+use rmcp::model::{ClientJsonRpcMessage, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::Transport;
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{ChildStdin, ChildStdout};
+
+use super::RESULT_BYTES_MAX;
+use super::process::Pipes;
+
+/// Where a message's id is looked for that is too long to be kept: it stands at either end.
+const EDGE_BYTES: usize = 200;
+
+/// Requests that may be open; the oldest were given up long ago.
+const OPEN_MAX: usize = 64;
+
+pub(super) struct Stdio {
+    server: String,
+    lines: Lines,
+    stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
+    /// What was asked and not answered; sending and receiving are two tasks.
+    open: Arc<Mutex<VecDeque<RequestId>>>,
+    /// Answers that are made up here, for what cannot be read.
+    ready: VecDeque<ServerJsonRpcMessage>,
+}
+
+impl Stdio {
+    pub(super) fn new(server: &str, (stdout, stdin): Pipes) -> Self {
+        Self {
+            server: server.to_owned(),
+            lines: Lines::new(stdout),
+            stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
+            open: Arc::default(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// Takes a message in; none if it is none.
+    fn read(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
+        let text = match line {
+            Line::Whole(text) => text,
+            Line::TooLong { begin, end } => {
+                self.fail(&begin, &end);
+                return self.ready.pop_front();
+            }
+        };
+        if text.iter().all(u8::is_ascii_whitespace) {
+            return None;
+        }
+        let message = match serde_json::from_slice(&text) {
+            Ok(message) => message,
+            Err(error) => {
+                tracing::debug!(server = self.server, %error, "An MCP server prints what is no message");
+                return None;
+            }
+        };
+        let id = match &message {
+            ServerJsonRpcMessage::Response(response) => Some(&response.id),
+            ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
+            _ => None,
+        };
+        if let Some(id) = id {
+            open(&self.open).retain(|open| open != id);
+        }
+        Some(message)
+    }
+
+    /// Fails the calls that a message may belong to which is too long to be read.
+    fn fail(&mut self, begin: &[u8], end: &[u8]) {
+        let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
+        let mut open = open(&self.open);
+        let is_meant = |id: &RequestId| {
+            let id = serde_json::to_string(id).unwrap_or_default();
+            let forms = [format!("\"id\":{id}"), format!("\"id\": {id}")];
+            // Not the beginning of a longer number.
+            let ends = |rest: &str| !rest.starts_with(|c: char| c.is_ascii_digit());
+            forms.iter().any(|form| {
+                let stands = |text: &str| {
+                    text.match_indices(form.as_str()).any(|(at, _)| ends(&text[at + form.len()..]))
+                };
+                stands(&begin) || stands(&end)
+            })
+        };
+        let mut meant: Vec<_> = open.iter().filter(|id| is_meant(id)).cloned().collect();
+        if meant.is_empty() {
+            meant.extend(open.iter().cloned());
+        }
+        open.retain(|id| !meant.contains(id));
+        tracing::debug!(server = self.server, calls = meant.len(), "An MCP server sent too much");
+        self.ready.extend(meant.into_iter().map(too_large));
+    }
+}
+
+/// What stands in place of an answer that is too large.
+pub(super) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
+    let words =
+        format!("the result is larger than {} MB; ask for less", RESULT_BYTES_MAX / 1_000_000);
+    ServerJsonRpcMessage::error(ErrorData::internal_error(words, None), Some(id))
+}
+
+fn open(open: &Mutex<VecDeque<RequestId>>) -> std::sync::MutexGuard<'_, VecDeque<RequestId>> {
+    open.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Transport<RoleClient> for Stdio {
+    type Error = io::Error;
+
+    fn send(
+        &mut self,
+        message: ClientJsonRpcMessage,
+    ) -> impl Future<Output = io::Result<()>> + Send + 'static {
+        if let ClientJsonRpcMessage::Request(request) = &message {
+            let mut open = open(&self.open);
+            open.push_back(request.id.clone());
+            if open.len() > OPEN_MAX {
+                open.pop_front();
+            }
+        }
+        let stdin = Arc::clone(&self.stdin);
+        async move {
+            let mut line = serde_json::to_vec(&message)?;
+            line.push(b'\n');
+            let mut stdin = stdin.lock().await;
+            let Some(stdin) = stdin.as_mut() else {
+                return Err(io::ErrorKind::NotConnected.into());
+            };
+            stdin.write_all(&line).await?;
+            stdin.flush().await
+        }
+    }
+
+    async fn receive(&mut self) -> Option<ServerJsonRpcMessage> {
+        loop {
+            if let Some(ready) = self.ready.pop_front() {
+                return Some(ready);
+            }
+            let line = self.lines.next().await?;
+            if let Some(message) = self.read(line) {
+                return Some(message);
+            }
+        }
+    }
+
+    async fn close(&mut self) -> io::Result<()> {
+        // A write that hangs keeps the lock; the pipe then ends with its task.
+        if let Ok(mut stdin) = self.stdin.try_lock() {
+            stdin.take();
+        }
+        Ok(())
+    }
+}
+
+/// Lines with a bound; what was read of one is kept when `next` is dropped.
+struct Lines {
+    stdout: BufReader<ChildStdout>,
+    line: Vec<u8>,
+    /// The last bytes of a line that is too long.
+    end: Option<VecDeque<u8>>,
+}
+
+enum Line {
+    Whole(Vec<u8>),
+    TooLong { begin: Vec<u8>, end: Vec<u8> },
+}
+
+impl Lines {
+    fn new(stdout: ChildStdout) -> Self {
+        Self { stdout: BufReader::new(stdout), line: Vec::new(), end: None }
+    }
+
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            let bytes = self.stdout.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
+            let newline = bytes.iter().position(|byte| *byte == b'\n');
+            let taken = newline.unwrap_or(bytes.len());
+            let fits = self.line.len() + taken <= RESULT_BYTES_MAX;
+            match &mut self.end {
+                None if fits => self.line.extend_from_slice(&bytes[..taken]),
+                None => {
+                    let end = self.line.len().saturating_sub(EDGE_BYTES);
+                    let mut end: VecDeque<u8> = self.line[end..].iter().copied().collect();
+                    end.extend(&bytes[..taken]);
+                    end.drain(..end.len().saturating_sub(EDGE_BYTES));
+                    self.end = Some(end);
+                    self.line.truncate(EDGE_BYTES);
+                }
+                Some(end) => {
+                    end.extend(&bytes[..taken]);
+                    end.drain(..end.len().saturating_sub(EDGE_BYTES));
+                }
+            }
+            self.stdout.consume(taken + usize::from(newline.is_some()));
+            if newline.is_some() {
+                let line = std::mem::take(&mut self.line);
+                return Some(match self.end.take() {
+                    None => Line::Whole(line),
+                    Some(end) => Line::TooLong { begin: line, end: end.into() },
+                });
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Tools that other programs lend: the good path, and programs that misbehave in every way.
+
+mod fake;
+mod http;
+mod program;
+mod real;
+
+use std::time::Duration;
+
+use peacrab::people::Role;
+use peacrab::tools::Lender;
+use peacrab::tools::mcp::{Config, Via};
+
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{calls, says};
+
+/// A server that everybody may use.
+fn server(via: Via) -> Config {
+    Config { via, allow: None, timeout: Duration::from_secs(10), role: Role::Guest }
+}
+
+/// A daemon that has these servers.
+async fn rig(servers: impl IntoIterator<Item = (&'static str, Config)>) -> Rig {
+    let mcp = servers.into_iter().map(|(name, config)| (name.to_owned(), config)).collect();
+    Rig::with(Double::new(), Parts { mcp, ..Parts::default() }).await
+}
+
+/// Has the model call a tool, and gives what it is shown of the result.
+async fn call(rig: &mut Rig, tool: &str, arguments: serde_json::Value) -> String {
+    call_in(rig, "1", tool, arguments).await
+}
+
+async fn call_in(rig: &mut Rig, chat: &str, tool: &str, arguments: serde_json::Value) -> String {
+    rig.model.on(&format!("use {tool}"), [calls(&[(tool, arguments)]), says("done")]);
+    assert_eq!(rig.ask(chat, &format!("use {tool}")).await, "done");
+    let shown = rig.model.last().messages.pop().unwrap();
+    shown.strip_prefix("result: ").unwrap_or(&shown).to_owned()
+}
+
+/// The tools of the kind that the model is told of.
+async fn offered(rig: &mut Rig) -> Vec<String> {
+    assert_eq!(rig.ask("1", "what is there?").await, "re: what is there?");
+    let tools = rig.model.last().tools.into_iter().map(|tool| tool.name);
+    tools.filter(|name| name.starts_with("mcp_")).collect()
+}
+
+fn lender(rig: &Rig, name: &str) -> Lender {
+    let lent = rig.parts.tools.lent();
+    let found = lent.lenders.iter().find(|lender| lender.name == name);
+    // The daemon may not have come that far.
+    let none = Lender { name: name.to_owned(), up: false, tools: 0, trouble: None };
+    found.cloned().unwrap_or(none)
+}
+
+fn trouble(rig: &Rig, name: &str) -> String {
+    lender(rig, name).trouble.unwrap_or_default()
+}

@@ -1,0 +1,173 @@
+//! A server of tools that misbehaves as it is told: this test binary again, which speaks JSON-RPC
+//! lines by hand. What the test harness itself prints is the junk that it has to be read through.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, Write};
+use std::time::Duration;
+
+use peacrab::tools::mcp::{Program, Setting, Via};
+use serde_json::{Value, json};
+
+/// The variable that says how to behave.
+const MANNER: &str = "PEACRAB_TEST_MCP";
+
+/// A program that behaves so, with further variables.
+pub(super) fn program(manner: &str, env: &[(&str, &str)]) -> Via {
+    let all = env.iter().copied().chain([(MANNER, manner)]);
+    let env: BTreeMap<_, _> =
+        all.map(|(name, value)| (name.to_owned(), Setting::Plain(value.to_owned()))).collect();
+    let command = std::env::current_exe().unwrap().display().to_string();
+    let args = ["--exact", "mcp::fake::serve", "--nocapture", "--test-threads=1"];
+    let args = args.map(str::to_owned).to_vec();
+    Via::Program(Program { command, args, env, inherited: Vec::new(), cwd: None })
+}
+
+pub(super) fn text(text: impl Into<String>) -> Value {
+    json!({ "content": [{ "type": "text", "text": text.into() }] })
+}
+
+fn tool(name: &str) -> Value {
+    let schema = json!({ "type": "object", "properties": { "text": { "type": "string" } } });
+    json!({ "name": name, "description": format!("The tool {name}."), "inputSchema": schema })
+}
+
+/// What a server offers that behaves so.
+pub(super) fn tools(manner: &str) -> Vec<Value> {
+    match manner {
+        "clashing" => vec![tool("get-it"), tool("get.it"), tool("get-it")],
+        "many" => (0..30).map(|at| tool(&format!("tool-{at}"))).collect(),
+        "lying" => vec![
+            json!({ "name": "array", "inputSchema": { "type": "array" } }),
+            json!({ "name": "huge", "inputSchema": { "type": "object", "x": "y".repeat(20_000) } }),
+            json!({ "name": "wordy", "description": "w".repeat(5000),
+                    "inputSchema": { "type": "object" } }),
+        ],
+        _ => {
+            let mut look = tool("look");
+            look["annotations"] = json!({ "readOnlyHint": true });
+            let names = ["echo", "env", "die", "hang", "huge", "picture", "fail", "change", "pid"];
+            names.into_iter().map(tool).chain([look]).collect()
+        }
+    }
+}
+
+/// The answer to a request, where nothing goes wrong.
+pub(super) fn answer(request: &Value, manner: &str) -> Value {
+    let result = match request["method"].as_str().unwrap() {
+        "initialize" => json!({
+            "protocolVersion": request["params"]["protocolVersion"],
+            "capabilities": { "tools": { "listChanged": true } },
+            "serverInfo": { "name": "fake", "version": "1" },
+        }),
+        "tools/list" => json!({ "tools": tools(manner) }),
+        "tools/call" => match request["params"]["name"].as_str().unwrap() {
+            "echo" | "look" | "tool-7" => {
+                text(request["params"]["arguments"]["text"].as_str().unwrap_or("nothing"))
+            }
+            "huge" => text("x".repeat(10_000_000)),
+            "picture" => json!({ "content": [
+                { "type": "image", "data": "AAAA".repeat(1000), "mimeType": "image/png" },
+                { "type": "resource", "resource": { "uri": "file:///a", "text": "words" } },
+                { "type": "resource_link", "uri": "file:///b", "name": "b" },
+            ]}),
+            "fail" => {
+                json!({ "content": [{ "type": "text", "text": "no such city" }], "isError": true })
+            }
+            "pid" => text(std::process::id().to_string()),
+            other => text(other),
+        },
+        other => {
+            let error = json!({ "code": -32601, "message": other });
+            return json!({ "jsonrpc": "2.0", "id": request["id"], "error": error });
+        }
+    };
+    json!({ "jsonrpc": "2.0", "id": request["id"], "result": result })
+}
+
+fn say(message: &Value) {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{message}").unwrap();
+    out.flush().unwrap();
+}
+
+/// The child's body; does nothing where it was not asked for.
+#[test]
+fn serve() {
+    #[expect(clippy::disallowed_methods, reason = "how a child of this very binary is told")]
+    let Ok(manner) = std::env::var(MANNER) else { return };
+    if manner == "dead" {
+        eprintln_last("cannot find the module");
+        std::process::exit(1);
+    }
+    if manner == "stubborn" {
+        ignore_sigterm();
+    }
+    // The harness has begun a line.
+    writeln!(std::io::stdout()).unwrap();
+    let mut tools = tools(&manner);
+    for line in std::io::stdin().lock().lines() {
+        let request: Value = serde_json::from_str(&line.unwrap()).unwrap();
+        let method = request["method"].as_str().unwrap_or_default();
+        let called = request["params"]["name"].as_str().unwrap_or_default();
+        if request["id"].is_null() {
+            continue;
+        }
+        match (manner.as_str(), method, called) {
+            ("mute", "initialize", _) | ("listless", "tools/list", _) | (_, _, "hang") => {
+                std::thread::sleep(Duration::from_secs(60));
+            }
+            ("liar", ..) => say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": 7 })),
+            ("junk", "tools/list", _) => {
+                let mut out = std::io::stdout().lock();
+                for junk in ["Welcome!", "{", "[]", "{\"jsonrpc\":\"2.0\"}", "null", "\u{1}\u{2}"] {
+                    writeln!(out, "{junk}").unwrap();
+                }
+                out.write_all(b"\xff\xfe\n").unwrap();
+                drop(out);
+                say(&answer(&request, &manner));
+            }
+            (_, _, "die") => {
+                eprintln_last("I die");
+                std::process::exit(3);
+            }
+            (_, _, "env") => {
+                let mut names: Vec<_> =
+                    std::env::vars().map(|(name, value)| format!("{name}={value}")).collect();
+                names.sort();
+                let result = text(names.join("\n"));
+                say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
+            }
+            (_, _, "change") => {
+                tools.push(tool("brand-new"));
+                say(&json!({ "jsonrpc": "2.0", "method": "notifications/tools/list_changed" }));
+                say(&answer(&request, &manner));
+            }
+            (_, "tools/list", _) => {
+                let result = json!({ "tools": tools });
+                say(&json!({ "jsonrpc": "2.0", "id": request["id"], "result": result }));
+            }
+            _ => say(&answer(&request, &manner)),
+        }
+    }
+    if manner == "stubborn" {
+        std::thread::sleep(Duration::from_secs(60));
+    }
+    std::process::exit(0);
+}
+
+fn eprintln_last(words: &str) {
+    let mut out = std::io::stderr();
+    out.write_all(format!("some noise\n{words}\n").as_bytes()).unwrap();
+}
+
+/// As servers do that mean to tidy up first.
+fn ignore_sigterm() {
+    std::thread::spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let kind = tokio::signal::unix::SignalKind::terminate();
+            let mut signals = tokio::signal::unix::signal(kind).unwrap();
+            while signals.recv().await.is_some() {}
+        });
+    });
+}

@@ -1,0 +1,188 @@
+//! Servers that are programs.
+
+use std::time::{Duration, Instant};
+
+use peacrab::people::Role;
+use peacrab::tools::mcp::{Config, Program, Via};
+use rustix::process::{Pid, test_kill_process};
+use serde_json::json;
+
+use super::fake::program;
+use super::{call, call_in, lender, offered, rig, server, trouble};
+use crate::support::rig::USER;
+use crate::support::script::{calls, says};
+
+#[tokio::test]
+async fn a_servers_tools_are_the_models() {
+    let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
+    assert!(offered(&mut rig).await.contains(&"mcp_fake_echo".to_owned()));
+    let fake = lender(&rig, "fake");
+    assert_eq!((fake.up, fake.tools, fake.trouble), (true, 10, None));
+    let status = rig.ask("1", "/status").await;
+    assert!(status.contains("MCP servers: fake up, 10 tools"), "{status}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_told_in_words() {
+    let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    assert_eq!(
+        call(&mut rig, "mcp_fake_picture", json!({})).await,
+        "[a picture, image/png, 3 kB: not shown]\n[file:///a]\nwords\n[b at file:///b]"
+    );
+    assert_eq!(call(&mut rig, "mcp_fake_fail", json!({})).await, "no such city");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_program_gets_no_variable_but_those_declared() {
+    let mut rig = rig([("fake", server(program("good", &[("CITY", "Kyiv")])))]).await;
+    let env = call(&mut rig, "mcp_fake_env", json!({})).await;
+    assert_eq!(env, "CITY=Kyiv\nPEACRAB_TEST_MCP=good");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn junk_between_messages_is_passed_over() {
+    let mut rig = rig([("fake", server(program("junk", &[])))]).await;
+    assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_without_an_end_fails_the_call_and_spares_the_server() {
+    let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    let pid = call(&mut rig, "mcp_fake_pid", json!({})).await;
+    let huge = call(&mut rig, "mcp_fake_huge", json!({})).await;
+    assert!(huge.contains("larger than 1 MB"), "{huge}");
+    assert_eq!(call_in(&mut rig, "2", "mcp_fake_pid", json!({})).await, pid);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_server_that_dies_in_a_call_is_started_again() {
+    let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    let died = call(&mut rig, "mcp_fake_die", json!({})).await;
+    assert!(died.contains("broke off") && died.contains("may or may not"), "{died}");
+    // Its tools stay, and a call waits for it.
+    assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "again" })).await, "again");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
+    let gone = Program {
+        command: "/nowhere/to-be-found".to_owned(),
+        args: Vec::new(),
+        env: Default::default(),
+        inherited: Vec::new(),
+        cwd: None,
+    };
+    let mut rig = rig([
+        ("good", server(program("good", &[]))),
+        ("dead", server(program("dead", &[]))),
+        ("mute", server(program("mute", &[]))),
+        ("listless", server(program("listless", &[]))),
+        ("liar", server(program("liar", &[]))),
+        ("gone", server(Via::Program(gone))),
+    ])
+    .await;
+    let begun = Instant::now();
+    assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    rig.becomes(|rig| trouble(rig, "dead").contains("cannot find the module")).await;
+    rig.becomes(|rig| trouble(rig, "liar").contains("cannot be spoken to")).await;
+    rig.becomes(|rig| trouble(rig, "gone").contains("/nowhere/to-be-found")).await;
+    assert!(!lender(&rig, "mute").up && !lender(&rig, "listless").up);
+    let missing = call(&mut rig, "mcp_dead_echo", json!({})).await;
+    assert_eq!(missing, "There is no tool `mcp_dead_echo`.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_that_hangs_is_given_up_and_delays_nobody_else() {
+    let timeout = Duration::from_secs(1);
+    let slow = Config { timeout, ..server(program("good", &[])) };
+    let mut rig = rig([("slow", slow), ("good", server(program("good", &[])))]).await;
+    rig.model.on("hang", [calls(&[("mcp_slow_hang", json!({}))]), says("it hung")]);
+    rig.say("1", "hang");
+    assert_eq!(call_in(&mut rig, "2", "mcp_good_echo", json!({ "text": "here" })).await, "here");
+    assert_eq!(rig.hear("1").await, "it hung");
+    let asked = rig.model.asked();
+    let told = asked.iter().any(|asked| asked.transcript().contains("did not answer within 1 s"));
+    assert!(told, "{asked:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_list_that_changes_is_heard_of() {
+    let mut rig = rig([("fake", server(program("good", &[])))]).await;
+    assert_eq!(call(&mut rig, "mcp_fake_change", json!({})).await, "change");
+    rig.becomes(|rig| lender(rig, "fake").tools == 11).await;
+    assert!(offered(&mut rig).await.contains(&"mcp_fake_brand_new".to_owned()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn names_that_clash_are_told_apart_and_lies_left_out() {
+    let mut rig =
+        rig([("two", server(program("clashing", &[]))), ("liar", server(program("lying", &[])))])
+            .await;
+    let offered = offered(&mut rig).await;
+    assert_eq!(offered.len(), 3, "{offered:?}");
+    assert!(offered.contains(&"mcp_liar_wordy".to_owned()), "{offered:?}");
+    let clashing = offered.iter().filter(|name| name.starts_with("mcp_two_get_it_"));
+    assert_eq!(clashing.count(), 2, "{offered:?}");
+    let wordy = rig.model.last().tools.into_iter().find(|tool| tool.name == "mcp_liar_wordy");
+    assert_eq!(wordy.unwrap().description.len(), 1024);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn only_what_is_allowed_is_there_and_only_for_the_role() {
+    let allow = Some(vec!["echo".to_owned(), "no-such".to_owned()]);
+    let few = Config { allow, role: Role::Admin, ..server(program("good", &[])) };
+    let mut rig = rig([("few", few)]).await;
+    assert_eq!(offered(&mut rig).await, ["mcp_few_echo"]);
+    let echo = calls(&[("mcp_few_echo", json!({ "text": "psst" }))]);
+    rig.model.on("let me", [echo, says("no")]);
+    rig.say_as(USER, "3", "let me");
+    assert_eq!(rig.hear("3").await, "no");
+    let asked = rig.model.last();
+    assert!(!asked.has_tool("mcp_few_echo"));
+    assert!(asked.transcript().contains("Denied: `mcp_few_echo` needs the role admin"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn many_tools_are_searched_instead_of_shown() {
+    let mut rig = rig([("many", server(program("many", &[])))]).await;
+    assert_eq!(offered(&mut rig).await, ["mcp_call", "mcp_search"]);
+    let found = call(&mut rig, "mcp_search", json!({ "query": "tool 27" })).await;
+    assert!(found.starts_with("mcp_many_tool_27: The tool tool-27.\n{\"type\""), "{found}");
+    let arguments = json!({ "tool": "mcp_many_tool_7", "arguments": { "text": "seven" } });
+    assert_eq!(call(&mut rig, "mcp_call", arguments).await, "seven");
+    assert_eq!(call(&mut rig, "mcp_many_tool_7", json!({ "text": "7" })).await, "7");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn programs_end_with_the_daemon_even_those_that_will_not() {
+    let mut rig = rig([
+        ("good", server(program("good", &[]))),
+        ("stubborn", server(program("stubborn", &[]))),
+    ])
+    .await;
+    let good = call(&mut rig, "mcp_good_pid", json!({})).await;
+    let stubborn = call(&mut rig, "mcp_stubborn_pid", json!({})).await;
+    let is_there =
+        |pid: &str| test_kill_process(Pid::from_raw(pid.parse().unwrap()).unwrap()).is_ok();
+    assert!(is_there(&good) && is_there(&stubborn));
+    let begun = Instant::now();
+    rig.stop().await;
+    assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+    assert!(!is_there(&good) && !is_there(&stubborn));
+    rig.start().await;
+    rig.finish().await;
+}

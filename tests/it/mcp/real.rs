@@ -1,0 +1,52 @@
+//! Servers that others wrote, where the environment says how to start them: `PEACRAB_MCP_SERVERS`
+//! is an `mcpServers` file. Without it there is nothing to try.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use peacrab::config::{self, Environment};
+use peacrab::people::Role;
+use peacrab::tools::mcp::Config;
+use serde_json::json;
+
+use super::{call, lender};
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig};
+
+fn servers(file: &Path) -> BTreeMap<String, Config> {
+    let home = tempfile::tempdir().unwrap();
+    let text = format!("[agent]\nmcp_file = {:?}\n", file.display().to_string());
+    fs::write(home.path().join("config.toml"), text).unwrap();
+    let config = config::load(home.path(), None, &Environment::of_process()).unwrap();
+    config
+        .mcp
+        .into_iter()
+        .map(|(name, server)| (name, Config { role: Role::Guest, ..server }))
+        .collect()
+}
+
+#[tokio::test]
+async fn servers_that_others_wrote_lend_their_tools() {
+    let environment = Environment::of_process();
+    let Some(file) = environment.raw("PEACRAB_MCP_SERVERS") else { return };
+    let mcp = servers(Path::new(file));
+    let names: Vec<_> = mcp.keys().cloned().collect();
+    let mut rig = Rig::with(Double::new(), Parts { mcp, ..Parts::default() }).await;
+    for name in &names {
+        rig.becomes(|rig| lender(rig, name).up).await;
+        assert!(lender(&rig, name).tools > 0);
+    }
+    let tried = [
+        ("time", "mcp_time_get_current_time", json!({ "timezone": "Europe/Kyiv" }), "Europe/Kyiv"),
+        ("everything", "mcp_everything_echo", json!({ "message": "hello" }), "hello"),
+        ("files", "mcp_files_list_allowed_directories", json!({}), "Allowed directories"),
+    ];
+    for (name, tool, arguments, wanted) in tried {
+        if names.iter().any(|other| other == name) {
+            let got = call(&mut rig, tool, arguments).await;
+            assert!(got.contains(wanted), "{tool}: {got}");
+        }
+    }
+    rig.finish().await;
+}
