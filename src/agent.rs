@@ -8,6 +8,7 @@ mod commits;
 mod idle;
 mod invoked;
 pub mod loops;
+mod plans;
 mod progress;
 pub mod prompt;
 mod queue;
@@ -15,6 +16,7 @@ mod settings;
 mod skills;
 mod transcript;
 mod turn;
+mod undo;
 mod usage;
 
 use std::collections::{HashMap, VecDeque};
@@ -32,6 +34,7 @@ pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
 
+use crate::actions::Actions;
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
@@ -81,6 +84,7 @@ pub struct Means {
     pub queue: QueueMode,
     pub tools: ToolSet,
     pub workspace: Workspace,
+    pub actions: Actions,
     pub events: Events,
     pub steps_max: usize,
     /// Ends the daemon; none where nobody would start it again.

@@ -23,16 +23,16 @@ use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
 pub const CONTROLS: &[&str] = &[
-    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/model", "/think",
-    "/queue", "/btw", "/skills", "/usage", "/restart",
+    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/actions", "/undo",
+    "/plan", "/model", "/think", "/queue", "/btw", "/skills", "/usage", "/restart",
 ];
 
 /// Commands that begin a turn, as messages do.
 pub const TURNS: &[&str] = &[replies::SKILL];
 
-/// How long the bus remembers what is done: longer than any platform delivers again, or any
-/// catch-up reaches back.
-const KEPT: Duration = Duration::days(90);
+/// How long what is done is remembered: longer than any platform delivers again, or any catch-up
+/// reaches back.
+pub const KEPT: Duration = Duration::days(90);
 
 /// How long a place that fell silent is looked at for what was missed.
 const CAUGHT_UP: Duration = Duration::days(30);

@@ -13,6 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
+use crate::actions::Action;
 use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
@@ -27,6 +28,9 @@ const BLOCKING_THREADS_MAX: usize = 32;
 
 /// One task that blocks must not stop all channels.
 const WORKERS: usize = 2;
+
+/// A terminal's conversation for `undo`, so that nobody else's answers come between.
+const UNDO_SESSION: &str = "undo";
 
 /// What is wrong is the command line or the config, and starting again will not help.
 const USED_WRONGLY: u8 = 2;
@@ -71,6 +75,20 @@ enum Command {
         /// As JSON
         #[arg(long)]
         json: bool,
+    },
+    /// What it has done, the newest first
+    Actions {
+        /// How many
+        #[arg(long, default_value_t = 20, value_name = "N")]
+        limit: usize,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Undo a change of a file
+    Undo {
+        /// The action's number; `actions` shows it
+        id: u64,
     },
     /// What it has used, as tokens by provider
     Usage,
@@ -148,27 +166,27 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             run(Plan::new(&home, config, &environment)?).await?;
         }
         Command::Chat { message, session, verbose } => {
-            let options = chat::Options { message, session, events: verbose };
-            if chat::through_socket(&home, &options).await? {
-                return Ok(ExitCode::SUCCESS);
-            }
-            // Nobody runs here: be the daemon for as long as this lasts, without other channels.
-            let mut config = prepare(load()?, format, &environment)?;
-            config.channels.clear();
-            let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
-            let desk = daemon.desk();
-            let stop = CancellationToken::new();
-            let talk = async {
-                let talked = tokio::select! {
-                    talked = chat::through_memory(desk, &options) => talked,
-                    () = stop.cancelled() => Ok(()),
-                };
-                stop.cancel();
-                talked
+            let failed = "there was no answer";
+            let options = chat::Options { message, session, events: verbose, failed };
+            talk(&home, &options, &environment, || prepare(load()?, format, &environment)).await?;
+        }
+        Command::Undo { id } => {
+            let options = chat::Options {
+                message: Some(format!("/undo {id}")),
+                session: UNDO_SESSION.to_owned(),
+                events: false,
+                failed: "nothing was undone",
             };
-            let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
-            ran?;
-            talked?;
+            talk(&home, &options, &environment, || prepare(load()?, format, &environment)).await?;
+        }
+        Command::Actions { limit, json } => {
+            let done = chat::actions(&home, limit).await?;
+            print::line(&if json {
+                serde_json::to_string_pretty(&done)?
+            } else {
+                let lines: Vec<_> = done.iter().map(Action::words).collect();
+                lines.join("\n")
+            });
         }
         Command::Check => return Ok(check(&home, &load())),
         Command::Status { json } => {
@@ -198,6 +216,34 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.
+async fn talk(
+    home: &Path,
+    options: &chat::Options,
+    environment: &Environment,
+    load: impl FnOnce() -> anyhow::Result<Config>,
+) -> anyhow::Result<()> {
+    if chat::through_socket(home, options).await? {
+        return Ok(());
+    }
+    let mut config = load()?;
+    config.channels.clear();
+    let daemon = Daemon::open(Plan::new(home, config, environment)?).await?;
+    let desk = daemon.desk();
+    let stop = CancellationToken::new();
+    let talk = async {
+        let talked = tokio::select! {
+            talked = chat::through_memory(desk, options) => talked,
+            () = stop.cancelled() => Ok(()),
+        };
+        stop.cancel();
+        talked
+    };
+    let (ran, talked) = tokio::join!(run_until_end(daemon, &stop, || {}), talk);
+    ran?;
+    talked
 }
 
 impl Pair {

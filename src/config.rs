@@ -18,6 +18,7 @@ use toml::de::DeTable;
 
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
+use crate::hooks;
 use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::provider::{self, transcription};
@@ -35,7 +36,7 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "providers", "channels", "media", "transcription", "mcp"]),
+    ("", &["agent", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
     ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "queue", "mcp_file"]),
     ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
     (
@@ -57,6 +58,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     ("media", &["file_max_mb", "inbox_max_mb"]),
     ("transcription", &["base_url", "model", "api_key", "language"]),
+    ("hooks.NAME", &["on", "command", "timeout_s"]),
     (
         "mcp.NAME",
         &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
@@ -80,6 +82,8 @@ pub struct Config {
     pub media: intake::Limits,
     /// Who writes down what is spoken; none leaves it unread.
     pub transcription: Option<transcription::Config>,
+    /// Commands of the owner's that are told of events.
+    pub hooks: BTreeMap<String, hooks::Hook>,
     /// Who lends tools.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
     /// What was coped with while loading, for the log.
@@ -181,12 +185,13 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     channels.entry(TERMINAL.into()).or_insert_with(self::channels::terminal);
     let media = sections::media(&mut top);
     let transcription = sections::transcription(&mut top);
+    let hooks = sections::hooks(&mut top);
     let mcp = mcp::servers(&mut top, mcp_file.as_ref());
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes) = (providers?, Vec::new());
-    Some(Config { agent, providers, channels, media, transcription, mcp, notes })
+    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, notes })
 }
 
 impl Config {

@@ -14,11 +14,11 @@ use tokio::io::{
     AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Lines,
 };
 use tokio::net::UnixListener;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::actions::{self, Action, Sight};
 use crate::agent::{self, Means, Pairing};
 use crate::bus::{Link, LinkState, journal, outbox};
 use crate::channels::terminal::{Show, Terminal};
@@ -34,6 +34,9 @@ pub const SOCKET: &str = "control.sock";
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
 
+/// Actions listed at once.
+pub const ACTIONS_MAX: usize = 1_000;
+
 /// How long a client may take to say what it wants.
 const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -46,6 +49,10 @@ pub enum Request {
     /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
     Pair {
         words: Vec<String>,
+    },
+    /// What was done, the newest first.
+    Actions {
+        limit: usize,
     },
     Chat {
         session: String,
@@ -80,7 +87,8 @@ pub enum Response {
     Settled {
         well: bool,
     },
-    Event(serde_json::Value),
+    Event(Box<Event>),
+    Actions(Vec<Action>),
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -176,6 +184,7 @@ pub async fn serve(
             return Chat::begin(desk, session.into(), events).run(lines, out).await;
         }
         Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
+        Ok(Request::Actions { limit }) => done(desk, limit).await,
         Ok(Request::Usage) => {
             desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
         }
@@ -184,6 +193,12 @@ pub async fn serve(
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
     write_line(&mut out, &response).await
+}
+
+async fn done(desk: &Desk, limit: usize) -> Result<Response, StoreError> {
+    let limit = limit.clamp(1, ACTIONS_MAX);
+    let list = move |store: &Connection| actions::list(store, &Sight::ALL, None, limit);
+    desk.means.bus.store.read(list).await.map(Response::Actions)
 }
 
 async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
@@ -286,13 +301,9 @@ impl<'a> Chat<'a> {
                     None => return Ok(()),
                     Some(line) => self.said(&mut out, &line).await?,
                 },
-                event = events.recv(), if self.events => match event {
-                    Ok(event) => self.event(&mut out, &event).await?,
-                    Err(RecvError::Lagged(missed)) => {
-                        let missed = serde_json::json!({ "missed": missed });
-                        write_line(&mut out, &Response::Event(missed)).await?;
-                    }
-                    Err(RecvError::Closed) => return Ok(()),
+                event = events.next(), if self.events => match event {
+                    Some(event) => self.event(&mut out, event).await?,
+                    None => return Ok(()),
                 },
                 changed = moved.changed(), if !self.said.is_empty() => {
                     if changed.is_err() { return Ok(()) }
@@ -366,13 +377,12 @@ impl<'a> Chat<'a> {
     async fn event(
         &self,
         out: &mut (impl AsyncWrite + Unpin),
-        event: &Event,
+        event: Event,
     ) -> std::io::Result<()> {
-        if event.address != self.address {
+        if event.address.as_ref().is_some_and(|at| *at != self.address) {
             return Ok(());
         }
-        let event = serde_json::to_value(event).unwrap_or_default();
-        write_line(out, &Response::Event(event)).await
+        write_line(out, &Response::Event(Box::new(event))).await
     }
 
     /// Whether all went well that was said here; none while it is not done, or something is still

@@ -15,14 +15,16 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::actions::{Actions, GRACE, Images};
 use crate::agent::{self, Means};
-use crate::bus::{Bus, Link};
+use crate::bus::{Bus, KEPT, Link};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, Desk};
 use crate::event::Events;
+use crate::hooks::{self, Hook};
 use crate::message::ChannelName;
 use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
@@ -66,6 +68,7 @@ pub struct Plan {
     pub surroundings: Surroundings,
     /// Whether somebody starts the daemon again when it ends.
     pub restarts: bool,
+    pub hooks: BTreeMap<String, Hook>,
 }
 
 impl Plan {
@@ -95,6 +98,7 @@ impl Plan {
             surroundings: environment.surroundings(),
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
+            hooks: config.hooks,
         })
     }
 }
@@ -142,8 +146,12 @@ impl Daemon {
         access.insert(TERMINAL.into(), Access::local());
         let channels: Channels = Arc::new(channels);
 
+        let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
+        let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
         bus.prune().await.context("cannot tidy the store")?;
+        // Nothing is under way yet that a blob could be for.
+        actions.tidy(Utc::now() - KEPT, Duration::ZERO).await.context("cannot tidy the store")?;
         let means = Arc::new(Means {
             bus,
             channels: Arc::clone(&channels),
@@ -152,6 +160,7 @@ impl Daemon {
             queue: plan.agent.queue,
             tools: plan.tools.clone(),
             workspace,
+            actions,
             events: Events::default(),
             steps_max: plan.agent.steps_max,
             restart: plan.restarts.then(CancellationToken::new),
@@ -192,14 +201,21 @@ impl Daemon {
                 intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
             }));
             let (stop, workspace) = (deliveries.clone(), self.means.workspace.clone());
+            let events = self.means.events.clone();
             delivering.spawn(forever("deliveries", move || {
                 let (name, channel, bus) = parts.clone();
-                deliver::run(name, channel, (bus, workspace.clone()), stop.clone())
+                deliver::run(name, channel, (bus, workspace.clone(), events.clone()), stop.clone())
             }));
         }
-        listening.spawn(tidy(self.means.bus.clone(), sources.clone()));
+        listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
 
+        // They see the end of turns, too.
+        let mut hooking = JoinSet::new();
+        if !self.plan.hooks.is_empty() {
+            let (hooks, events) = (self.plan.hooks.clone(), self.means.events.clone());
+            hooking.spawn(hooks::run(hooks, events.subscribe(), deliveries.clone()));
+        }
         let lends = CancellationToken::new();
         let lending = self.lend(&lends);
 
@@ -224,7 +240,11 @@ impl Daemon {
         lends.cancel();
         deliveries.cancel();
         // Programs that lend tools are given a little longer than deliveries.
-        tokio::join!(end(delivering, DRAIN_TIME_MAX), end(lending, LENT_TIME_MAX));
+        tokio::join!(
+            end(delivering, DRAIN_TIME_MAX),
+            end(hooking, DRAIN_TIME_MAX),
+            end(lending, LENT_TIME_MAX)
+        );
         timeout(STAGE_TIME_MAX, self.means.bus.store.checkpoint()).await.ok();
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
@@ -273,9 +293,13 @@ impl Daemon {
 }
 
 /// Forgets, once a day, what was done long ago.
-async fn tidy(bus: Bus, stop: CancellationToken) {
+async fn tidy(means: Arc<Means>, stop: CancellationToken) {
     while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
-        if let Err(error) = bus.prune().await {
+        let tidied = async {
+            means.bus.prune().await?;
+            means.actions.tidy(Utc::now() - KEPT, GRACE).await
+        };
+        if let Err(error) = tidied.await {
             tracing::warn!(%error, "Cannot tidy the store");
         }
     }

@@ -45,6 +45,12 @@ pub fn notes_path(day: NaiveDate) -> WorkspacePath {
     path(&format!("memory/{}.md", day.format("%Y%m/%Y%m%d")))
 }
 
+/// Whether a file is of the memory: MEMORY.md or the notes.
+pub fn is_memory(path: &WorkspacePath) -> bool {
+    let first = path.as_str().split('/').next().unwrap_or_default();
+    ["memory", "MEMORY.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
+}
+
 /// The memories, cut in the middle if they are too long; empty if there are none. For
 /// [`Audience::Owner`] only.
 pub fn memory(workspace: &Workspace) -> String {

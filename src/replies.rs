@@ -1,9 +1,11 @@
 //! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
 
+mod actions;
 mod commands;
 
 use std::fmt::{Display, Write as _};
 
+pub use actions::*;
 pub use commands::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
@@ -228,6 +230,9 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("stop", "Stop what I am doing here"),
     ("new", "Begin a fresh conversation (the old one is kept)"),
     ("status", "How I am"),
+    ("actions", "What I have done here"),
+    ("undo", "Undo my last change of a file, or the one with that number"),
+    ("plan", "What I mean to do here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
     ("think", "How much the model thinks: off, low, medium, high, default; show, hide"),
@@ -261,6 +266,9 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /new – begin a fresh conversation (the old one is kept)\n\
 /status – how I am\n\
 /whoami – who you are to me\n\
+/actions [n] – what I have done here\n\
+/undo [number] – undo my last change of a file, or that one\n\
+/plan – what I mean to do here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\
 /queue – what becomes of what you say while I work\n\

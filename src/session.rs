@@ -1,6 +1,9 @@
 //! A conversation as data: sessions hold turns, turns hold steps, steps hold calls with their
 //! outcomes. No I/O; the store keeps them, the agent changes them.
 
+use std::fmt;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -221,9 +224,70 @@ pub enum Outcome {
 pub enum Intent {
     /// Turn a workspace file with the first hash (none: no file) into one with the second; the file
     /// tells whether it happened.
-    File { path: String, before: Option<String>, after: String },
+    File {
+        path: String,
+        before: Option<String>,
+        after: Option<String>,
+        /// The call that this undoes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        undoes: Option<CallId>,
+    },
     /// Act outside, where nothing tells us whether it happened; `idempotent`: twice is as once.
     Act { idempotent: bool },
+}
+
+/// The file that a call has changed, by hashes (none: no file), to be turned back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileUndo {
+    pub path: String,
+    pub before: Option<String>,
+    pub after: Option<String>,
+}
+
+/// What the model means to do, kept with the conversation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub items: Vec<PlanItem>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct PlanItem {
+    pub text: String,
+    pub state: ItemState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum ItemState {
+    Todo,
+    Doing,
+    Done,
+}
+
+impl Plan {
+    /// Whether something is left to do.
+    pub fn is_open(&self) -> bool {
+        self.items.iter().any(|item| item.state != ItemState::Done)
+    }
+}
+
+/// As people and models read it, an item a line.
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, PlanItem { text, state }) in self.items.iter().enumerate() {
+            let sign = match state {
+                ItemState::Todo => ' ',
+                ItemState::Doing => '>',
+                ItemState::Done => 'x',
+            };
+            let end = if at + 1 == self.items.len() { "" } else { "\n" };
+            write!(f, "- [{sign}] {text}{end}")?;
+        }
+        Ok(())
+    }
 }
 
 impl Outcome {

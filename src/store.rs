@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
@@ -212,6 +212,20 @@ impl Store {
 
 fn gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
+}
+
+/// Reads the store of a home on which no daemon runs; none if there is no store yet.
+pub fn peek<T>(
+    home: &Path,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
+) -> Result<Option<T>, StoreError> {
+    let path = home.join("state.db");
+    if !path.exists() {
+        return Ok(None);
+    }
+    let store = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    store.busy_timeout(Duration::from_secs(5))?;
+    Ok(Some(work(&store)?))
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -6,7 +6,9 @@ mod malformed;
 pub mod mcp;
 pub mod memory;
 pub mod message;
+pub mod plan;
 pub mod skill;
+pub mod undo;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,10 +20,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::actions::Actions;
 use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
+use crate::session::{CallId, Plan, SessionId};
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
@@ -66,6 +70,9 @@ pub enum Kind {
 /// Who asks, where from, when. Given by the program, per call.
 pub struct ToolContext {
     pub workspace: Workspace,
+    /// What was done, and the ways back.
+    pub actions: Actions,
+    pub session: SessionId,
     pub who: Sender,
     pub role: Role,
     pub address: Address,
@@ -111,6 +118,8 @@ impl Reader {
 pub struct ToolOutput {
     pub for_model: String,
     pub change: Option<FileChange>,
+    /// The call that the change undoes.
+    pub undoes: Option<CallId>,
     pub effects: Vec<Effect>,
 }
 
@@ -123,7 +132,12 @@ impl ToolOutput {
 /// A change of our own store, made in the transaction of the call's outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    Say { to: Address, body: Body },
+    Say {
+        to: Address,
+        body: Body,
+    },
+    /// The conversation's plan is this now.
+    Plan(Plan),
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -154,6 +168,12 @@ pub trait AnyTool: Send + Sync + 'static {
     fn terms(&self) -> Terms;
     /// Its name among them, `[a-z0-9_]`, at most 64.
     fn schema(&self) -> ToolSchema;
+
+    /// Words for the model if a call with these arguments cannot begin.
+    fn check(&self, _arguments: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -181,13 +201,20 @@ impl<T: Tool> AnyTool for T {
         }
     }
 
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        parse::<T>(arguments).map(drop)
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
-        let args = without_nulls(arguments).map_err(|error| {
-            ToolError::TellModel(format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
-        })?;
+        let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
         self.call(args, cx).await
     }
+}
+
+fn parse<T: Tool>(arguments: &str) -> Result<T::Args, String> {
+    let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
+    without_nulls(arguments)
+        .map_err(|error| format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
 }
 
 /// Reads arguments, of which models write those that they leave out as `null`.
@@ -260,6 +287,9 @@ impl ToolSet {
             Arc::new(memory::Remember),
             Arc::new(memory::Note),
             Arc::new(message::SendMessage),
+            Arc::new(undo::ListActions),
+            Arc::new(undo::Undo),
+            Arc::new(plan::KeepPlan),
             Arc::new(skill::ReadSkill),
         ])
     }

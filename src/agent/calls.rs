@@ -3,18 +3,43 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
+use chrono::{DateTime, Utc};
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use super::Means;
-use super::commits;
+use super::commits::{self, Ends, Starts};
 use super::turn::TurnError;
 use crate::session::{Call, Intent, Outcome, TurnId};
-use crate::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput};
-use crate::workspace::{FileChange, WorkspacePath};
+use crate::tools::{AnyTool, Effect, Kind, Terms, ToolContext, ToolError, ToolOutput};
+use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 
 /// A tool that takes longer is given up.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// What came of a call.
+pub(super) struct Ran {
+    pub(super) outcome: Outcome,
+    /// The file that it has changed.
+    pub(super) changed: Option<WorkspacePath>,
+}
+
+/// What kind a call is of, or words for the model if it cannot begin.
+pub(super) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Kind, String> {
+    let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
+    tool.check(&call.arguments)?;
+    Ok(terms.kind)
+}
+
+/// Settles a call that cannot begin.
+pub(super) async fn refuse(
+    means: &Means,
+    turn: TurnId,
+    call: &Call,
+    words: String,
+) -> Result<Ran, TurnError> {
+    settle(means, turn, call, Outcome::Failed(words)).await
+}
 
 /// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
 /// is committed when this returns.
@@ -23,7 +48,7 @@ pub(super) async fn run(
     turn: TurnId,
     call: &Call,
     cx: &ToolContext,
-) -> Result<Outcome, TurnError> {
+) -> Result<Ran, TurnError> {
     if let Outcome::Running { intent, result } = &call.outcome {
         match look(means, intent).await {
             Happened::Yes => return settle(means, turn, call, Outcome::Done(result.clone())).await,
@@ -34,16 +59,18 @@ pub(super) async fn run(
     means.tools.arrived().await;
     let (tool, terms) = match means.tools.authorise(&call.tool, cx.role) {
         Ok(tool) => tool,
-        Err(words) => return settle(means, turn, call, Outcome::Failed(words)).await,
+        Err(words) => return refuse(means, turn, call, words).await,
     };
+    let began = Utc::now();
     if let Kind::Acts { idempotent } = terms.kind {
         let intent = Intent::Act { idempotent };
-        commits::call_starts(&means.bus.store, turn, call.id, intent, String::new()).await?;
+        let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
+        commits::call_starts(&means.bus.store, turn, starts).await?;
     }
     match attempts(tool.as_ref(), terms, call, cx).await {
-        Ok(output) => carry_out(means, turn, call, output).await,
+        Ok(output) => carry_out(means, turn, (call, began), output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
-            settle(means, turn, call, Outcome::Failed(words)).await
+            end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
@@ -86,53 +113,62 @@ async fn attempt(
     }
 }
 
-/// Makes the change that a tool has worked out, between the commits that say so.
+/// Makes the change that a tool has worked out, between the commits that say so. What the file was
+/// is kept before the first of them, so that what is written down can be undone.
 async fn carry_out(
     means: &Means,
     turn: TurnId,
-    call: &Call,
+    (call, began): (&Call, DateTime<Utc>),
     output: ToolOutput,
-) -> Result<Outcome, TurnError> {
-    let store = &means.bus.store;
+) -> Result<Ran, TurnError> {
+    let mut changed = None;
     if let Some(change) = output.change {
-        let result = output.for_model.clone();
-        commits::call_starts(store, turn, call.id, change.intent(), result).await?;
+        let (intent, undo) = (change.intent(output.undoes), change.undo());
+        let images = means.actions.images.clone();
+        let keep = move |workspace: &Workspace| (images.keep_before(workspace, &change), change);
+        let (kept, change) = means.workspace.off_thread(keep).await;
+        let undo = kept.then_some(undo);
+        let starts = Starts { call: call.id, intent, undo, result: output.for_model.clone() };
+        commits::call_starts(&means.bus.store, turn, starts).await?;
+        let path = change.path.clone();
         if let Err(words) = apply(means, change).await {
-            return settle(means, turn, call, Outcome::Failed(words)).await;
+            return end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await;
         }
+        changed = Some(path);
     }
-    let outcome = Outcome::Done(output.for_model);
     let queues = !output.effects.is_empty();
-    commits::call_ends(store, turn, call.id, outcome.clone(), output.effects).await?;
+    let outcome = Outcome::Done(output.for_model);
+    let ran = end(means, turn, (call, began), outcome, output.effects).await?;
     if queues {
         means.bus.outbox.up();
     }
-    Ok(outcome)
+    Ok(Ran { changed, ..ran })
 }
 
-async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
+pub(super) async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
     let applied = means.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
     applied.map_err(|error| format!("Not changed: {error}."))
 }
 
-enum Happened {
+pub(super) enum Happened {
     Yes,
     No,
     Unknown,
 }
 
 /// Whether what a crash cut off has happened, or may as well happen again.
-async fn look(means: &Means, intent: &Intent) -> Happened {
+pub(super) async fn look(means: &Means, intent: &Intent) -> Happened {
     let (path, before, after) = match intent {
-        Intent::File { path, before, after } => (path, before, after),
+        Intent::File { path, before, after, .. } => (path, before, after),
         Intent::Act { idempotent: true } => return Happened::No,
         Intent::Act { idempotent: false } => return Happened::Unknown,
     };
     let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
     let hash = means.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
-    match hash {
-        Ok(Some(now)) if now == *after.as_str() => Happened::Yes,
-        Ok(now) if now.as_ref().map(|now| now.as_str()) == before.as_deref() => Happened::No,
+    let Ok(now) = hash else { return Happened::Unknown };
+    match now.as_ref().map(Hash::as_str) {
+        now if now == after.as_deref() => Happened::Yes,
+        now if now == before.as_deref() => Happened::No,
         _ => Happened::Unknown,
     }
 }
@@ -142,7 +178,18 @@ async fn settle(
     turn: TurnId,
     call: &Call,
     outcome: Outcome,
-) -> Result<Outcome, TurnError> {
-    commits::call_ends(&means.bus.store, turn, call.id, outcome.clone(), Vec::new()).await?;
-    Ok(outcome)
+) -> Result<Ran, TurnError> {
+    end(means, turn, (call, Utc::now()), outcome, Vec::new()).await
+}
+
+async fn end(
+    means: &Means,
+    turn: TurnId,
+    (call, began): (&Call, DateTime<Utc>),
+    outcome: Outcome,
+    effects: Vec<Effect>,
+) -> Result<Ran, TurnError> {
+    let ends = Ends { call: call.id, began, outcome: outcome.clone(), effects };
+    commits::call_ends(&means.bus.store, turn, ends).await?;
+    Ok(Ran { outcome, changed: None })
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
 use super::usage::usage_words;
-use super::{Means, commits, role_of, transcript};
+use super::{Means, commits, role_of, transcript, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::message::Place;
@@ -14,6 +14,10 @@ use crate::people::{self, People, Role};
 use crate::replies;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
+
+/// What `/actions` shows, and at most: a message on most platforms.
+const ACTIONS_SHOWN: usize = 10;
+const ACTIONS_MAX: usize = 50;
 
 /// What a person commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +27,11 @@ pub(super) enum Command {
     Stop,
     New,
     WhoAmI,
+    /// None if it was said wrongly.
+    Actions(Option<usize>),
+    /// The number of an action, or the last one.
+    Undo(Option<String>),
+    Plan,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
     /// The model, thinking or the queue of a conversation.
@@ -66,6 +75,12 @@ pub(super) fn parse(text: &str) -> Command {
         "/stop" => Command::Stop,
         "/new" => Command::New,
         "/whoami" => Command::WhoAmI,
+        "/actions" => Command::Actions(match words.next() {
+            None => Some(ACTIONS_SHOWN),
+            Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
+        }),
+        "/undo" => Command::Undo(words.next().map(str::to_owned)),
+        "/plan" => Command::Plan,
         "/pair" => Command::Pair(Pairing::parse(words)),
         "/model" => Command::Set(Wish::of_model(words)),
         "/think" => Command::Set(Wish::of_thinking(words)),
@@ -101,6 +116,10 @@ pub(super) async fn obey(
             let inbound = &control.inbound;
             replies::who_you_are(control.sender(), role, &inbound.from)
         }
+        Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
+        Command::Actions(Some(limit)) => undo::list(means, control, limit).await?,
+        Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
+        Command::Plan => undo::plan(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };
     commits::obeyed(&means.bus.store, control, words).await

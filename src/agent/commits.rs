@@ -1,9 +1,10 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use super::transcript;
+use super::{plans, transcript};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::{asides, outbox};
 use crate::message::{Address, MessageId, Place, Sender, SenderId};
@@ -11,7 +12,7 @@ use crate::people::Role;
 use crate::provider::Completion;
 use crate::replies;
 use crate::session::{
-    Call, CallId, Ending, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
+    Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
 use crate::store::{Store, StoreError, Sync};
 use crate::tools::Effect;
@@ -135,35 +136,50 @@ impl Made {
     }
 }
 
+/// A call that is about to change something.
+pub(super) struct Starts {
+    pub(super) call: CallId,
+    pub(super) intent: Intent,
+    /// The way back, if there is one.
+    pub(super) undo: Option<FileUndo>,
+    /// What the model is told once it is done.
+    pub(super) result: String,
+}
+
 /// A call is about to change something; synced, so that nothing happens that is not written down.
 pub(super) async fn call_starts(
     store: &Store,
     turn: TurnId,
-    call: CallId,
-    intent: Intent,
-    result: String,
+    starts: Starts,
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
-        transcript::call_runs(store, call, &intent, &result)
+        let Starts { call, intent, undo, result } = starts;
+        transcript::call_runs(store, call, &intent, &result)?;
+        transcript::set_undo(store, call, undo.as_ref())
     })
     .await
 }
 
+/// A call that is done.
+pub(super) struct Ends {
+    pub(super) call: CallId,
+    pub(super) began: DateTime<Utc>,
+    pub(super) outcome: Outcome,
+    /// What it changes in our own store.
+    pub(super) effects: Vec<Effect>,
+}
+
 /// A call's outcome, with all that it changes in our own store.
-pub(super) async fn call_ends(
-    store: &Store,
-    turn: TurnId,
-    call: CallId,
-    outcome: Outcome,
-    effects: Vec<Effect>,
-) -> Result<(), CommitError> {
+pub(super) async fn call_ends(store: &Store, turn: TurnId, ends: Ends) -> Result<(), CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
-        for effect in effects {
+        for effect in ends.effects {
             match effect {
-                Effect::Say { to, body } => outbox::put_body(store, &to, &body)?,
-            };
+                Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
+                Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+            }
         }
-        transcript::call_ended(store, call, &outcome)
+        transcript::call_began(store, ends.call, ends.began)?;
+        transcript::call_ended(store, ends.call, &ends.outcome)
     })
     .await
 }

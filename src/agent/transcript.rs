@@ -1,17 +1,19 @@
 //! Sessions, turns, steps and calls in the store: how they are kept and read back. What belongs in
 //! one transaction is decided in `commits`.
 
+mod calls;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(super) use calls::{call_began, call_ended, call_runs, plan_calls, set_undo};
+
 use super::settings;
 use crate::message::{Address, MessageId, Place, Sender};
-use crate::provider::{ToolCall, Usage};
-use crate::session::{
-    Call, CallId, Ending, Frozen, Intent, Outcome, Session, SessionId, Step, Turn, TurnId,
-};
+use crate::provider::Usage;
+use crate::session::{Ending, Frozen, Session, SessionId, Step, Turn, TurnId};
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,7 +81,7 @@ fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
         "SELECT step, id, wire_id, tool, arguments, state, intent, output FROM calls
          WHERE turn = ? ORDER BY id",
     )?;
-    let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, read_call(row)?)))?;
+    let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, calls::read(row)?)))?;
     for call in calls {
         let (step, call) = call?;
         if let Some(step) = steps.get_mut(step) {
@@ -87,25 +89,6 @@ fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
         }
     }
     Ok(steps)
-}
-
-fn read_call(row: &Row<'_>) -> rusqlite::Result<Call> {
-    let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
-    let outcome = match row.get_ref(5)?.as_str()? {
-        "planned" => Outcome::Planned,
-        "running" => Outcome::Running { intent: from_json(row, 6)?, result: output },
-        "done" => Outcome::Done(output),
-        "failed" => Outcome::Failed(output),
-        "skipped" => Outcome::Skipped,
-        _ => Outcome::Interrupted,
-    };
-    Ok(Call {
-        id: CallId(row.get(1)?),
-        wire_id: row.get(2)?,
-        tool: row.get(3)?,
-        arguments: row.get(4)?,
-        outcome,
-    })
 }
 
 /// The id of the open session at an address, opened now if there is none.
@@ -311,64 +294,6 @@ pub(super) fn put_step(
             step.text,
             to_json(&step.thinking)
         ])?;
-    Ok(())
-}
-
-/// Writes the calls of a step down as planned.
-pub(super) fn plan_calls(
-    store: &Connection,
-    turn: TurnId,
-    step: usize,
-    calls: Vec<ToolCall>,
-) -> rusqlite::Result<Vec<Call>> {
-    let mut insert = store.prepare_cached(
-        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state)
-         VALUES (?, ?, ?, ?, ?, 'planned')",
-    )?;
-    calls
-        .into_iter()
-        .map(|ToolCall { id: wire_id, name: tool, arguments }| {
-            insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
-            let id = CallId(store.last_insert_rowid());
-            Ok(Call { id, wire_id, tool, arguments, outcome: Outcome::Planned })
-        })
-        .collect()
-}
-
-pub(super) fn call_runs(
-    store: &Connection,
-    call: CallId,
-    intent: &Intent,
-    result: &str,
-) -> rusqlite::Result<()> {
-    let now = Utc::now().timestamp_millis();
-    store
-        .prepare_cached(
-            "UPDATE calls SET state = 'running', intent = ?, output = ?, started = ? WHERE id = ?",
-        )?
-        .execute(params![to_json(intent), result, now, call.0])?;
-    Ok(())
-}
-
-/// Settles a call; an outcome that is not settled is written as what it would be found as.
-pub(super) fn call_ended(
-    store: &Connection,
-    call: CallId,
-    outcome: &Outcome,
-) -> rusqlite::Result<()> {
-    let (state, output) = match outcome {
-        Outcome::Done(text) => ("done", Some(text)),
-        Outcome::Failed(text) => ("failed", Some(text)),
-        Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
-        Outcome::Skipped | Outcome::Planned => ("skipped", None),
-    };
-    let now = Utc::now().timestamp_millis();
-    store
-        .prepare_cached(
-            "UPDATE calls SET state = ?, output = ?, ended = ?, started = ifnull(started, ?)
-             WHERE id = ?",
-        )?
-        .execute(params![state, output, now, now, call.0])?;
     Ok(())
 }
 

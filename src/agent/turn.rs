@@ -3,6 +3,7 @@
 
 mod asking;
 mod begin;
+mod settling;
 mod words;
 
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
@@ -20,7 +21,7 @@ use super::invoked::invoked;
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
-use super::{Means, calls, progress};
+use super::{Means, progress};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
@@ -29,7 +30,6 @@ use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
-use crate::tools::ToolContext;
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -287,51 +287,6 @@ impl Active<'_> {
         Ok(())
     }
 
-    /// Runs what is planned in the last step, in order, until the person says something more.
-    async fn settle_calls(&mut self) -> Result<(), TurnError> {
-        let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
-        for (at, call) in
-            calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled())
-        {
-            self.take_steering().await?;
-            if !self.pending.is_empty() && call.outcome == Outcome::Planned {
-                continue;
-            }
-            let doing = replies::doing(&call.tool, &call.arguments);
-            self.wires.draft.send_modify(|draft| draft.doing = Some(doing));
-            self.emit(|| Happening::ToolStart {
-                tool: call.tool.clone(),
-                arguments: call.arguments.clone(),
-            });
-            let outcome =
-                calls::run(self.means, self.turn, &call, &self.tool_context().await?).await?;
-            self.emit(|| Happening::ToolEnd {
-                tool: call.tool.clone(),
-                result: outcome.for_model().to_owned(),
-                failed: outcome.is_error(),
-            });
-            let step = self.current().steps.last_mut().expect("the step whose calls these are");
-            step.calls[at].outcome = outcome;
-        }
-        Ok(())
-    }
-
-    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let at = self.session.address.clone();
-        let came_here = move |store: &_| journal::files_at(store, &at);
-        let came_here = self.means.bus.store.read(came_here).await?.into();
-        Ok(ToolContext {
-            came_here,
-            workspace: self.means.workspace.clone(),
-            who: self.asker.sender.clone(),
-            role: tool_role(self.asker.role, self.session.place),
-            address: self.session.address.clone(),
-            place: self.session.place,
-            channels: self.means.channels.keys().cloned().collect(),
-            now: Local::now(),
-        })
-    }
-
     async fn answer(
         mut self,
         step: usize,
@@ -391,9 +346,9 @@ impl Active<'_> {
 
     fn emit(&self, what: impl FnOnce() -> Happening) {
         self.means.events.emit(|| Event {
-            session: self.session.id,
-            turn: self.turn,
-            address: self.session.address.clone(),
+            session: Some(self.session.id),
+            turn: Some(self.turn),
+            address: Some(self.session.address.clone()),
             what: what(),
         });
     }

@@ -17,6 +17,7 @@ use super::supervise::{AFTER_MAX, backoff};
 use super::{Channel, ChannelError, Found, Sent};
 use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
 use crate::bus::{Bus, Wake};
+use crate::event::{Event, Events, Happening};
 use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -57,7 +58,7 @@ const STORE_PAUSE: Duration = Duration::from_secs(2);
 pub async fn run(
     name: ChannelName,
     channel: Arc<dyn Channel>,
-    (bus, workspace): (Bus, Workspace),
+    (bus, workspace, events): (Bus, Workspace, Events),
     stop: CancellationToken,
 ) {
     let mut woken = bus.outbox.watch();
@@ -65,14 +66,16 @@ pub async fn run(
     let mut busy: HashSet<Lane> = HashSet::new();
     loop {
         woken.mark_unchanged();
-        let wait = match begin_due(&name, &channel, (&bus, &workspace), &mut sends, &mut busy).await
-        {
-            Ok(wait) => wait,
-            Err(error) => {
-                tracing::error!(channel = %name, %error, "Deliveries rest");
-                Some(STORE_PAUSE)
-            }
-        };
+        let wait =
+            match begin_due(&name, &channel, (&bus, &workspace, &events), &mut sends, &mut busy)
+                .await
+            {
+                Ok(wait) => wait,
+                Err(error) => {
+                    tracing::error!(channel = %name, %error, "Deliveries rest");
+                    Some(STORE_PAUSE)
+                }
+            };
         if stop.is_cancelled() && sends.is_empty() {
             return;
         }
@@ -91,7 +94,7 @@ pub async fn run(
 async fn begin_due(
     name: &ChannelName,
     channel: &Arc<dyn Channel>,
-    (bus, workspace): (&Bus, &Workspace),
+    (bus, workspace, events): (&Bus, &Workspace, &Events),
     sends: &mut JoinSet<Lane>,
     busy: &mut HashSet<Lane>,
 ) -> Result<Option<Duration>, StoreError> {
@@ -109,9 +112,10 @@ async fn begin_due(
         }
         busy.insert(lane.clone());
         let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
-        let workspace = workspace.clone();
+        let (workspace, events) = (workspace.clone(), events.clone());
         sends.spawn(async move {
-            let delivered = deliver(channel.as_ref(), (&store, &wake), &workspace, id);
+            let onlookers = (&wake, &events);
+            let delivered = deliver(channel.as_ref(), (&store, onlookers), &workspace, id);
             // Caught here, where the chat is known: those of others go on.
             match AssertUnwindSafe(delivered).catch_unwind().await {
                 Ok(Ok(())) => {}
@@ -140,7 +144,7 @@ enum Then {
 /// Takes one delivery as far as it gets.
 async fn deliver(
     channel: &dyn Channel,
-    (store, wake): (&Store, &Wake),
+    (store, (wake, events)): (&Store, (&Wake, &Events)),
     workspace: &Workspace,
     id: DeliveryId,
 ) -> Result<(), StoreError> {
@@ -153,7 +157,7 @@ async fn deliver(
         let stored = move |store: &_| outbox::cut(store, id, &chunks);
         store.write("cut", Sync::Later, stored).await?;
     }
-    let deliverer = Deliverer { channel, store, workspace, delivery: &delivery };
+    let deliverer = Deliverer { channel, store, events, workspace, delivery: &delivery };
     for chunk in &delivery.chunks {
         match deliverer.bring(chunk).await? {
             Then::GoOn => {}
@@ -179,6 +183,7 @@ fn bounded(after: Duration) -> Duration {
 struct Deliverer<'a> {
     channel: &'a dyn Channel,
     store: &'a Store,
+    events: &'a Events,
     workspace: &'a Workspace,
     delivery: &'a Delivery,
 }
@@ -256,7 +261,7 @@ impl Deliverer<'_> {
         file: &Attachment,
         reason: &str,
     ) -> Result<Then, StoreError> {
-        self.log(reason);
+        self.late(reason);
         let bodies = parcel::instead_of(file, reason, &self.channel.limits());
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
@@ -304,6 +309,7 @@ impl Deliverer<'_> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let sent = move |store: &_| outbox::sent(store, id, seq, platform_id.as_ref());
         self.store.write("sent", Sync::Later, sent).await?;
+        self.emit(|| Happening::Delivered { delivery: id, part: seq });
         Ok(Then::GoOn)
     }
 
@@ -315,7 +321,7 @@ impl Deliverer<'_> {
         reason: String,
     ) -> Result<Then, StoreError> {
         let (id, chunk) = (self.delivery.message.id, chunk.clone());
-        self.log(&reason);
+        self.late(&reason);
         let next = Utc::now() + wait;
         let not_sent = move |store: &_| {
             outbox::not_sent(store, id, &chunk)?;
@@ -339,7 +345,7 @@ impl Deliverer<'_> {
     }
 
     async fn postpone(&self, reason: &str, wait: Duration) -> Result<Then, StoreError> {
-        self.log(reason);
+        self.late(reason);
         let (id, reason) = (self.delivery.message.id, reason.to_owned());
         let next = Utc::now() + wait;
         let postpone = move |store: &_| outbox::postpone(store, id, next, &reason);
@@ -349,13 +355,22 @@ impl Deliverer<'_> {
 
     async fn dead(&self, reason: &str) -> Result<Then, StoreError> {
         tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
+        let delivery = self.delivery.message.id;
+        self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
         let dead = move |store: &_| outbox::dead(store, &message, &reason);
         self.store.write("dead", Sync::Later, dead).await?;
         Ok(Then::Leave)
     }
 
-    fn log(&self, reason: &str) {
+    fn emit(&self, what: impl FnOnce() -> Happening) {
+        let address = || Some(self.delivery.message.to.clone());
+        self.events.emit(|| Event { session: None, turn: None, address: address(), what: what() });
+    }
+
+    fn late(&self, reason: &str) {
+        let delivery = self.delivery.message.id;
+        self.emit(|| Happening::DeliveryLate { delivery, reason: reason.to_owned() });
         let attempts = self.delivery.attempts;
         tracing::info!(to = %self.delivery.message.to, attempts, reason, "Will deliver later");
     }

@@ -12,7 +12,9 @@ use tokio::io::{
 use tokio::net::UnixStream;
 
 use super::print;
+use crate::actions::{self, Action, Sight};
 use crate::control::{self, Desk, Request, Response, SOCKET, Say};
+use crate::store;
 
 /// Bytes that may be under way in the pipe.
 const PIPE_BYTES: usize = 64 * 1024;
@@ -28,6 +30,21 @@ pub(super) struct Options {
     pub(super) message: Option<String>,
     pub(super) session: String,
     pub(super) events: bool,
+    /// What is said if it did not go well.
+    pub(super) failed: &'static str,
+}
+
+/// What was done: as the daemon knows it, or where none runs, as the store has it.
+pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Action>> {
+    if connect(home).await?.is_none() {
+        let limit = limit.clamp(1, control::ACTIONS_MAX);
+        let list = |store: &_| actions::list(store, &Sight::ALL, None, limit);
+        return Ok(store::peek(home, list)?.unwrap_or_default());
+    }
+    match ask(home, &Request::Actions { limit }).await? {
+        Response::Actions(actions) => Ok(actions),
+        _ => bail!("the daemon gave an answer of another kind"),
+    }
 }
 
 /// Asks the running daemon one thing.
@@ -74,7 +91,7 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
         return;
     }
     print::line(HELLO);
-    let options = Options { message: None, session: "main".to_owned(), events: false };
+    let options = Options { message: None, session: "main".to_owned(), events: false, failed: "" };
     if let Err(error) = through_memory(desk, &options).await {
         tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
         tokio::signal::ctrl_c().await.ok();
@@ -106,6 +123,7 @@ async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow:
         streams: stdout().is_terminal(),
         prompts: options.message.is_none() && stdin().is_terminal(),
         leaves: options.message.is_some(),
+        failed: options.failed,
     };
     let Options { session, events, .. } = options;
     send(&mut talk.write, &Request::Chat { session: session.clone(), events: *events }).await?;
@@ -131,6 +149,7 @@ struct Talk<S> {
     prompts: bool,
     /// Leaves when all is answered.
     leaves: bool,
+    failed: &'static str,
 }
 
 impl<S: AsyncWrite> Talk<S> {
@@ -185,7 +204,7 @@ impl<S: AsyncWrite> Talk<S> {
                 self.fresh_line();
                 self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
             }
-            Response::Text(_) | Response::Again | Response::Status(_) => {}
+            Response::Text(_) | Response::Again | Response::Status(_) | Response::Actions(_) => {}
             Response::Message(text) if self.shown.contains(&text) => {
                 self.shown.retain(|shown| *shown != text);
             }
@@ -210,15 +229,17 @@ impl<S: AsyncWrite> Talk<S> {
                 self.prompt();
             }
             Response::Event(event) => {
-                self.fresh_line();
-                print::error(&event.to_string());
+                if let Some(line) = print::event(&event.what) {
+                    self.fresh_line();
+                    print::error(&line);
+                }
             }
             Response::Settled { well } => {
                 self.fresh_line();
                 self.busy = false;
                 self.shown.clear();
                 if self.leaves && !well {
-                    bail!("there was no answer");
+                    bail!(self.failed);
                 }
                 if self.leaves {
                     return Ok(true);

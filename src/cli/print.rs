@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
 use crate::control::Status;
+use crate::event::Happening;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();
@@ -60,6 +61,48 @@ pub(super) fn status(status: &Status) -> String {
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
     text.trim_end().to_owned()
+}
+
+/// What happens inside, on a line; none for what is shown anyway.
+pub(super) fn event(what: &Happening) -> Option<String> {
+    /// Of a tool's input and output.
+    const SHOWN_CHARS_MAX: usize = 200;
+    let short = |text: &str| {
+        let line = harmless(text).replace(['\n', '\t'], " ");
+        let shown: String = line.chars().take(SHOWN_CHARS_MAX).collect();
+        if shown.len() < line.len() { shown + "…" } else { shown }
+    };
+    let words = match what {
+        Happening::Text { .. } => return None,
+        Happening::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
+        Happening::StepStart { step } => format!("step {}", step + 1),
+        Happening::ThinkingStart => "thinks".to_owned(),
+        Happening::Thinking { text } => format!("| {}", short(text)),
+        Happening::ThinkingEnd => "has thought".to_owned(),
+        Happening::ToolStart { action, tool, arguments } => {
+            format!("{tool} {} (action {action})", short(arguments))
+        }
+        Happening::ToolEnd { action, tool, result, failed, ms } => {
+            let how = if *failed { "failed" } else { "is done" };
+            format!("{tool} {how} in {ms} ms (action {action}): {}", short(result))
+        }
+        Happening::MemoryUpdated { path } => format!("memory updated: {path}"),
+        Happening::NoToolCall { reminder } => format!("no tool call, reminder {reminder}"),
+        Happening::Steered { messages } => format!("heard {messages} more messages"),
+        Happening::Compacted { turns } => format!("{turns} turns became a summary"),
+        Happening::Error { text } => format!("error: {}", short(text)),
+        Happening::TurnEnd { silent: true } => "turn ends, silent".to_owned(),
+        Happening::TurnEnd { silent: false } => "turn ends".to_owned(),
+        Happening::Delivered { delivery, .. } => format!("message {} delivered", delivery.0),
+        Happening::DeliveryLate { delivery, reason } => {
+            format!("message {} is late: {}", delivery.0, short(reason))
+        }
+        Happening::DeliveryFailed { delivery, reason } => {
+            format!("message {} was given up: {}", delivery.0, short(reason))
+        }
+        Happening::Missed { events } => format!("{events} events were too fast to be shown"),
+    };
+    Some(format!("· {words}"))
 }
 
 /// Without what would command the terminal: models and strangers wrote it.

@@ -1,6 +1,11 @@
 //! What each key of the config means: from located TOML to the configs of the modules.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::channels::intake;
+use crate::event;
+use crate::hooks::Hook;
 use crate::provider::{self, transcription};
 use crate::session::QueueMode;
 
@@ -22,6 +27,13 @@ const INBOX_MB_MOST: u32 = 1_000_000;
 
 /// A named config that was read; `None` for one with faults, whose name still exists.
 pub(super) type Named<T> = Vec<(String, Option<T>)>;
+
+/// Longer is no hook; it would hold up others.
+const HOOK_SECONDS_MOST: u32 = 600;
+const HOOK_SECONDS: u32 = 10;
+
+/// What a hook is told of its surroundings.
+const HOOK_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// `[agent]`; its providers must be among `names`, and are these in their order by default.
 /// Also what it names as `mcp_file`.
@@ -214,4 +226,47 @@ pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
         "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
         _ => Err("must begin with https://"),
     }
+}
+
+/// All `[hooks.NAME]`.
+pub(super) fn hooks(top: &mut Section<'_>) -> BTreeMap<String, Hook> {
+    let sections = top.named("hooks");
+    sections
+        .into_iter()
+        .filter_map(|(name, section)| Some((name.to_owned(), hook(section)?)))
+        .collect()
+}
+
+fn hook(mut section: Section<'_>) -> Option<Hook> {
+    let names: Vec<_> = event::NAMES.iter().map(|name| (*name, *name)).collect();
+    let on = section.require("on", "a list of events, such as [\"turn_end\"]");
+    let on = on.and_then(|value| {
+        let entries = value.list()?;
+        if entries.is_empty() {
+            value.fault("is empty; name at least one event");
+        }
+        entries.iter().map(|entry| entry.choice(&names)).collect::<Option<Vec<_>>>()
+    });
+    let command = section.require("command", "the program with its arguments, as a list");
+    let environment = command.as_ref().map(|value| value.source.env);
+    let command = command.and_then(|value| {
+        let words = value.list()?;
+        if words.is_empty() {
+            value.fault("is empty; the first is the program");
+        }
+        words.iter().map(|word| Some(word.text()?.to_owned())).collect::<Option<Vec<_>>>()
+    });
+    let seconds = section.ask("timeout_s");
+    let seconds = seconds.map_or(Some(HOOK_SECONDS), |value| value.number(1..=HOOK_SECONDS_MOST));
+    section.finish("a hook");
+    let variables = environment.into_iter().flat_map(|environment| {
+        let set = |name| Some((name, environment.raw(name)?.to_owned()));
+        HOOK_VARIABLES.into_iter().filter_map(set)
+    });
+    Some(Hook {
+        on: on?,
+        command: command?,
+        time_max: Duration::from_secs(seconds?.into()),
+        environment: variables.collect(),
+    })
 }

@@ -29,6 +29,9 @@ list, or list FOLDER
 remember that …
 note that …
 tell CHANNEL:CHAT …
+plan WORDS
+actions
+undo, or undo NUMBER
 wait SECONDS
 and several of these with then between them. Everything else I repeat.";
 
@@ -165,6 +168,15 @@ fn read(command: &str) -> Rule {
         (["note", "that", _, ..], ..) => Rule::Call("note", json!({ "text": rest(2) })),
         (["tell", place, _, ..], ..) if place.contains(':') => {
             Rule::Call("message", json!({ "to": words[1], "text": rest(2) }))
+        }
+        (["plan", _, ..], ..) => {
+            Rule::Call("plan", json!({ "items": [{ "text": rest(1), "state": "doing" }] }))
+        }
+        (["actions"], ..) => Rule::Call("list_actions", json!({})),
+        (["undo"], ..) => Rule::Call("undo", json!({})),
+        (["undo", number], ..) if number.parse::<u64>().is_ok() => {
+            let number = number.parse::<u64>().unwrap_or_default();
+            Rule::Call("undo", json!({ "id": number }))
         }
         (["wait", seconds, ..], ..) if seconds.parse::<u64>().is_ok() => {
             Rule::Wait(seconds.parse::<u64>().unwrap_or_default().min(WAIT_MAX_S))

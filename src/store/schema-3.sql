@@ -53,7 +53,7 @@ CREATE TABLE grants (
     PRIMARY KEY (channel, sender, tool)
 ) STRICT, WITHOUT ROWID;
 
-ALTER TABLE sessions ADD COLUMN kind TEXT NOT NULL DEFAULT 'chat';      -- chat | aside | subagent
+ALTER TABLE sessions ADD COLUMN kind TEXT NOT NULL DEFAULT 'chat';      -- chat | aside | command | subagent
 ALTER TABLE sessions ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';    -- JSON: Settings
 ALTER TABLE sessions ADD COLUMN summary TEXT;                           -- of the turns before `begins`
 ALTER TABLE sessions ADD COLUMN plan TEXT;                              -- JSON: Plan

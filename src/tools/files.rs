@@ -46,7 +46,7 @@ impl Tool for ReadFile {
     type Args = ReadFileArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "read_file",
-        description: "Read a text file of the workspace, a long one page by page.",
+        description: "Read a text file, a long one page by page.",
         role: Role::User,
         kind: Kind::Reads,
         retries: true,
@@ -112,7 +112,7 @@ impl Tool for EditFile {
     type Args = EditFileArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "edit_file",
-        description: "Replace a piece of text in a file of the workspace.",
+        description: "Replace a piece of text in a file.",
         role: Role::User,
         kind: Kind::Writes,
         retries: false,
@@ -149,8 +149,7 @@ impl Tool for AppendFile {
     type Args = AppendFileArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "append_file",
-        description: "Add text at the end of a file of the workspace; makes the file if it is \
-                      missing.",
+        description: "Add text at the end of a file; makes the file if it is missing.",
         role: Role::User,
         kind: Kind::Writes,
         retries: false,
@@ -246,7 +245,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
              files."
         )));
     }
-    if change.before.as_ref() == Some(&change.after) {
+    if change.before == change.after {
         return Ok(ToolOutput::text(format!("{path} already reads like that.")));
     }
     let for_model = format!("{done} {path} (now {}).", size_words(length));

@@ -41,7 +41,7 @@ pub struct Args {
     /// Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.
     #[serde(default)]
     to: String,
-    /// Paths of files of the workspace to send along.
+    /// Paths of files to send along.
     #[serde(default)]
     files: Vec<WorkspacePath>,
     /// Buttons under the text. What is on the pressed one comes back as the person's next message.

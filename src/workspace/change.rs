@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::path::TEMPORARY_PREFIX;
 use super::{FileError, Workspace, WorkspacePath};
-use crate::session::Intent;
+use crate::session::{CallId, FileUndo, Intent};
 
 /// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
 /// the one that was meant, which takes a small board about a second.
@@ -29,7 +29,8 @@ pub struct FileChange {
     pub path: WorkspacePath,
     /// None: there was no file.
     pub before: Option<Hash>,
-    pub after: Hash,
+    /// None: there is to be none.
+    pub after: Option<Hash>,
     pub contents: Vec<u8>,
 }
 
@@ -40,6 +41,12 @@ pub struct Hash(String);
 impl Hash {
     pub fn of(contents: &[u8]) -> Self {
         Self(hex(&Sha256::digest(contents)))
+    }
+
+    /// One that was stored; none if it cannot be one.
+    pub fn stored(text: &str) -> Option<Self> {
+        let fits = |sign: u8| sign.is_ascii_digit() || (b'a'..=b'f').contains(&sign);
+        (text.len() == 64 && text.bytes().all(fits)).then(|| Self(text.to_owned()))
     }
 
     pub fn as_str(&self) -> &str {
@@ -62,15 +69,26 @@ impl PartialEq<str> for Hash {
 
 impl FileChange {
     pub fn new(path: WorkspacePath, before: Option<Hash>, contents: Vec<u8>) -> Self {
-        Self { path, before, after: Hash::of(&contents), contents }
+        Self { path, before, after: Some(Hash::of(&contents)), contents }
+    }
+
+    /// Takes the file away.
+    pub fn removal(path: WorkspacePath, before: Hash) -> Self {
+        Self { path, before: Some(before), after: None, contents: Vec::new() }
     }
 
     /// What is to be committed before the change is made.
-    pub fn intent(&self) -> Intent {
-        Intent::File {
+    pub fn intent(&self, undoes: Option<CallId>) -> Intent {
+        let FileUndo { path, before, after } = self.undo();
+        Intent::File { path, before, after, undoes }
+    }
+
+    /// What it takes to undo it.
+    pub fn undo(&self) -> FileUndo {
+        FileUndo {
             path: self.path.as_str().to_owned(),
             before: self.before.as_ref().map(Hash::to_string),
-            after: self.after.to_string(),
+            after: self.after.as_ref().map(Hash::to_string),
         }
     }
 }
@@ -125,6 +143,9 @@ impl Workspace {
             Ok(found) => Some(found.permissions()),
             Err(_) => None,
         };
+        if change.after.is_none() {
+            return folder.remove_file(path.name()).and_then(|()| sync(&folder)).map_err(failed);
+        }
         replace(&folder, path.name(), &change.contents, mode).map_err(failed)
     }
 

@@ -196,6 +196,7 @@ Config {
             ),
         },
     ),
+    hooks: {},
     mcp: {},
     notes: [],
 }
@@ -398,7 +399,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, mcp
+config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, mcp, hooks
 config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
 config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
 config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
@@ -732,6 +733,30 @@ fn the_home_is_what_was_asked_for_first() {
     assert_eq!(config::home(None, &env), PathBuf::from("/srv/crab"));
     let home = config::home(None, &Environment::default());
     assert!(home.ends_with("peacrab") || home.ends_with(".peacrab"), "{home:?}");
+}
+
+#[test]
+fn hooks_name_their_events_and_their_command() {
+    let text =
+        "[hooks.log]\non = ['turn_end', 'error']\ncommand = ['/bin/cat', '-n']\ntimeout_s = 3\n";
+    let env = Environment::from_iter([("PATH", "/bin"), ("SECRET", "s")]);
+    let config = load(text, &env).unwrap();
+    let hook = &config.hooks["log"];
+    assert_eq!(hook.on, ["turn_end", "error"]);
+    assert_eq!(hook.command, ["/bin/cat", "-n"]);
+    assert_eq!(hook.time_max.as_secs(), 3);
+    assert_eq!(hook.environment, [("PATH", "/bin".into())]);
+    for (wrong, words) in [
+        ("command = ['x']", "missing key `on`"),
+        ("on = ['turn_end']", "missing key `command`"),
+        ("on = []\ncommand = ['x']", "name at least one event"),
+        ("on = ['turn_ends']\ncommand = ['x']", "did you mean `turn_end`?"),
+        ("on = ['error']\ncommand = []", "the first is the program"),
+        ("on = ['error']\ncommand = ['x']\ntimeout_s = 0", "must be from 1 to 600"),
+    ] {
+        let faults = load(format!("[hooks.log]\n{wrong}\n"), &env).unwrap_err().to_string();
+        assert!(faults.contains(words), "{wrong}: {faults}");
+    }
 }
 
 #[test]

@@ -244,6 +244,57 @@ fn a_file_change_of_which_nobody_knows_is_left_to_the_model() {
     assert!(answer.text.contains("may or may not have happened"), "{got:?}");
 }
 
+/// Kills before or after each commit of an undo in turn.
+fn kill_at_each_commit_of_an_undo(words: &str, when: When) {
+    for commit in 1.. {
+        let scene = Scene::new(KNOWING);
+        for line in ["write first to a.md", "replace first with second in a.md"] {
+            scene.platform().say("1", line);
+            scene.bring_to_end();
+        }
+        scene.platform().say("1", words);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        let file = std::fs::read_to_string(scene.home().join("workspace/a.md")).unwrap();
+        assert_eq!(file, "first\n", "commit {commit}");
+        let undone = verdict::states(&scene.home(), "undo");
+        assert_eq!(undone, ["done"], "commit {commit}");
+        let got = scene.platform().got();
+        let told =
+            got.iter().filter(|got| got.delivery != 0 && got.text.contains("Undone: action"));
+        assert_eq!(told.count(), 1, "commit {commit}: {got:?}");
+        if !killed {
+            assert!(commit > 4, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn an_undo_is_made_once_after_a_kill_before_any_commit() {
+    kill_at_each_commit_of_an_undo("/undo", When::Before);
+    kill_at_each_commit_of_an_undo("undo", When::Before);
+}
+
+#[test]
+fn an_undo_is_made_once_after_a_kill_after_any_commit() {
+    kill_at_each_commit_of_an_undo("/undo", When::After);
+    kill_at_each_commit_of_an_undo("undo", When::After);
+}
+
+#[test]
+fn an_undo_of_which_nobody_knows_is_told_and_left() {
+    let scene = Scene::new(KNOWING);
+    scene.platform().say("1", "append one to log.md");
+    scene.bring_to_end();
+    scene.platform().say("1", "/undo");
+    assert!(scene.run(Kill { at: At::Label("undo starts".to_owned()), when: When::After }));
+    std::fs::write(scene.log(), "somebody was here\n").unwrap();
+    scene.bring_to_end();
+    assert_eq!(std::fs::read_to_string(scene.log()).unwrap(), "somebody was here\n");
+    assert_eq!(verdict::states(&scene.home(), "undo"), ["interrupted"]);
+}
+
 /// What acts outside cannot be asked whether it did: it is never done a second time, and the model
 /// is told when nobody knows.
 #[test]

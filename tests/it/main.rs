@@ -4,6 +4,7 @@
 
 mod support;
 
+mod actions;
 mod admission;
 mod aside;
 mod commands;
@@ -17,6 +18,7 @@ mod daemon;
 mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
+mod events;
 mod groups;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;

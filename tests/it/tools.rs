@@ -3,8 +3,11 @@
 use std::fs;
 
 use chrono::{Local, TimeZone};
+use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
+use peacrab::session::SessionId;
+use peacrab::store::{self, Store};
 use peacrab::tools::{ToolContext, ToolError, ToolOutput, ToolSet};
 use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
@@ -20,7 +23,11 @@ struct Desk {
 impl Desk {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+        let images = Images::open(folder.path()).unwrap();
         let cx = ToolContext {
+            actions: Actions { store, images },
+            session: SessionId(1),
             workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
             who: Sender::person("1", "Ada"),
             role: Role::Owner,
@@ -368,14 +375,17 @@ fn guests_are_offered_nothing_and_users_no_memory() {
         [
             "append_file",
             "edit_file",
+            "list_actions",
             "list_files",
             "message",
+            "plan",
             "read_file",
             "read_skill",
+            "undo",
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 9);
+    assert_eq!(names(Role::Owner).len(), 12);
 }
 
 #[test]
@@ -386,24 +396,30 @@ fn models_are_shown_these_tools() {
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
         .collect();
     let length = Value::from(shown.clone()).to_string().chars().count();
-    assert!(length < 4_000, "the tools take {length} characters of each prompt");
+    assert!(length < 4_500, "the tools take {length} characters of each prompt");
     let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
-    {"name":"append_file","description":"Add text at the end of a file of the workspace; makes the file if it is missing.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
+    {"name":"append_file","description":"Add text at the end of a file; makes the file if it is missing.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
 
-    {"name":"edit_file","description":"Replace a piece of text in a file of the workspace.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
+    {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
+
+    {"name":"list_actions","description":"List the latest tool calls of this conversation, with numbers for undo.","parameters":{"type":"object","additionalProperties":false,"properties":{"limit":{"type":"integer","default":10,"minimum":1,"maximum":50},"tool":{"type":"string","description":"Only calls of this tool.","default":""}}}}
 
     {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","default":2,"minimum":1,"maximum":8,"description":"How many levels of folders to show."}}}}
 
-    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown. May be left out beside files.","default":""},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""},"files":{"type":"array","items":{"type":"string"},"description":"Paths of files of the workspace to send along."},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons under the text. What is on the pressed one comes back as the person's next message.","default":[]}}}}
+    {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown. May be left out beside files.","default":""},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""},"files":{"type":"array","items":{"type":"string"},"description":"Paths of files to send along."},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons under the text. What is on the pressed one comes back as the person's next message.","default":[]}}}}
 
     {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
 
-    {"name":"read_file","description":"Read a text file of the workspace, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
+    {"name":"plan","description":"Write down or update your plan for a task of several steps.","parameters":{"type":"object","additionalProperties":false,"properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"state":{"type":"string","enum":["todo","doing","done"]}},"additionalProperties":false,"required":["text","state"]},"description":"The whole plan in order, as it is now; empty to drop it."}},"required":["items"]}}
+
+    {"name":"read_file","description":"Read a text file, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
 
     {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+
+    {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","additionalProperties":false,"properties":{"id":{"type":"integer","default":0,"description":"Its number in list_actions; 0: the last change of a file."}}}}
 
     {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
     "#);

@@ -268,7 +268,7 @@ fn a_change_is_made_whole_with_its_folders_and_keeps_the_mode() {
     let change = home.change("a/b/c.md", "text");
     assert_eq!(change.before, None);
     home.workspace.apply(&change).unwrap();
-    assert_eq!(home.workspace.hash(&change.path).unwrap(), Some(change.after));
+    assert_eq!(home.workspace.hash(&change.path).unwrap(), change.after);
     assert_eq!(names(&home.at("a/b")), ["c.md"]);
 
     fs::set_permissions(home.at("a/b/c.md"), fs::Permissions::from_mode(0o754)).unwrap();

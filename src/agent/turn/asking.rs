@@ -56,28 +56,38 @@ impl Active<'_> {
             messages: provider::messages(&self.session.turns),
             pictures,
         };
-        let mut thought = String::new();
-        let completed = provider::complete(self.provider.as_ref(), &request, |delta| match delta {
+        let (mut thinks, mut thought) = (false, String::new());
+        let mut watch = |delta: &Delta| match delta {
             Delta::Text(text) => {
+                self.mark_thinking(&mut thinks, false);
                 self.wires.draft.send_modify(|draft| draft.text.push_str(text));
                 self.emit(|| Happening::Text { text: text.clone() });
+            }
+            Delta::Thinking(text) => {
+                self.mark_thinking(&mut thinks, true);
+                thought.push_str(text);
+                self.emit(|| Happening::Thinking { text: text.clone() });
             }
             Delta::Restart => {
                 thought.clear();
                 self.wires.draft.send_modify(|draft| draft.text.clear());
             }
-            Delta::Thinking(text) => {
-                thought.push_str(text);
-                self.emit(|| Happening::Thinking { text: text.clone() });
-            }
             _ => {}
-        })
-        .await;
+        };
+        let completed = provider::complete(self.provider.as_ref(), &request, &mut watch).await;
         drop(request);
+        self.mark_thinking(&mut thinks, false);
         if self.thought.len() < THOUGHT_BYTES_MAX && !thought.trim().is_empty() {
             self.thought.push_str(thought.trim());
             self.thought.push_str("\n\n");
         }
         completed
+    }
+
+    /// Says when thinking begins and ends.
+    fn mark_thinking(&self, thinks: &mut bool, now: bool) {
+        if std::mem::replace(thinks, now) != now {
+            self.emit(|| if now { Happening::ThinkingStart } else { Happening::ThinkingEnd });
+        }
     }
 }

@@ -11,14 +11,14 @@ use super::super::commits::{self, Beginning, Begins, End};
 use super::super::invoked::invoked;
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
-use super::super::{LATE_AFTER, Means, house, load, role_of};
+use super::super::{LATE_AFTER, Means, house, load, plans, role_of};
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
 use crate::memory::{self, audience};
 use crate::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::replies;
-use crate::session::{Ending, Frozen, Session, Step, Turn, TurnId};
+use crate::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
 use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -63,6 +63,8 @@ impl<'a> Active<'a> {
         let anew = forgotten > 0 && audience == Audience::Owner;
         let frozen = session.frozen.take().filter(|_| !anew);
         let (frozen, changes) = remembered(means, frozen, audience).await;
+        let mut changes = changes;
+        changes.extend(plan(means, &session).await?);
         let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
         let now = Local::now();
@@ -177,6 +179,15 @@ impl<'a> Active<'a> {
             tools,
         }
     }
+}
+
+/// What is left of the conversation's plan, for the model.
+async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnError> {
+    let id = session.id;
+    let plan = means.bus.store.read(move |store| plans::of(store, id)).await?;
+    Ok(plan
+        .filter(Plan::is_open)
+        .map(|plan| format!("Your plan, which you keep with `plan`:\n{plan}")))
 }
 
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with

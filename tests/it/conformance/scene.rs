@@ -126,6 +126,7 @@ impl<S: Stage> Scene<S> {
             intake: Intake::default(),
             surroundings: Surroundings::default(),
             restarts: false,
+            hooks: BTreeMap::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();
         self.desk = Some(daemon.desk());

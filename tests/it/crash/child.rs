@@ -101,6 +101,7 @@ fn plan(spec: Spec) -> Plan {
         intake: Intake::default(),
         surroundings: Surroundings::default(),
         restarts: false,
+        hooks: BTreeMap::default(),
     }
 }
 

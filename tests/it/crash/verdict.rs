@@ -45,6 +45,14 @@ pub(super) fn what_is_left(home: &Path) -> String {
     text
 }
 
+/// What became of the calls of a tool.
+pub(super) fn states(home: &Path, tool: &str) -> Vec<String> {
+    let store = open(home).unwrap();
+    let mut rows = store.prepare("SELECT state FROM calls WHERE tool = ? ORDER BY id").unwrap();
+    let rows = rows.query_map([tool], |row| row.get(0)).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
 pub(super) fn judge(home: &Path, platform: &Platform, manners: Manners) {
     let store = open(home).unwrap();
     each_message_has_its_one_outcome(&store, platform);
@@ -91,7 +99,9 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
         }
     }
     // One answer a turn, one line a command.
-    let answers = count(store, "SELECT count(*) FROM turns WHERE ending <> '\"stopped\"'").unwrap();
+    let answers = "SELECT count(*) FROM turns t JOIN sessions s ON s.id = t.session
+                   WHERE t.ending <> '\"stopped\"' AND s.kind <> 'command'";
+    let answers = count(store, answers).unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
         .unwrap();

@@ -108,6 +108,51 @@ async fn chats(scene: &Scene) {
 }
 
 #[tokio::test]
+async fn what_was_done_is_listed_and_undone_with_and_without_a_daemon() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let nothing = scene.run(&["actions", "--json"]).await;
+    assert_eq!((nothing.code, nothing.out.trim()), (Some(0), "[]"), "{nothing:?}");
+    let file = scene.home().join("workspace/log.md");
+    scene.run(&["chat", "-m", "append one to log.md"]).await;
+    assert!(file.exists());
+    acts(&scene, 1).await;
+    assert!(!file.exists());
+    let _daemon = scene.daemon().await;
+    scene.run(&["chat", "-m", "append one to log.md"]).await;
+    // The undo was the second one.
+    acts(&scene, 3).await;
+    assert!(!file.exists());
+}
+
+async fn acts(scene: &Scene, number: u32) {
+    let listed = scene.run(&["actions", "--json", "--limit", "1"]).await;
+    let actions: Value = serde_json::from_str(&listed.out).unwrap();
+    assert_eq!((&actions[0]["id"], &actions[0]["undo"]), (&number.into(), &"open".into()));
+    assert_eq!(actions[0]["tool"], "append_file");
+    let listed = scene.run(&["actions"]).await;
+    assert!(listed.out.starts_with(&format!("{number} · ")), "{listed:?}");
+    let number = number.to_string();
+    let undone = scene.run(&["undo", &number]).await;
+    assert_eq!(undone.code, Some(0), "{undone:?}");
+    assert!(undone.out.starts_with("Undone: action"), "{undone:?}");
+    let again = scene.run(&["undo", &number]).await;
+    assert_eq!(again.code, Some(1), "{again:?}");
+    assert!(again.err.contains("nothing was undone"), "{again:?}");
+}
+
+#[tokio::test]
+async fn chat_shows_what_happens_inside_if_asked() {
+    let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
+    let _daemon = scene.daemon().await;
+    let ended = scene.run(&["chat", "-v", "-m", "remember that the crab is small"]).await;
+    for words in
+        ["turn begins", "remember is done in", "memory updated: ", "turn ends", "delivered"]
+    {
+        assert!(ended.err.contains(words), "{words}: {ended:?}");
+    }
+}
+
+#[tokio::test]
 async fn status_is_json_with_its_documented_fields() {
     let scene = Scene::new(&home_at("http://127.0.0.1:9", TOKEN));
     let daemon = scene.daemon().await;

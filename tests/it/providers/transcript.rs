@@ -27,7 +27,12 @@ fn outcome() -> impl Strategy<Value = Outcome> {
 }
 
 fn running() -> impl Strategy<Value = Outcome> {
-    let intent = Intent::File { path: "a".to_owned(), before: None, after: "0".to_owned() };
+    let intent = Intent::File {
+        path: "a".to_owned(),
+        before: None,
+        after: Some("0".to_owned()),
+        undoes: None,
+    };
     words().prop_map(move |result| Outcome::Running { intent: intent.clone(), result })
 }
 

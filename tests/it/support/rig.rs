@@ -9,6 +9,8 @@ use std::time::Duration;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
+use peacrab::event::Events;
+use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
@@ -44,6 +46,8 @@ pub(crate) struct Rig {
     read: BTreeMap<String, usize>,
     stop: CancellationToken,
     daemon: JoinSet<anyhow::Result<()>>,
+    /// Of the daemon that runs.
+    pub(crate) events: Option<Events>,
 }
 
 /// What a test may choose.
@@ -54,6 +58,7 @@ pub(crate) struct Parts {
     pub(crate) mcp: BTreeMap<String, mcp::Config>,
     pub(crate) store: store::Options,
     pub(crate) intake: Intake,
+    pub(crate) hooks: BTreeMap<String, Hook>,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     pub(crate) models: Models,
@@ -76,6 +81,7 @@ impl Default for Parts {
             mcp: BTreeMap::new(),
             store: store::Options::default(),
             intake: Intake::default(),
+            hooks: BTreeMap::new(),
             channels: Vec::new(),
             models: Models::default(),
             surroundings: Surroundings::default(),
@@ -110,11 +116,13 @@ impl Rig {
             read: BTreeMap::new(),
             stop: CancellationToken::new(),
             daemon: JoinSet::new(),
+            events: None,
         }
     }
 
     pub(crate) async fn start(&mut self) {
         let daemon = Daemon::open(self.plan()).await.unwrap();
+        self.events = Some(daemon.desk().means.events.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }
@@ -138,6 +146,7 @@ impl Rig {
             intake: self.parts.intake.clone(),
             surroundings: self.parts.surroundings.clone(),
             restarts: self.parts.restarts,
+            hooks: self.parts.hooks.clone(),
         }
     }
 

@@ -21,17 +21,31 @@ const fn spec(name: &'static str) -> ToolSpec {
     ToolSpec { name, description: "Misbehaves.", role, kind, retries: false }
 }
 
-/// Hangs until its gate is open.
+/// Hangs until its gate is open, and holds up what comes after it.
 pub(crate) struct HangingTool(pub(crate) Gate);
 
 #[async_trait]
 impl Tool for HangingTool {
     type Args = Nothing;
-    const SPEC: ToolSpec = spec("hang");
+    const SPEC: ToolSpec = ToolSpec { kind: Kind::Queues, ..spec("hang") };
 
     async fn call(&self, _: Nothing, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         self.0.pass().await;
         Ok(ToolOutput::text("hung no more"))
+    }
+}
+
+/// Looks at something until its gate is open.
+pub(crate) struct LookingTool(pub(crate) Gate);
+
+#[async_trait]
+impl Tool for LookingTool {
+    type Args = Nothing;
+    const SPEC: ToolSpec = spec("look");
+
+    async fn call(&self, _: Nothing, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        self.0.pass().await;
+        Ok(ToolOutput::text("looked"))
     }
 }
 

@@ -1,0 +1,117 @@
+//! What files were before they were changed, so that changes can be undone: one blob each, named by
+//! its hash, in the home. A blob stands there before the change is written down; one that nothing
+//! refers to is swept. Everything here blocks.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace};
+
+/// All blobs together, in bytes; beyond that the oldest go.
+const ALL_BYTES_MAX: u64 = 200_000_000;
+
+/// What was changed longer ago cannot be undone any more.
+const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A blob that nothing refers to may belong to a change that is about to be written down.
+pub const GRACE: Duration = Duration::from_secs(3600);
+
+/// The blobs, cheap to clone.
+#[derive(Clone)]
+pub struct Images(Arc<Inner>);
+
+struct Inner {
+    folder: PathBuf,
+    /// Held while a blob is put or swept, as both come from different tasks; never over an await.
+    changing: Mutex<()>,
+}
+
+impl Images {
+    /// Opens the folder in `home`, for this account alone.
+    pub fn open(home: &Path) -> io::Result<Self> {
+        let folder = home.join("undo");
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        Ok(Self(Arc::new(Inner { folder, changing: Mutex::default() })))
+    }
+
+    /// Keeps what the file is before `change`; false if the change cannot be undone, because the file
+    /// is larger than 1 MiB or is not what it was.
+    pub fn keep_before(&self, workspace: &Workspace, change: &FileChange) -> bool {
+        let Some(before) = &change.before else { return true };
+        let Ok(contents) = workspace.read_up_to(&change.path, READ_BYTES_MAX) else { return false };
+        if Hash::of(&contents) != *before {
+            return false;
+        }
+        match self.put(before, &contents) {
+            Ok(()) => true,
+            Err(error) => {
+                tracing::warn!(path = %change.path, %error, "Cannot keep what a file was");
+                false
+            }
+        }
+    }
+
+    fn put(&self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = self.0.folder.join(hash.as_str());
+        if let Ok(file) = File::options().append(true).open(&path) {
+            // As young as its last use.
+            return file.set_modified(SystemTime::now());
+        }
+        let temporary = self.0.folder.join(format!("tmp-{:016x}", fastrand::u64(..)));
+        let written = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| {
+                file.write_all(contents)?;
+                file.sync_all()
+            })
+            .and_then(|()| fs::rename(&temporary, &path))
+            .and_then(|()| File::open(&self.0.folder)?.sync_all());
+        if written.is_err() {
+            fs::remove_file(&temporary).ok();
+        }
+        written
+    }
+
+    /// None if it is gone, or is not what its name says.
+    pub fn get(&self, hash: &Hash) -> Option<Vec<u8>> {
+        let contents = fs::read(self.0.folder.join(hash.as_str())).ok()?;
+        (Hash::of(&contents) == *hash).then_some(contents)
+    }
+
+    /// Removes what nothing refers to (`grace` old or older), what is too old, and the oldest of too
+    /// much.
+    pub fn sweep(&self, wanted: &HashSet<String>, grace: Duration) -> io::Result<()> {
+        let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = SystemTime::now();
+        let mut kept = Vec::new();
+        for entry in fs::read_dir(&self.0.folder)? {
+            let entry = entry?;
+            let found = entry.metadata()?;
+            let age = now.duration_since(found.modified()?).unwrap_or_default();
+            let is_wanted = entry.file_name().to_str().is_some_and(|name| wanted.contains(name));
+            if age >= AGE_MAX || (!is_wanted && age >= grace) {
+                fs::remove_file(entry.path())?;
+            } else {
+                kept.push((age, found.len(), entry.path()));
+            }
+        }
+        kept.sort();
+        let mut total = 0;
+        for (_, size, path) in kept {
+            total += size;
+            if total > ALL_BYTES_MAX {
+                fs::remove_file(path)?;
+            }
+        }
+        Ok(())
+    }
+}

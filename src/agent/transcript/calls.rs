@@ -1,0 +1,114 @@
+//! Calls in the store, from planned to their outcome, and the way back from what they did.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, Row, params};
+
+use super::{from_json, to_json};
+use crate::actions;
+use crate::provider::ToolCall;
+use crate::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
+
+/// A call in the columns from `id` on, after its step.
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
+    let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
+    let outcome = match row.get_ref(5)?.as_str()? {
+        "planned" => Outcome::Planned,
+        "running" => Outcome::Running { intent: from_json(row, 6)?, result: output },
+        "done" => Outcome::Done(output),
+        "failed" => Outcome::Failed(output),
+        "skipped" => Outcome::Skipped,
+        _ => Outcome::Interrupted,
+    };
+    Ok(Call {
+        id: CallId(row.get(1)?),
+        wire_id: row.get(2)?,
+        tool: row.get(3)?,
+        arguments: row.get(4)?,
+        outcome,
+    })
+}
+
+/// Writes the calls of a step down as planned.
+pub(in crate::agent) fn plan_calls(
+    store: &Connection,
+    turn: TurnId,
+    step: usize,
+    calls: Vec<ToolCall>,
+) -> rusqlite::Result<Vec<Call>> {
+    let mut insert = store.prepare_cached(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state)
+         VALUES (?, ?, ?, ?, ?, 'planned')",
+    )?;
+    calls
+        .into_iter()
+        .map(|ToolCall { id: wire_id, name: tool, arguments }| {
+            insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
+            let id = CallId(store.last_insert_rowid());
+            Ok(Call { id, wire_id, tool, arguments, outcome: Outcome::Planned })
+        })
+        .collect()
+}
+
+pub(in crate::agent) fn call_runs(
+    store: &Connection,
+    call: CallId,
+    intent: &Intent,
+    result: &str,
+) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = 'running', intent = ?, output = ?, started = ? WHERE id = ?",
+        )?
+        .execute(params![to_json(intent), result, now, call.0])?;
+    Ok(())
+}
+
+/// What it takes to undo a call.
+pub(in crate::agent) fn set_undo(
+    store: &Connection,
+    call: CallId,
+    undo: Option<&FileUndo>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET undo = ? WHERE id = ?")?
+        .execute(params![undo.map(to_json), call.0])?;
+    Ok(())
+}
+
+/// When a call began, if that is not known yet.
+pub(in crate::agent) fn call_began(
+    store: &Connection,
+    call: CallId,
+    at: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET started = ifnull(started, ?) WHERE id = ?")?
+        .execute([at.timestamp_millis(), call.0])?;
+    Ok(())
+}
+
+/// Settles a call; an outcome that is not settled is written as what it would be found as.
+pub(in crate::agent) fn call_ended(
+    store: &Connection,
+    call: CallId,
+    outcome: &Outcome,
+) -> rusqlite::Result<()> {
+    let (state, output) = match outcome {
+        Outcome::Done(text) => ("done", Some(text)),
+        Outcome::Failed(text) => ("failed", Some(text)),
+        Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
+        Outcome::Skipped | Outcome::Planned => ("skipped", None),
+    };
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = ?, output = ?, ended = ?, started = ifnull(started, ?)
+             WHERE id = ?",
+        )?
+        .execute(params![state, output, now, now, call.0])?;
+    if matches!(outcome, Outcome::Done(_)) {
+        actions::mark_undone(store, call)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! How a turn runs the calls of a step: all are checked before any of them begins; those that only
+//! look run side by side, the others one after another.
+
+use std::time::Instant;
+
+use chrono::Local;
+use futures_util::future::join_all;
+
+use super::super::calls::{self, Ran};
+use super::{Active, TurnError, tool_role};
+use crate::bus::journal;
+use crate::event::Happening;
+use crate::memory;
+use crate::replies;
+use crate::session::{Call, Outcome};
+use crate::tools::{Kind, ToolContext};
+
+/// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
+/// looked at between.
+const SIDE_BY_SIDE_MAX: usize = 4;
+
+/// A call that is to be run.
+struct Open {
+    /// Its place in the step.
+    at: usize,
+    call: Call,
+    reads: bool,
+}
+
+impl Active<'_> {
+    /// Runs what is planned in the last step until the person says something more.
+    pub(super) async fn settle_calls(&mut self) -> Result<(), TurnError> {
+        let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
+        let unsettled =
+            calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled());
+        let unsettled: Vec<_> = unsettled.collect();
+        if unsettled.is_empty() {
+            return Ok(());
+        }
+        let open = self.check(unsettled).await?;
+        for batch in batches(open) {
+            self.take_steering().await?;
+            let heard = !self.pending.is_empty();
+            let begins = |open: &Open| !heard || open.call.outcome != Outcome::Planned;
+            let batch: Vec<_> = batch.into_iter().filter(begins).collect();
+            if !batch.is_empty() {
+                self.run_together(batch).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Settles the calls that cannot begin; gives the others.
+    async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
+        self.means.tools.arrived().await;
+        let cx = self.tool_context().await?;
+        let mut open = Vec::new();
+        for (at, call) in calls {
+            match calls::check(self.means, &call, &cx) {
+                Ok(kind) => open.push(Open { at, call, reads: kind == Kind::Reads }),
+                // What was begun before a crash is looked at first.
+                Err(_) if call.outcome != Outcome::Planned => {
+                    open.push(Open { at, call, reads: false });
+                }
+                Err(words) => {
+                    self.emit_start(&call);
+                    let ran = calls::refuse(self.means, self.turn, &call, words).await?;
+                    self.emit_end(&call, &ran, Instant::now());
+                    self.settled(at, ran);
+                }
+            }
+        }
+        Ok(open)
+    }
+
+    /// Runs calls side by side; there is more than one only of those that look.
+    async fn run_together(&mut self, batch: Vec<Open>) -> Result<(), TurnError> {
+        let doing: Vec<_> =
+            batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
+        self.wires.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
+        let cx = self.tool_context().await?;
+        let (this, cx) = (&*self, &cx);
+        let runs = batch.iter().map(|open| async move {
+            let begun = Instant::now();
+            this.emit_start(&open.call);
+            let ran = calls::run(this.means, this.turn, &open.call, cx).await?;
+            this.emit_end(&open.call, &ran, begun);
+            Ok::<_, TurnError>((open.at, ran))
+        });
+        for ran in Box::pin(join_all(runs)).await {
+            let (at, ran) = ran?;
+            self.settled(at, ran);
+        }
+        Ok(())
+    }
+
+    fn settled(&mut self, at: usize, ran: Ran) {
+        let step = self.current().steps.last_mut().expect("the step whose calls these are");
+        step.calls[at].outcome = ran.outcome;
+    }
+
+    fn emit_start(&self, call: &Call) {
+        self.emit(|| Happening::ToolStart {
+            action: call.id,
+            tool: call.tool.clone(),
+            arguments: call.arguments.clone(),
+        });
+    }
+
+    fn emit_end(&self, call: &Call, ran: &Ran, begun: Instant) {
+        self.emit(|| Happening::ToolEnd {
+            action: call.id,
+            tool: call.tool.clone(),
+            result: ran.outcome.for_model().to_owned(),
+            failed: ran.outcome.is_error(),
+            ms: u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX),
+        });
+        if let Some(path) = ran.changed.as_ref().filter(|path| memory::is_memory(path)) {
+            self.emit(|| Happening::MemoryUpdated { path: path.to_string() });
+        }
+    }
+
+    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
+        let at = self.session.address.clone();
+        let came_here = move |store: &_| journal::files_at(store, &at);
+        let came_here = self.means.bus.store.read(came_here).await?.into();
+        Ok(ToolContext {
+            came_here,
+            workspace: self.means.workspace.clone(),
+            actions: self.means.actions.clone(),
+            session: self.session.id,
+            who: self.asker.sender.clone(),
+            role: tool_role(self.asker.role, self.session.place),
+            address: self.session.address.clone(),
+            place: self.session.place,
+            channels: self.means.channels.keys().cloned().collect(),
+            now: Local::now(),
+        })
+    }
+}
+
+/// What runs at once, in order.
+fn batches(open: Vec<Open>) -> Vec<Vec<Open>> {
+    let mut batches: Vec<Vec<Open>> = Vec::new();
+    for open in open {
+        match batches.last_mut() {
+            Some(batch)
+                if open.reads
+                    && batch.len() < SIDE_BY_SIDE_MAX
+                    && batch.iter().all(|it| it.reads) =>
+            {
+                batch.push(open);
+            }
+            _ => batches.push(vec![open]),
+        }
+    }
+    batches
+}

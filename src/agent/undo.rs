@@ -1,0 +1,187 @@
+//! `/undo`: what the tool does, without a model. It is written down as an action before the file is
+//! changed; a crash in between finds it by the command's row, and the file tells what happened.
+
+use rusqlite::Connection;
+
+use super::calls::{self, Happened};
+use super::{Means, role_of, transcript};
+use crate::actions::{self, Sight, Target};
+use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::outbox;
+use crate::memory::audience;
+use crate::message::Place;
+use crate::people::Role;
+use crate::replies;
+use crate::session::{CallId, Intent, Outcome};
+use crate::store::{StoreError, Sync};
+use crate::workspace::FileChange;
+
+/// Undoes the action with that number, or the last one that changed a file.
+pub(super) async fn obey(
+    means: &Means,
+    control: &Waiting,
+    number: Option<&str>,
+) -> Result<(), StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let place = control.inbound.place;
+    let role = if place == Place::Group { role.min(Role::Admin) } else { role };
+    let number = number.map(|number| number.trim_start_matches('#').parse().map(CallId));
+    let id = match number {
+        None => None,
+        Some(Ok(id)) => Some(id),
+        Some(Err(_)) => return refuse(means, control, replies::UNDO_USAGE.to_owned()).await,
+    };
+    if role < Role::User {
+        return refuse(means, control, replies::OWNER_ONLY.to_owned()).await;
+    }
+    let mark = format!("command {}", control.id.0);
+    let (at, who, asked) = (control.inbound.from.clone(), control.sender().clone(), mark.clone());
+    let look = move |store: &Connection| {
+        let session = actions::session_at(store, &at)?;
+        let sight = Sight::of(&who, role, place, session);
+        let begun = actions::begun(store, &asked)?;
+        let (sight, id) = match (&begun, id) {
+            (Some((_, Intent::File { undoes, .. })), _) => (sight, *undoes),
+            (None, None) => (sight.within(session), None),
+            (_, id) => (sight, id),
+        };
+        Ok((begun, actions::target(store, &sight, id)?))
+    };
+    let (begun, target) = means.bus.store.read(look).await?;
+    let Some(target) = target else {
+        let words = id.map(replies::no_such_action);
+        let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
+        return refuse(means, control, words).await;
+    };
+    let call = match begun {
+        None => None,
+        Some((call, intent)) => match calls::look(means, &intent).await {
+            Happened::Yes => return done(means, control, call, &target, &intent).await,
+            Happened::Unknown => {
+                let words = replies::UNDO_IN_DOUBT.to_owned();
+                return end(means, control, Some((call, Outcome::Interrupted)), words).await;
+            }
+            Happened::No => Some(call),
+        },
+    };
+    let (images, audience, asked) = (means.actions.images.clone(), audience(role, place), target);
+    let worked_out = means.workspace.off_thread(move |workspace| {
+        let change = actions::undoing(workspace, &images, &asked, audience);
+        let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
+        (change, kept, asked)
+    });
+    let (change, kept, target) = worked_out.await;
+    match change {
+        Err(words) => {
+            let failed = call.map(|call| (call, Outcome::Failed(words.clone())));
+            end(means, control, failed, words).await
+        }
+        Ok(change) => make(means, control, (mark, call), &target, (change, kept)).await,
+    }
+}
+
+/// Writes the action down, if it was not before a crash, and makes its change.
+async fn make(
+    means: &Means,
+    control: &Waiting,
+    (mark, begun): (String, Option<CallId>),
+    target: &Target,
+    (change, kept): (FileChange, bool),
+) -> Result<(), StoreError> {
+    let intent = change.intent(Some(target.id));
+    let call = match begun {
+        Some(call) => call,
+        None => {
+            let undoing = actions::Undoing {
+                at: control.inbound.from.clone(),
+                place: control.inbound.place,
+                who: control.sender().clone(),
+                mark,
+                target: target.id,
+                undo: kept.then(|| change.undo()),
+                change: intent.clone(),
+            };
+            let begin = move |store: &Connection| actions::begin(store, &undoing);
+            means.bus.store.write("undo starts", Sync::Now, begin).await?
+        }
+    };
+    match calls::apply(means, change).await {
+        Ok(()) => done(means, control, call, target, &intent).await,
+        Err(words) => {
+            end(means, control, Some((call, Outcome::Failed(words.clone()))), words).await
+        }
+    }
+}
+
+async fn done(
+    means: &Means,
+    control: &Waiting,
+    call: CallId,
+    target: &Target,
+    intent: &Intent,
+) -> Result<(), StoreError> {
+    let path = match intent {
+        Intent::File { path, .. } => path.as_str(),
+        Intent::Act { .. } => "",
+    };
+    let words = replies::undone(target.id, &target.tool, path);
+    end(means, control, Some((call, Outcome::Done(words.clone()))), words).await
+}
+
+async fn refuse(means: &Means, control: &Waiting, words: String) -> Result<(), StoreError> {
+    end(means, control, None, words).await
+}
+
+/// Settles the command with the action, if one was begun, and says what came of it.
+async fn end(
+    means: &Means,
+    control: &Waiting,
+    settled: Option<(CallId, Outcome)>,
+    words: String,
+) -> Result<(), StoreError> {
+    let (row, inbound) = (control.id, control.inbound.clone());
+    let end = move |store: &Connection| {
+        let well = matches!(settled, Some((_, Outcome::Done(_))));
+        let fate = if well { Fate::Obeyed } else { Fate::Refused };
+        if let Some((call, outcome)) = &settled {
+            transcript::call_ended(store, *call, outcome)?;
+        }
+        if journal::settle(store, row, fate)? {
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        }
+        Ok(())
+    };
+    means.bus.store.write("command", Sync::Now, end).await
+}
+
+/// What `/actions` shows: the conversation's, or all of them to the owner in private.
+pub(super) async fn list(
+    means: &Means,
+    control: &Waiting,
+    limit: usize,
+) -> Result<String, StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let (at, place) = (control.inbound.from.clone(), control.inbound.place);
+    let who = control.sender().clone();
+    let look = move |store: &Connection| {
+        let session = actions::session_at(store, &at)?;
+        let role = if place == Place::Group { role.min(Role::Admin) } else { role };
+        actions::list(store, &Sight::of(&who, role, place, session), None, limit)
+    };
+    let found = means.bus.store.read(look).await?;
+    if found.is_empty() {
+        return Ok(replies::NO_ACTIONS.to_owned());
+    }
+    Ok(replies::actions(found.iter().map(actions::Action::words)))
+}
+
+/// What `/plan` shows.
+pub(super) async fn plan(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+    let at = control.inbound.from.clone();
+    let look = move |store: &Connection| match actions::session_at(store, &at)? {
+        Some(session) => super::plans::of(store, session),
+        None => Ok(None),
+    };
+    let plan = means.bus.store.read(look).await?;
+    Ok(plan.map_or_else(|| replies::NO_PLAN.to_owned(), |plan| plan.to_string()))
+}

@@ -1,0 +1,180 @@
+//! Hooks: commands of the owner's config that are run when something happens, with the event as a
+//! line of JSON on their standard input. They are the owner's own, and so not caged; they are bounded
+//! in number and time, and hold up nothing.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ffi::OsString;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStderr, ChildStdin, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::event::{Event, Onlooker};
+
+/// Hooks that run at once: a small board has other things to do.
+const AT_ONCE_MAX: usize = 2;
+
+/// Runs that wait; what comes when it is full is dropped.
+const QUEUE_MAX: usize = 64;
+
+/// Of what a hook complains, in bytes, for the log.
+const STDERR_TAIL_BYTES: usize = 1_000;
+
+/// One `[hooks.NAME]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hook {
+    /// Names of [`crate::event::NAMES`].
+    pub on: Vec<&'static str>,
+    /// The program and its arguments; never empty.
+    pub command: Vec<String>,
+    /// One that takes longer is killed, with all that it has started.
+    pub time_max: Duration,
+    /// All of its environment.
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+/// A hook that is to run.
+struct Due {
+    name: String,
+    hook: Hook,
+    line: Arc<[u8]>,
+}
+
+/// Runs hooks until `stop`; those that run then are killed.
+pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: CancellationToken) {
+    let mut running: JoinSet<()> = JoinSet::new();
+    let mut queue: VecDeque<Due> = VecDeque::new();
+    let mut dropped = 0_u64;
+    loop {
+        while running.len() < AT_ONCE_MAX
+            && let Some(due) = queue.pop_front()
+        {
+            running.spawn(run_one(due));
+        }
+        if queue.is_empty() && dropped > 0 {
+            tracing::warn!(dropped, "Hooks were too slow; left runs out");
+            dropped = 0;
+        }
+        tokio::select! {
+            () = stop.cancelled() => break,
+            Some(_) = running.join_next() => {}
+            event = events.next() => match event {
+                None => break,
+                Some(event) => dropped += enqueue(&hooks, &event, &mut queue),
+            },
+        }
+    }
+    running.shutdown().await;
+}
+
+/// How many runs found no room.
+fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<Due>) -> u64 {
+    let wanted = |hook: &Hook| hook.on.contains(&event.what.name());
+    let mut dropped = 0;
+    let mut line: Option<Arc<[u8]>> = None;
+    for (name, hook) in hooks.iter().filter(|(_, hook)| wanted(hook)) {
+        if queue.len() >= QUEUE_MAX {
+            dropped += 1;
+            continue;
+        }
+        let line = line.get_or_insert_with(|| {
+            let mut line = serde_json::to_vec(event).expect("our own types have string keys");
+            line.push(b'\n');
+            line.into()
+        });
+        queue.push_back(Due { name: name.clone(), hook: hook.clone(), line: Arc::clone(line) });
+    }
+    dropped
+}
+
+async fn run_one(Due { name, hook, line }: Due) {
+    let mut child = match spawn(&hook) {
+        Ok(child) => child,
+        Err(error) => {
+            tracing::warn!(hook = %name, %error, "Cannot start a hook");
+            return;
+        }
+    };
+    let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
+    let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
+    let mut tail = Vec::new();
+    let ended = timeout(hook.time_max, wait(&mut child, (stdin, &line), stderr, &mut tail)).await;
+    let complaint = String::from_utf8_lossy(&tail);
+    match ended {
+        Ok(Ok(status)) => {
+            // Its number may be another's from now on.
+            group.0 = None;
+            tracing::debug!(hook = %name, %status, stderr = %complaint.trim(), "A hook has run");
+        }
+        Ok(Err(error)) => tracing::warn!(hook = %name, %error, "Lost a hook"),
+        Err(_) => {
+            drop(group);
+            tracing::warn!(hook = %name, after = ?hook.time_max, "Killed a hook that took too long");
+            child.wait().await.ok();
+        }
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "a hook is the owner's own command, and not caged")]
+fn spawn(hook: &Hook) -> std::io::Result<Child> {
+    let (program, arguments) = hook.command.split_first().expect("a command is never empty");
+    Command::new(program)
+        .args(arguments)
+        .env_clear()
+        .envs(hook.environment.iter().map(|(name, value)| (name, value)))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .process_group(0)
+        .spawn()
+}
+
+/// Tells the hook what happened and waits for its end. What it leaves running may hold on to its
+/// standard error, and is not waited for.
+async fn wait(
+    child: &mut Child,
+    (stdin, line): (Option<ChildStdin>, &[u8]),
+    stderr: Option<ChildStderr>,
+    tail: &mut Vec<u8>,
+) -> std::io::Result<ExitStatus> {
+    let tell = async {
+        if let Some(mut stdin) = stdin {
+            // One that does not read is none the worse for it.
+            stdin.write_all(line).await.ok();
+        }
+        std::future::pending::<()>().await;
+    };
+    let listen = async {
+        if let Some(mut stderr) = stderr {
+            let mut piece = [0; 512];
+            while let Ok(length @ 1..) = stderr.read(&mut piece).await {
+                tail.extend_from_slice(&piece[..length]);
+                tail.drain(..tail.len().saturating_sub(STDERR_TAIL_BYTES));
+            }
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = tell => unreachable!("it never ends"),
+        () = listen => unreachable!("it never ends"),
+        status = child.wait() => status,
+    }
+}
+
+/// A hook with all that it has started; killed when dropped, as long as it is not known to be gone.
+struct Group(Option<Pid>);
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        if let Some(group) = self.0 {
+            kill_process_group(group, Signal::KILL).ok();
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! The model's plan: what it means to do, step by step. Kept with the conversation, shown to the model
+//! beside each new message while something is left of it, and to people by `/plan`.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::people::Role;
+use crate::session::{Plan, PlanItem};
+
+/// More is no plan; and it is shown again with each message.
+const ITEMS_MAX: usize = 20;
+const ITEM_CHARS_MAX: usize = 200;
+
+pub struct KeepPlan;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// The whole plan in order, as it is now; empty to drop it.
+    items: Vec<PlanItem>,
+}
+
+#[async_trait]
+impl Tool for KeepPlan {
+    type Args = Args;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "plan",
+        description: "Write down or update your plan for a task of several steps.",
+        role: Role::User,
+        kind: Kind::Queues,
+        retries: false,
+    };
+
+    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if args.items.len() > ITEMS_MAX {
+            return tell(format!("A plan has at most {ITEMS_MAX} items; join some."));
+        }
+        let mut items = args.items;
+        for item in &mut items {
+            // One line each, so that none can pass for a line of the program's.
+            item.text = item.text.split_whitespace().collect::<Vec<_>>().join(" ");
+            match item.text.chars().count() {
+                0 => return tell("An item of the plan has no text.".to_owned()),
+                length if length > ITEM_CHARS_MAX => {
+                    return tell(format!(
+                        "An item has {length} characters; at most {ITEM_CHARS_MAX} are kept."
+                    ));
+                }
+                _ => {}
+            }
+        }
+        let plan = Plan { items };
+        let for_model = match plan.items.is_empty() {
+            true => "The plan is dropped.".to_owned(),
+            false => "The plan is kept.".to_owned(),
+        };
+        Ok(ToolOutput { for_model, effects: vec![Effect::Plan(plan)], ..ToolOutput::default() })
+    }
+}
+
+fn tell(words: String) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::TellModel(words))
+}

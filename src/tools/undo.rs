@@ -1,0 +1,121 @@
+//! What was done here, and undoing it. An undo is a change of a file like any other, made by the turn,
+//! and can itself be undone.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use crate::actions::{self, Action, Sight, UNDO};
+use crate::memory::audience;
+use crate::people::Role;
+use crate::replies;
+use crate::session::CallId;
+use crate::store::StoreError;
+
+const LIST_MAX: usize = 50;
+
+/// Of an output, in characters.
+const OUTPUT_CHARS_MAX: usize = 120;
+
+pub struct ListActions;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListArgs {
+    #[serde(default = "list_limit")]
+    #[schemars(range(min = 1, max = LIST_MAX))]
+    limit: usize,
+    /// Only calls of this tool.
+    #[serde(default)]
+    tool: String,
+}
+
+#[async_trait]
+impl Tool for ListActions {
+    type Args = ListArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "list_actions",
+        description: "List the latest tool calls of this conversation, with numbers for undo.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let sight = sight(cx).within(Some(cx.session));
+        let limit = args.limit.clamp(1, LIST_MAX);
+        let tool = (!args.tool.is_empty()).then_some(args.tool);
+        let list = move |store: &_| actions::list(store, &sight, tool.as_deref(), limit);
+        let found = cx.actions.store.read(list).await.map_err(broken)?;
+        if found.is_empty() {
+            return Ok(ToolOutput::text(replies::NO_ACTIONS));
+        }
+        let lines: Vec<_> = found.iter().map(line).collect();
+        Ok(ToolOutput::text(cut(&lines.join("\n"), "Use a smaller limit.")))
+    }
+}
+
+pub struct Undo;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UndoArgs {
+    /// Its number in list_actions; 0: the last change of a file.
+    #[serde(default)]
+    id: i64,
+}
+
+#[async_trait]
+impl Tool for Undo {
+    type Args = UndoArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: UNDO,
+        description: "Undo a change of a file that a tool has made.",
+        role: Role::User,
+        kind: Kind::Writes,
+        retries: false,
+    };
+
+    async fn call(&self, args: UndoArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let id = (args.id != 0).then_some(CallId(args.id));
+        let sight = match id {
+            Some(_) => sight(cx),
+            None => sight(cx).within(Some(cx.session)),
+        };
+        let look = move |store: &_| actions::target(store, &sight, id);
+        let found = cx.actions.store.read(look).await.map_err(broken)?;
+        let Some(target) = found else {
+            let words = id.map(replies::no_such_action);
+            let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
+            return Err(ToolError::TellModel(words));
+        };
+        let (images, audience) = (cx.actions.images.clone(), audience(cx.role, cx.place));
+        let (id, tool) = (target.id, target.tool.clone());
+        let undoing = cx
+            .workspace
+            .off_thread(move |workspace| actions::undoing(workspace, &images, &target, audience));
+        let change = undoing.await.map_err(ToolError::TellModel)?;
+        let for_model = replies::undone(id, &tool, &change.path);
+        Ok(ToolOutput { for_model, change: Some(change), undoes: Some(id), effects: Vec::new() })
+    }
+}
+
+fn list_limit() -> usize {
+    10
+}
+
+fn sight(cx: &ToolContext) -> Sight {
+    Sight::of(&cx.who, cx.role, cx.place, Some(cx.session))
+}
+
+fn broken(error: StoreError) -> ToolError {
+    ToolError::Abort(error.into())
+}
+
+fn line(action: &Action) -> String {
+    let output = action.output.replace(char::is_control, " ");
+    let shown: String = output.chars().take(OUTPUT_CHARS_MAX).collect();
+    let more = if shown.len() < output.len() { "…" } else { "" };
+    format!("{}\n  → {shown}{more}", action.words())
+}

@@ -1,0 +1,240 @@
+//! What was done is on record, and a change of a file can be turned back: by the model, by people, and
+//! from the command line.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::sync::Arc;
+
+use peacrab::replies;
+use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
+use serde_json::json;
+
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{Gate, calls, says};
+use crate::support::tools::{HangingTool, LookingTool};
+
+/// Has a file written, by whoever says so.
+async fn write(rig: &mut Rig, who: &str, chat: &str, (path, content): (&str, &str)) {
+    let words = format!("write {content} to {path}");
+    let args = json!({ "path": path, "content": content });
+    rig.model.on(&words, [calls(&[("write_file", args)]), says("written")]);
+    rig.say_as(who, chat, &words);
+    assert_eq!(rig.hear(chat).await, "written");
+}
+
+fn text(rig: &Rig, path: &str) -> Option<String> {
+    fs::read_to_string(rig.workspace().join(path)).ok()
+}
+
+#[tokio::test]
+async fn refuses_wrong_calls_before_any_call_of_the_step_begins() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let tools = ToolSet::new([hang, Arc::new(files::WriteFile)]);
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let wrong = json!({ "path": "../outside", "content": "x" });
+    let step =
+        [("hang", json!({})), ("write_file", json!({})), ("write_file", wrong), ("no", json!({}))];
+    rig.model.on("go", [calls(&step), says("done")]);
+    rig.say("1", "go");
+    rig.hangs_at(&gate).await;
+    assert_eq!(
+        rig.look("SELECT state FROM calls ORDER BY id"),
+        ["planned", "failed", "failed", "failed"]
+    );
+    let told = rig.look("SELECT output FROM calls WHERE state = 'failed' ORDER BY id");
+    assert!(told[0].contains("missing field `path`"), "{told:?}");
+    assert!(told[1].contains("climbs with `..`"), "{told:?}");
+    assert_eq!(told[2], "There is no tool `no`.");
+    gate.open();
+    assert_eq!(rig.hear("1").await, "done");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn looks_at_four_things_at_once_and_keeps_their_order() {
+    let gate = Gate::shut();
+    let look = Arc::new(LookingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let tools = ToolSet::new([look, Arc::new(files::WriteFile), Arc::new(files::ReadFile)]);
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let look = ("look", json!({}));
+    let step = [
+        look.clone(),
+        look.clone(),
+        look.clone(),
+        look.clone(),
+        look.clone(),
+        ("write_file", json!({ "path": "a.md", "content": "a" })),
+        ("read_file", json!({ "path": "a.md" })),
+    ];
+    rig.model.on("go", [calls(&step), says("done")]);
+    rig.say("1", "go");
+    rig.hang_at(&gate, 4).await;
+    assert_eq!(rig.look("SELECT state FROM calls WHERE state <> 'planned'").len(), 0);
+    gate.open();
+    assert_eq!(rig.hear("1").await, "done");
+    let asked = rig.model.last();
+    let results: Vec<_> =
+        asked.messages.iter().filter(|line| line.starts_with("result: ")).collect();
+    assert_eq!(results[..5], ["result: looked"; 5]);
+    assert_eq!(results[6], "result: a");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_action_says_who_did_what_and_how_long_it_took() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    let list = [calls(&[("list_actions", json!({ "tool": "write_file" }))]), says("listed")];
+    rig.model.on("what did you do", list);
+    rig.ask("1", "what did you do").await;
+    let told = rig.model.last().messages.pop().unwrap();
+    assert!(told.contains("write_file {\"path\":\"a.md\""), "{told}");
+    assert!(told.contains("→ Made a.md"), "{told}");
+    let actions = rig.ask("1", "/actions").await;
+    let lines: Vec<_> = actions.lines().collect();
+    assert_eq!(lines.len(), 2, "{actions}");
+    assert!(lines[0].starts_with("2 · ") && lines[0].contains("list_actions"), "{actions}");
+    assert!(lines[1].starts_with("1 · ") && lines[1].contains(" ms · Person 7"), "{actions}");
+    assert!(lines[1].ends_with("can be undone"), "{actions}");
+    assert_eq!(rig.ask("1", "/actions 1").await.lines().count(), 1);
+    assert_eq!(rig.ask("1", "/actions x").await, replies::ACTIONS_USAGE);
+    let took = "SELECT tool FROM calls WHERE started IS NULL OR ended < started";
+    assert!(rig.look(took).is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn others_see_the_actions_of_their_own_conversation_only() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    write(&mut rig, USER, "2", ("b.md", "two")).await;
+    rig.say_as(USER, "2", "/actions");
+    let told = rig.hear("2").await;
+    assert!(told.contains("b.md") && !told.contains("a.md"), "{told}");
+    rig.say_as(USER, "2", "/undo 1");
+    assert_eq!(rig.hear("2").await, replies::no_such_action(1));
+    rig.say_as(OTHER_USER, "3", "/undo");
+    assert_eq!(rig.hear("3").await, replies::NOTHING_TO_UNDO);
+    // The owner in private sees all.
+    let told = rig.ask("1", "/actions").await;
+    assert!(told.contains("b.md") && told.contains("a.md"), "{told}");
+    assert!(rig.ask("1", "/undo 2").await.starts_with("Undone"));
+    assert_eq!(text(&rig, "b.md"), None);
+    // In a group it is one's own.
+    write(&mut rig, USER, "-1", ("c.md", "three")).await;
+    rig.say_as(OTHER_USER, "-1", "/undo");
+    assert_eq!(rig.hear("-1").await, replies::NOTHING_TO_UNDO);
+    rig.say_as(USER, "-1", "/undo");
+    assert!(rig.hear("-1").await.starts_with("Undone"));
+    assert_eq!(text(&rig, "c.md"), None);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn undoes_the_last_change_and_the_one_before_and_undoes_that_again() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    write(&mut rig, OWNER, "1", ("a.md", "two")).await;
+    let blobs = fs::read_dir(rig.path().join("undo")).unwrap();
+    for blob in blobs.map(Result::unwrap) {
+        assert_eq!(blob.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    }
+    assert_eq!(rig.ask("1", "/undo").await, replies::undone(2, "write_file", "a.md"));
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
+    assert_eq!(rig.ask("1", "/undo 2").await, replies::undone_before(2));
+    assert_eq!(rig.ask("1", "/undo").await, replies::undone(1, "write_file", "a.md"));
+    assert_eq!(text(&rig, "a.md"), None);
+    assert_eq!(rig.ask("1", "/undo").await, replies::NOTHING_TO_UNDO);
+    // Actions 3 and 4 are the two undos.
+    assert_eq!(rig.ask("1", "/undo 4").await, replies::undone(4, "undo", "a.md"));
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
+    assert_eq!(rig.ask("1", "/undo #3").await, replies::undone(3, "undo", "a.md"));
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("two"));
+    // And the change itself can be undone anew, by the model this time.
+    rig.model.on("undo it", [calls(&[("undo", json!({}))]), says("undone")]);
+    rig.ask("1", "undo it").await;
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("one"));
+    let undone = "SELECT tool || id FROM calls WHERE undone IS NOT NULL ORDER BY id";
+    assert_eq!(rig.look(undone), ["write_file2", "undo3", "undo4"]);
+    assert_eq!(rig.ask("1", "/undo x").await, replies::UNDO_USAGE);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_how_a_file_differs_that_was_changed_since() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, OWNER, "1", ("a.md", "one\n")).await;
+    write(&mut rig, OWNER, "1", ("a.md", "one\ntwo\n")).await;
+    fs::write(rig.workspace().join("a.md"), "one\ntwo\nby hand\n").unwrap();
+    let words = rig.ask("1", "/undo").await;
+    assert!(words.starts_with("Not undone: a.md has been changed since."), "{words}");
+    assert!(words.contains("- added: by hand"), "{words}");
+    assert_eq!(text(&rig, "a.md").as_deref(), Some("one\ntwo\nby hand\n"));
+    rig.model.on("undo it", [calls(&[("undo", json!({ "id": 2 }))]), says("could not")]);
+    rig.ask("1", "undo it").await;
+    assert!(rig.model.last().transcript().contains("- added: by hand"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_memory_is_forgotten_again_and_only_for_the_owner() {
+    let mut rig = Rig::new().await;
+    let before = text(&rig, "memory/MEMORY.md");
+    rig.model.on("tea", [calls(&[("remember", json!({ "text": "likes tea" }))]), says("ok")]);
+    rig.ask("1", "I like tea").await;
+    assert!(text(&rig, "memory/MEMORY.md").unwrap().contains("likes tea"));
+    // The owner in a group is not alone.
+    rig.say("-1", "/undo 1");
+    assert_eq!(rig.hear("-1").await, replies::no_such_action(1));
+    assert!(rig.ask("1", "/undo").await.starts_with("Undone"));
+    assert_eq!(text(&rig, "memory/MEMORY.md"), before);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_files_were_is_kept_as_long_as_something_refers_to_it() {
+    let mut rig = Rig::new().await;
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    write(&mut rig, OWNER, "1", ("a.md", "two")).await;
+    let folder = rig.path().join("undo");
+    fs::write(folder.join("0".repeat(64)), "left by a crash").unwrap();
+    rig.stop_and_start_again().await;
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1);
+    // Nobody can put anything else in its place.
+    let blob = fs::read_dir(&folder).unwrap().next().unwrap().unwrap().path();
+    fs::write(&blob, "something else").unwrap();
+    assert_eq!(rig.ask("1", "/undo").await, replies::image_gone("a.md"));
+    // Old actions of closed conversations are forgotten, and with them what the files were.
+    rig.ask("1", "/new").await;
+    rig.change("UPDATE calls SET ended = 1");
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.ask("1", "/actions").await, replies::NO_ACTIONS);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_plan_is_shown_late_in_the_prompt_until_it_is_done() {
+    let tools = ToolSet::new([Arc::new(plan::KeepPlan) as Arc<dyn AnyTool>, Arc::new(undo::Undo)]);
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    assert_eq!(rig.ask("1", "/plan").await, replies::NO_PLAN);
+    let items = |state: &str| {
+        json!({ "items": [
+        { "text": "buy\nflour", "state": "done" }, { "text": "bake", "state": state }] })
+    };
+    rig.model.on("a cake", [calls(&[("plan", items("doing"))]), says("planned")]);
+    rig.ask("1", "a cake please").await;
+    rig.ask("1", "go on").await;
+    let tail = rig.model.last().messages.pop().unwrap();
+    assert!(tail.ends_with("with `plan`:\n- [x] buy flour\n- [>] bake]"), "{tail}");
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.ask("1", "/plan").await, "- [x] buy flour\n- [>] bake");
+    rig.model.on("baked", [calls(&[("plan", items("done"))]), says("well done")]);
+    rig.ask("1", "it is baked").await;
+    rig.ask("1", "what now").await;
+    assert!(!rig.model.last().messages.pop().unwrap().contains("bake]"));
+    rig.ask("1", "/new").await;
+    assert_eq!(rig.ask("1", "/plan").await, replies::NO_PLAN);
+    rig.finish().await;
+}

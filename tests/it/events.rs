@@ -1,0 +1,148 @@
+//! What happens inside, as it is told to onlookers and to the owner's hooks.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use peacrab::event::{Event, Events, Happening, NAMES};
+use peacrab::hooks::Hook;
+use peacrab::message::Address;
+use peacrab::provider::{Delta, StopReason};
+use serde_json::{Value, json};
+
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{Reply, calls, says};
+
+fn event(what: Happening) -> Event {
+    let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
+    Event { session: None, turn: None, address: Some(address), what }
+}
+
+#[tokio::test]
+async fn a_turn_is_told_from_its_start_to_its_delivery() {
+    let mut rig = Rig::new().await;
+    let mut onlooker = rig.events.as_ref().unwrap().subscribe();
+    let thinks = vec![
+        Delta::Thinking("hm".to_owned()),
+        Delta::Text("noted".to_owned()),
+        Delta::End(StopReason::Done),
+    ];
+    let remember = calls(&[("remember", json!({ "text": "likes tea" })), ("no", json!({}))]);
+    rig.model.on("tea", [remember, Reply::Says(thinks)]);
+    rig.ask("1", "I like tea").await;
+    let mut seen = Vec::new();
+    while !matches!(seen.last(), Some(Happening::Delivered { .. })) {
+        let event = onlooker.next().await.unwrap();
+        assert_eq!(event.address.unwrap().chat.as_str(), "1");
+        seen.push(event.what);
+    }
+    let names: Vec<_> = seen.iter().map(Happening::name).collect();
+    let expected = [
+        "turn_start",
+        "step_start",
+        "tool_start",
+        "tool_end",
+        "tool_start",
+        "tool_end",
+        "memory_updated",
+        "step_start",
+        "thinking_start",
+        "thinking",
+        "thinking_end",
+        "text",
+        "turn_end",
+        "delivered",
+    ];
+    assert_eq!(names, expected);
+    let (action, failed) = seen
+        .iter()
+        .find_map(|what| match what {
+            Happening::ToolEnd { action, tool, failed, .. } if tool == "remember" => {
+                Some((action, failed))
+            }
+            _ => None,
+        })
+        .unwrap();
+    assert_eq!((action.0, *failed), (1, false));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_slow_onlooker_is_told_how_much_it_has_missed() {
+    let events = Events::default();
+    let mut slow = events.subscribe();
+    for step in 0..300 {
+        events.emit(|| event(Happening::StepStart { step }));
+    }
+    let missed = slow.next().await.unwrap();
+    assert_eq!(missed.what, Happening::Missed { events: 44 });
+    assert_eq!(slow.next().await.unwrap().what, Happening::StepStart { step: 44 });
+}
+
+#[test]
+fn every_event_is_written_with_its_name() {
+    let end = event(Happening::TurnEnd { silent: true });
+    let written = serde_json::to_value(&end).unwrap();
+    assert_eq!(written["event"], end.what.name());
+    assert_eq!(serde_json::from_value::<Event>(written).unwrap(), end);
+    let unknown =
+        serde_json::from_value::<Happening>(json!({ "event": "?" })).unwrap_err().to_string();
+    let named: Vec<_> = unknown.split('`').skip(3).step_by(2).collect();
+    assert_eq!(named, NAMES, "{unknown}");
+}
+
+fn hook(on: &'static str, script: &str, file: &Path, time_max: Duration) -> Hook {
+    let command = ["/bin/sh", "-c", script, "hook", file.to_str().unwrap()];
+    Hook {
+        on: vec![on],
+        command: command.map(str::to_owned).to_vec(),
+        time_max,
+        environment: vec![("PATH", "/usr/bin:/bin".into()), ("TZ", "UTC".into())],
+    }
+}
+
+async fn rig_with(hook: Hook) -> Rig {
+    Rig::of(Parts { hooks: BTreeMap::from([("one".to_owned(), hook)]), ..Parts::default() }).await
+}
+
+#[tokio::test]
+async fn a_hook_is_given_the_event_and_little_of_the_environment() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("told");
+    let script = "cat > \"$1.part\"; env >> \"$1.part\"; mv \"$1.part\" \"$1\"";
+    let mut rig = rig_with(hook("turn_end", script, &file, Duration::from_secs(20))).await;
+    rig.ask("1", "hello").await;
+    rig.becomes(|_| file.exists()).await;
+    let told = fs::read_to_string(&file).unwrap();
+    let mut lines = told.lines();
+    let event: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+    assert_eq!(event["event"], "turn_end");
+    assert_eq!(event["address"]["chat"], "1");
+    let names: Vec<_> = lines.map(|line| line.split('=').next().unwrap()).collect();
+    // The shell itself adds three.
+    let known = ["PATH", "TZ", "PWD", "SHLVL", "_", "OLDPWD"];
+    assert!(names.iter().all(|name| known.contains(name)), "{names:?}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_hook_that_takes_too_long_is_killed_with_all_that_it_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("child");
+    let script = "sleep 600 & echo $! > \"$1.part\"; mv \"$1.part\" \"$1\"; wait";
+    let mut rig = rig_with(hook("turn_end", script, &file, Duration::from_millis(500))).await;
+    rig.model.on("hello", [says("hi")]);
+    rig.ask("1", "hello").await;
+    rig.becomes(|_| file.exists()).await;
+    let child = fs::read_to_string(&file).unwrap().trim().to_owned();
+    let gone = |pid: &str| match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        Err(_) => true,
+        // A zombie of which nobody has heard yet.
+        Ok(stat) => stat.rsplit(')').next().unwrap().trim().starts_with('Z'),
+    };
+    rig.becomes(|_| gone(&child)).await;
+    // And the daemon goes on.
+    rig.ask("1", "still there?").await;
+    rig.finish().await;
+}
