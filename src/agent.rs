@@ -174,12 +174,12 @@ impl Agent {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
                 Some(running) if newest > running.given => {
-                    self.hear_more(&address).await?.into_iter().for_each(&mut look_again);
+                    self.hear_more(&address, newest).await?.into_iter().for_each(&mut look_again);
                 }
                 Some(_) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
-                    let (rows, pause) = self.next(&address).await?;
+                    let (rows, pause) = self.next(&address, newest).await?;
                     pause.into_iter().for_each(&mut look_again);
                     if let Some(first) = rows.first() {
                         let sender = first.sender().id.clone();

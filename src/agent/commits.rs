@@ -196,6 +196,21 @@ pub(super) async fn drafted(
     .await
 }
 
+/// The answer takes the place of no draft any more; gives the one that stands there.
+pub(super) async fn forget_draft(
+    store: &Store,
+    turn: TurnId,
+) -> Result<Option<MessageId>, CommitError> {
+    guarded(store, "no draft", Sync::Later, turn, move |store| {
+        let draft = transcript::draft(store, turn)?;
+        if draft.is_some() {
+            transcript::set_draft(store, turn, None)?;
+        }
+        Ok(draft)
+    })
+    .await
+}
+
 /// What ends a turn.
 pub(super) struct End {
     pub(super) ending: Ending,

@@ -84,6 +84,8 @@ pub(super) struct Draft {
     pub(super) reply_to: Option<MessageId>,
     /// The draft that an attempt before a crash has left.
     pub(super) made: Option<MessageId>,
+    /// How often something has been said below the draft: the next one stands below that.
+    pub(super) anew: u32,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -260,7 +262,24 @@ impl Active<'_> {
             for message in seen {
                 self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
             }
+            if !rows.is_empty() {
+                self.begin_draft_anew().await?;
+            }
             self.pending.extend(rows);
+        }
+        Ok(())
+    }
+
+    /// Something stands below the draft now, and the answer belongs below that.
+    async fn begin_draft_anew(&self) -> Result<(), TurnError> {
+        let _quiet = self.quiet().await;
+        let draft = commits::forget_draft(&self.means.bus.store, self.turn).await?;
+        self.wires.draft.send_modify(|draft| {
+            draft.made = None;
+            draft.anew += 1;
+        });
+        if let Some(draft) = draft {
+            progress::erase(self.means, &self.session.address, draft).await;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::event::Happening;
 use crate::memory;
 use crate::replies;
 use crate::session::{Call, Outcome};
-use crate::tools::{Kind, ToolContext};
+use crate::tools::{Kind, ToolContext, message};
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
@@ -90,6 +90,12 @@ impl Active<'_> {
         for ran in Box::pin(join_all(runs)).await {
             let (at, ran) = ran?;
             self.settled(at, ran);
+        }
+        let step = self.current().steps.last().expect("the step whose calls these are");
+        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
+        let here = &self.session.address;
+        if calls.iter().any(|call| message::said_here(call, here).is_some()) {
+            self.begin_draft_anew().await?;
         }
         Ok(())
     }
