@@ -5,9 +5,10 @@ use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 use super::{plans, transcript};
+use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::{asides, outbox};
-use crate::message::{Address, MessageId, Place, Sender, SenderId};
+use crate::message::{Address, Body, MessageId, Place, Sender, SenderId};
 use crate::people::Role;
 use crate::provider::Completion;
 use crate::replies;
@@ -192,6 +193,29 @@ pub(super) async fn drafted(
 ) -> Result<(), CommitError> {
     guarded(store, "draft", Sync::Later, turn, move |store| {
         transcript::set_draft(store, turn, draft.as_ref())
+    })
+    .await
+}
+
+/// Somebody is asked on behalf of a call, and the turn waits. `told` is said where it was called. Gives
+/// the draft that no answer takes the place of for now.
+pub(super) async fn parks(
+    store: &Store,
+    ask: asks::New,
+    told: Option<(Address, &'static str)>,
+    body: impl FnOnce(AskId) -> Body + Send + 'static,
+) -> Result<Option<MessageId>, CommitError> {
+    let turn = ask.turn;
+    guarded(store, "parked", Sync::Now, turn, move |store| {
+        transcript::call_waits(store, ask.call)?;
+        asks::put(store, &ask, body)?;
+        if let Some((at, words)) = told {
+            outbox::put(store, &at, None, words)?;
+        }
+        transcript::park(store, turn)?;
+        let draft = transcript::draft(store, turn)?;
+        transcript::set_draft(store, turn, None)?;
+        Ok(draft)
     })
     .await
 }

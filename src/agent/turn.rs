@@ -6,6 +6,7 @@ mod begin;
 mod settling;
 mod words;
 
+use settling::Settled;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
 use std::sync::Arc;
@@ -141,7 +142,9 @@ struct Asker {
 
 impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
-        self.settle_calls().await?;
+        if self.settle_calls().await? == Settled::Parked {
+            return Ok(None);
+        }
         while self.steps_made() < self.means.steps_max {
             let note = match loops::verdict(&self.current().steps) {
                 Verdict::Fine => None,
@@ -156,7 +159,9 @@ impl Active<'_> {
                 }
                 Ok(completion) => {
                     self.plan(step, completion).await?;
-                    self.settle_calls().await?;
+                    if self.settle_calls().await? == Settled::Parked {
+                        return Ok(None);
+                    }
                 }
                 Err(ProviderError::TooLong) if self.forget_half() => {}
                 Err(error) => return self.fail(&error).await,

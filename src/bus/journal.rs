@@ -272,6 +272,29 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
 }
 
+/// What one person has said at an address, within `rows`, up to what has files still to be fetched.
+pub fn said_by(
+    store: &Connection,
+    at: &Address,
+    rows: Span,
+    sender: &SenderId,
+) -> rusqlite::Result<Vec<Waiting>> {
+    let mut found = store.prepare_cached(
+        "SELECT id, received, message, ready FROM inbound
+         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
+         AND id > ? AND id <= ? AND sender = ? ORDER BY id LIMIT ?",
+    )?;
+    let (channel, chat, thread) = address_params(at);
+    let (after, until, sender) = (rows.after.0, rows.until.0, sender.as_str());
+    let limit = i64::try_from(TAKEN_MAX).expect("a small number");
+    let found = found
+        .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {
+            Ok((row.get::<_, bool>(3)?, read_waiting(row)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
+}
+
 /// Whether a person has said something at an address after `after` that a turn could begin with.
 pub fn speaks_again(
     store: &Connection,

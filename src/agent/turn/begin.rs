@@ -115,7 +115,7 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts, draft } = unfinished;
+        let Unfinished { turn, address, sender, reply_to, attempts, draft, .. } = unfinished;
         wires.draft.send_modify(|shown| shown.made = draft);
         let store = &means.bus.store;
         if attempts >= ATTEMPTS_MAX {
