@@ -1,13 +1,18 @@
 //! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
+pub mod budget;
 mod calls;
 mod command;
 mod commits;
+pub mod compaction;
+mod folds;
 mod idle;
 pub mod loops;
+mod notes;
 mod progress;
 pub mod prompt;
+pub mod shorten;
 mod transcript;
 mod turn;
 
@@ -29,7 +34,7 @@ use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
 use crate::event::Events;
-use crate::message::{Address, Sender, SenderId};
+use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::Provider;
 use crate::session::Session;
@@ -65,6 +70,8 @@ pub struct Means {
     pub bus: Bus,
     pub channels: Channels,
     pub provider: Arc<dyn Provider>,
+    /// Who sums up what was said long ago.
+    pub summariser: Arc<dyn Provider>,
     pub tools: ToolSet,
     pub workspace: Workspace,
     pub events: Events,
@@ -81,6 +88,8 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         tasks: HashMap::new(),
         running: HashMap::new(),
         idle: Idle::default(),
+        folds: JoinSet::new(),
+        folding: HashMap::new(),
         cut_off: None,
     };
     while !stop.is_cancelled() {
@@ -95,6 +104,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
+            Some(done) = agent.folds.join_next() => agent.folded(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
@@ -111,6 +121,9 @@ struct Agent {
     tasks: HashMap<Id, Address>,
     running: HashMap<Address, Running>,
     idle: Idle,
+    /// Conversations that are being folded, and what came of those where a turn runs.
+    folds: JoinSet<folds::Done>,
+    folding: HashMap<Address, Option<folds::Done>>,
     /// Turns that were cut off and are to be taken up again; none until the store has been asked.
     cut_off: Option<VecDeque<Unfinished>>,
 }
@@ -119,11 +132,13 @@ struct Agent {
 struct Running {
     steer: mpsc::Sender<Vec<Waiting>>,
     stop: CancellationToken,
-    sender: SenderId,
+    sender: Sender,
     /// The rows that it began with.
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
+    /// It is not a turn: notes are taken, before the conversation is folded as was wished.
+    folds: Option<folds::Wish>,
 }
 
 impl Agent {
@@ -135,7 +150,7 @@ impl Agent {
         let places = loop {
             let look = |store: &_| Ok((journal::controls(store)?, journal::places(store)?));
             let (mut controls, places) = self.read(look).await?;
-            controls.retain(|control| self.serves(&control.inbound.from));
+            controls.retain(|it| self.serves(&it.inbound.from) && !self.must_wait(it));
             if controls.is_empty() {
                 break places;
             }
@@ -158,7 +173,7 @@ impl Agent {
                     if let Some(pause) = until_joined(&rows) {
                         join = Some(join.map_or(pause, |join| join.min(pause)));
                     } else if let Some(first) = rows.first() {
-                        let sender = first.sender().id.clone();
+                        let sender = first.sender().clone();
                         self.start(address, sender, Begin::New(rows));
                     }
                 }
@@ -185,7 +200,7 @@ impl Agent {
         while self.turns.len() < self.turns_max
             && let Some(turn) = cut_off.pop_front()
         {
-            let sender = turn.sender.id.clone();
+            let sender = turn.sender.clone();
             self.start(turn.address.clone(), sender, Begin::Resume(turn));
         }
         self.cut_off = Some(cut_off);
@@ -203,7 +218,7 @@ impl Agent {
     }
 
     /// Moves a session into a turn.
-    fn start(&mut self, address: Address, sender: SenderId, begin: Begin) {
+    fn start(&mut self, address: Address, sender: Sender, begin: Begin) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
@@ -216,13 +231,13 @@ impl Agent {
             work(Arc::clone(&self.means), address.clone(), session, begin, (steered, stop.clone()));
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
-        self.running.insert(address, Running { steer, stop, sender, rows, given });
+        self.running.insert(address, Running { steer, stop, sender, rows, given, folds: None });
     }
 
     /// Hands a running turn what its person said since.
     async fn steer(&mut self, address: &Address) -> Result<(), StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(()) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
         let rows = self.read(next).await?;
         let running = self.running.get_mut(address).expect("only the loop removes it");
@@ -240,6 +255,7 @@ impl Agent {
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Compact(focus) => self.compact(control, focus).await?,
             other => {
                 let busy = self.running.contains_key(address);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
@@ -277,7 +293,7 @@ impl Agent {
         let Some(running) = self.running.remove(&address) else { return };
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
-                self.idle.keep(session);
+                self.rest(session, running);
             }
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
@@ -294,6 +310,7 @@ impl Agent {
                 self.cut_off = None;
             }
         }
+        self.take_over_folded(&address).await;
         self.means.bus.outbox.up();
     }
 
@@ -393,6 +410,16 @@ async fn house(means: &Means, audience: Audience) -> House {
             house
         })
         .await
+}
+
+/// About how many tokens the next prompt at an address will have.
+async fn context_used(means: &Means, at: &Address) -> Result<u64, StoreError> {
+    let session = load(means, at).await?;
+    let said = session.map_or(0, |session| {
+        let sees = means.provider.sees();
+        budget::prompt_tokens(&[], &[], session.summary.as_deref(), &session.turns, sees)
+    });
+    Ok(said + prompt_tokens(means).await as u64)
 }
 
 /// How large the fixed part of the owner's prompt is, in tokens of about four characters.

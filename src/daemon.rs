@@ -47,6 +47,8 @@ pub struct Plan {
     pub home: PathBuf,
     pub agent: AgentConfig,
     pub provider: Arc<dyn Provider>,
+    /// Who sums long conversations up; usually the same.
+    pub summariser: Arc<dyn Provider>,
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
@@ -57,12 +59,18 @@ pub struct Plan {
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config) -> anyhow::Result<Self> {
-        let mut providers = Vec::new();
-        for name in &config.agent.providers {
+        let connect = |name: &String| {
             let section = config.providers.get(name);
             let section = section.with_context(|| format!("there is no provider `{name}`"))?;
-            providers.push(provider::connect(name, section)?);
-        }
+            provider::connect(name, section)
+        };
+        let answering = config.agent.providers.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        let provider = provider::chain(answering);
+        // If the one that sums up cannot, those who answer can.
+        let summariser = match &config.agent.summary_provider {
+            Some(name) => provider::chain(vec![connect(name)?, Arc::clone(&provider)]),
+            None => Arc::clone(&provider),
+        };
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             if let Some(channel) = channels::connect(&kind)? {
@@ -74,7 +82,8 @@ impl Plan {
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
-            provider: provider::chain(providers),
+            provider,
+            summariser,
             channels,
             tools: ToolSet::standard(),
             store: store::Options::default(),
@@ -116,6 +125,7 @@ impl Daemon {
             bus,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
+            summariser: Arc::clone(&plan.summariser),
             tools: plan.tools.clone(),
             workspace,
             events: Events::default(),

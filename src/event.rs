@@ -29,6 +29,8 @@ pub enum Happening {
     ToolStart { tool: String, arguments: String },
     ToolEnd { tool: String, result: String, failed: bool },
     Steered { messages: usize },
+    /// Older turns were folded into the summary.
+    Compacted { turns: usize },
     Error { text: String },
     TurnEnd { silent: bool },
 }

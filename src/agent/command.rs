@@ -3,10 +3,10 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::{Means, commits, role_of, transcript};
+use super::{Means, commits, context_used, role_of, transcript};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
-use crate::message::Place;
+use crate::message::{Address, Place};
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::store::StoreError;
@@ -19,6 +19,8 @@ pub(super) enum Command {
     Stop,
     New,
     WhoAmI,
+    /// With what matters most to the person.
+    Compact(Option<String>),
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
 }
@@ -55,12 +57,16 @@ pub(super) fn parse(text: &str) -> Command {
         "/stop" => Command::Stop,
         "/new" => Command::New,
         "/whoami" => Command::WhoAmI,
+        "/compact" => {
+            let focus = words.collect::<Vec<_>>().join(" ");
+            Command::Compact((!focus.is_empty()).then_some(focus))
+        }
         "/pair" => Command::Pair(Pairing::parse(words)),
         _ => Command::Help,
     }
 }
 
-/// Answers every command but those that stop turns.
+/// Answers every command but those that the loop carries out itself.
 pub(super) async fn obey(
     means: &Means,
     control: &Waiting,
@@ -69,8 +75,8 @@ pub(super) async fn obey(
     turns: usize,
 ) -> Result<(), StoreError> {
     let words = match command {
-        Command::Help | Command::Stop | Command::New => replies::HELP.to_owned(),
-        Command::Status => status(means, busy, turns).await?,
+        Command::Help | Command::Stop | Command::New | Command::Compact(_) => replies::HELP.to_owned(),
+        Command::Status => status(means, &control.inbound.from, busy, turns).await?,
         Command::WhoAmI => {
             let role = role_of(means, &control.inbound.from, control.sender()).await?;
             let inbound = &control.inbound;
@@ -103,10 +109,17 @@ async fn obey_pair(
     commits::obeyed(&means.bus.store, control, words).await
 }
 
-async fn status(means: &Means, busy: bool, turns: usize) -> Result<String, StoreError> {
+async fn status(
+    means: &Means,
+    at: &Address,
+    busy: bool,
+    turns: usize,
+) -> Result<String, StoreError> {
     let month_ago = Utc::now() - Duration::days(30);
     let used = means.bus.store.read(move |store| transcript::used_since(store, month_ago)).await?;
+    let context = (context_used(means, at).await?, means.provider.room());
     Ok(replies::status(&replies::Status {
+        context,
         provider: means.provider.name(),
         busy_here: busy,
         turns,

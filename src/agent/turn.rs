@@ -3,6 +3,9 @@
 
 mod asking;
 mod begin;
+mod room;
+
+pub(super) use begin::system;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -143,7 +146,7 @@ impl Active<'_> {
             };
             let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
-            match self.complete(true).await {
+            match self.ask(true).await? {
                 Ok(completion) if completion.calls.is_empty() => {
                     return self.answer(step, completion).await;
                 }
@@ -151,7 +154,6 @@ impl Active<'_> {
                     self.plan(step, completion).await?;
                     self.settle_calls().await?;
                 }
-                Err(ProviderError::TooLong) if self.forget_half() => {}
                 Err(error) => return self.fail(&error).await,
             }
         }
@@ -165,7 +167,7 @@ impl Active<'_> {
         self.pending.clear();
         let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)), Vec::new());
         self.emit(|| Happening::StepStart { step });
-        match self.complete(false).await {
+        match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
                 completion.calls.clear();
                 completion.note = Some(match completion.note.take() {
@@ -220,13 +222,6 @@ impl Active<'_> {
             steps.push(Step { heard, images, ..Step::default() });
         }
         steps.len() - 1
-    }
-
-    /// Forgets the older half of what was said before this turn; false if there is nothing left.
-    fn forget_half(&mut self) -> bool {
-        let before = self.session.turns.len() - 1;
-        self.session.turns.drain(..before.div_ceil(2));
-        before > 0
     }
 
     async fn take_steering(&mut self) -> Result<(), TurnError> {
@@ -287,7 +282,7 @@ impl Active<'_> {
                 arguments: call.arguments.clone(),
             });
             let outcome =
-                calls::run(self.means, self.turn, &call, &self.tool_context().await?).await?;
+                calls::run(self.means, self.turn, &call, &tool_context(self.means, &self.session, &self.asker.sender, self.asker.role).await?).await?;
             self.emit(|| Happening::ToolEnd {
                 tool: call.tool.clone(),
                 result: outcome.for_model().to_owned(),
@@ -297,22 +292,6 @@ impl Active<'_> {
             step.calls[at].outcome = outcome;
         }
         Ok(())
-    }
-
-    async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let at = self.session.address.clone();
-        let came_here = move |store: &_| journal::files_at(store, &at);
-        let came_here = self.means.bus.store.read(came_here).await?.into();
-        Ok(ToolContext {
-            came_here,
-            workspace: self.means.workspace.clone(),
-            who: self.asker.sender.clone(),
-            role: tool_role(self.asker.role, self.session.place),
-            address: self.session.address.clone(),
-            place: self.session.place,
-            channels: self.means.channels.keys().cloned().collect(),
-            now: Local::now(),
-        })
     }
 
     async fn answer(
@@ -338,6 +317,7 @@ impl Active<'_> {
         let turn = self.current();
         turn.steps[step] = filled;
         turn.ending = Some(ending);
+        self.session.gauge.used = self.used();
         Ok(Some(self.session))
     }
 
@@ -417,6 +397,28 @@ impl Active<'_> {
     }
 }
 
+/// What tools are told of who asks, and where from.
+pub(super) async fn tool_context(
+    means: &Means,
+    session: &Session,
+    who: &Sender,
+    role: Role,
+) -> Result<ToolContext, TurnError> {
+    let at = session.address.clone();
+    let came_here = move |store: &_| journal::files_at(store, &at);
+    let came_here = means.bus.store.read(came_here).await?.into();
+    Ok(ToolContext {
+        came_here,
+        workspace: means.workspace.clone(),
+        who: who.clone(),
+        role: tool_role(role, session.place),
+        address: session.address.clone(),
+        place: session.place,
+        channels: means.channels.keys().cloned().collect(),
+        now: Local::now(),
+    })
+}
+
 /// Whether an answer is silence, also with the signs that models like to put around it.
 fn is_no_reply(text: &str) -> bool {
     text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
@@ -424,7 +426,7 @@ fn is_no_reply(text: &str) -> bool {
 
 /// In a group nobody has the tools that only the owner has: what others said there would end in the
 /// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
-fn tool_role(role: Role, place: Place) -> Role {
+pub(super) fn tool_role(role: Role, place: Place) -> Role {
     match place {
         Place::Private => role,
         Place::Group => role.min(Role::Admin),

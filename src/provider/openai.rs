@@ -25,6 +25,7 @@ pub struct OpenAi {
     model: String,
     tokens_max: Option<u32>,
     images: bool,
+    room: u64,
     dialect: Dialect,
     endpoint: Endpoint,
 }
@@ -41,6 +42,7 @@ impl OpenAi {
             model: config.model.clone(),
             tokens_max: config.tokens_max,
             images: config.images,
+            room: config.room(),
             dialect: Dialect::of(&endpoint.url),
             endpoint,
         })
@@ -108,6 +110,10 @@ impl Provider for OpenAi {
 
     fn sees(&self) -> bool {
         self.images
+    }
+
+    fn room(&self) -> u64 {
+        self.room
     }
 
     async fn stream<'a>(
@@ -180,6 +186,7 @@ mod tests {
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
+            context: 100_000,
             tools: Tools::Native,
             images: false,
         };

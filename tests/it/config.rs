@@ -63,6 +63,7 @@ providers = ["main", "spare"]      # the first answers; the others are fallbacks
 steps_max = 11
 turns_max = 17
 waiting_max = 50
+summary_provider = "spare"
 
 [providers.main]
 type = "anthropic"
@@ -75,6 +76,7 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+context = 8192
 tools = "text"
 images = true
 
@@ -105,6 +107,9 @@ Config {
             "main",
             "spare",
         ],
+        summary_provider: Some(
+            "spare",
+        ),
         steps_max: 11,
         turns_max: 17,
         waiting_max: 50,
@@ -120,6 +125,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            context: 200000,
             tools: Native,
             images: true,
         },
@@ -131,6 +137,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            context: 8192,
             tools: Text,
             images: true,
         },

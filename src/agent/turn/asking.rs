@@ -1,5 +1,6 @@
 //! How a turn asks the model: with the pictures that it may see, and showing what it says.
 
+use super::super::compaction;
 use super::Active;
 use crate::event::Happening;
 use crate::provider::{self, Completion, Delta, Pictures, ProviderError, Request};
@@ -30,12 +31,13 @@ impl Active<'_> {
             draft.text.clear();
             draft.doing = None;
         });
+        let summary = self.session.summary.as_deref().map(compaction::shown);
         let request = Request {
             system: &self.system,
             tools: &self.tools,
             may_call,
             effort: provider::Effort::Default,
-            messages: provider::messages(&self.session.turns),
+            messages: provider::messages_after(summary.as_deref(), &self.session.turns),
             pictures,
         };
         provider::complete(self.means.provider.as_ref(), &request, |delta| match delta {

@@ -74,6 +74,7 @@ fn plan(spec: Spec) -> Plan {
         home: spec.home,
         agent: AgentConfig::default(),
         provider: Arc::new(Watchful(Rehearsal)),
+        summariser: Arc::new(Watchful(Rehearsal)),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         tools: ToolSet::standard(),
         store: Options { observer, pages_max: None },

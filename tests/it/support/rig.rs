@@ -56,6 +56,8 @@ pub(crate) struct Parts {
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
+    /// In place of the one that answers.
+    pub(crate) summariser: Option<Arc<dyn Provider>>,
 }
 
 impl Default for Parts {
@@ -72,6 +74,7 @@ impl Default for Parts {
             intake: Intake::default(),
             channels: Vec::new(),
             provider: None,
+            summariser: None,
         }
     }
 }
@@ -117,10 +120,13 @@ impl Rig {
         let others = others
             .map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
         let provider = self.parts.provider.clone();
+        let provider = provider.unwrap_or_else(|| Arc::clone(&self.model) as _);
+        let summariser = self.parts.summariser.clone();
         Plan {
             home: self.path(),
             agent: self.parts.agent.clone(),
-            provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
+            summariser: summariser.unwrap_or_else(|| Arc::clone(&provider)),
+            provider,
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
             store: self.parts.store.clone(),
