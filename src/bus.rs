@@ -20,7 +20,8 @@ pub use admission::{Received, receive};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
-pub const CONTROLS: &[&str] = &["/start", "/help", "/status", "/stop", "/new", "/compact", "/whoami", "/pair"];
+pub const CONTROLS: &[&str] =
+    &["/start", "/help", "/status", "/stop", "/new", "/compact", "/whoami", "/pair"];
 
 /// How long the bus remembers what is done: longer than any platform delivers again, or any
 /// catch-up reaches back.

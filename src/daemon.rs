@@ -64,7 +64,8 @@ impl Plan {
             let section = section.with_context(|| format!("there is no provider `{name}`"))?;
             provider::connect(name, section)
         };
-        let answering = config.agent.providers.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
+        let answering =
+            config.agent.providers.iter().map(connect).collect::<Result<Vec<_>, _>>()?;
         let provider = provider::chain(answering);
         // If the one that sums up cannot, those who answer can.
         let summariser = match &config.agent.summary_provider {

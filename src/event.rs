@@ -22,17 +22,40 @@ pub struct Event {
 #[derive(Clone, Debug, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Happening {
-    TurnStart { attempt: u32 },
-    StepStart { step: usize },
-    Thinking { text: String },
-    Text { text: String },
-    ToolStart { tool: String, arguments: String },
-    ToolEnd { tool: String, result: String, failed: bool },
-    Steered { messages: usize },
+    TurnStart {
+        attempt: u32,
+    },
+    StepStart {
+        step: usize,
+    },
+    Thinking {
+        text: String,
+    },
+    Text {
+        text: String,
+    },
+    ToolStart {
+        tool: String,
+        arguments: String,
+    },
+    ToolEnd {
+        tool: String,
+        result: String,
+        failed: bool,
+    },
+    Steered {
+        messages: usize,
+    },
     /// Older turns were folded into the summary.
-    Compacted { turns: usize },
-    Error { text: String },
-    TurnEnd { silent: bool },
+    Compacted {
+        turns: usize,
+    },
+    Error {
+        text: String,
+    },
+    TurnEnd {
+        silent: bool,
+    },
 }
 
 /// The sending side, cheap to clone.

@@ -221,7 +221,8 @@ pub const NOT_YOURS_TO_STOP: &str =
     "I am working for somebody else here; only they or an admin can stop that.";
 pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can begin a fresh conversation.";
 
-pub const NOT_YOURS_TO_COMPACT: &str = "In a group, only an admin can have our conversation compacted.";
+pub const NOT_YOURS_TO_COMPACT: &str =
+    "In a group, only an admin can have our conversation compacted.";
 pub const COMPACTED_MEANWHILE: &str =
     "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
 
@@ -235,7 +236,9 @@ pub fn nothing_to_compact(turns: usize) -> String {
 }
 
 pub fn not_compacted(reason: impl Display) -> String {
-    format!("I could not compact our conversation: {reason}. Nothing of it is lost; try again later.")
+    format!(
+        "I could not compact our conversation: {reason}. Nothing of it is lost; try again later."
+    )
 }
 
 pub fn stopped_and_withdrawn(waiting: usize) -> String {

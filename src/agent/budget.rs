@@ -26,6 +26,10 @@ pub const FOLD_AT: u64 = 60;
 pub const SHORTEN_AT: u64 = 75;
 pub const FULL_AT: u64 = 90;
 
+/// The least of its room that a provider is believed to have, in percent, however often it says that a
+/// prompt is too long: it may mean something else.
+const CEILING_LEAST: u64 = 25;
+
 /// About how many tokens a text has.
 pub fn tokens(text: &str) -> u64 {
     let letters = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
@@ -98,9 +102,9 @@ impl Gauge {
         }
     }
 
-    /// So much by our count was too much for the provider.
-    pub fn too_much(&mut self, used: u64) {
-        let ceiling = percent(used, FULL_AT);
+    /// So much by our count was too much for the provider, which was said to have `room`.
+    pub fn too_much(&mut self, used: u64, room: u64) {
+        let ceiling = percent(used, FULL_AT).max(percent(room, CEILING_LEAST));
         self.ceiling = Some(self.ceiling.map_or(ceiling, |before| before.min(ceiling)));
     }
 }

@@ -75,7 +75,9 @@ pub(super) async fn obey(
     turns: usize,
 ) -> Result<(), StoreError> {
     let words = match command {
-        Command::Help | Command::Stop | Command::New | Command::Compact(_) => replies::HELP.to_owned(),
+        Command::Help | Command::Stop | Command::New | Command::Compact(_) => {
+            replies::HELP.to_owned()
+        }
         Command::Status => status(means, &control.inbound.from, busy, turns).await?,
         Command::WhoAmI => {
             let role = role_of(means, &control.inbound.from, control.sender()).await?;

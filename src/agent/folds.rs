@@ -75,7 +75,8 @@ impl Agent {
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
         let (rows, given) = (Vec::new(), RowId(0));
-        self.running.insert(address, Running { steer, stop, sender, rows, given, folds: Some(wish) });
+        self.running
+            .insert(address, Running { steer, stop, sender, rows, given, folds: Some(wish) });
     }
 
     fn fold(&mut self, session: &Session, wish: Wish) {
@@ -167,7 +168,8 @@ impl Agent {
         let role = role_of(&self.means, &address, &sender).await?;
         let store = &self.means.bus.store;
         if control.inbound.place == Place::Group && role < Role::Admin {
-            return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned()).await;
+            return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
+                .await;
         }
         let session = match self.idle.take(&address) {
             Some(session) => Some(session),

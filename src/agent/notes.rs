@@ -78,7 +78,8 @@ async fn work(
         call.outcome = if TOOLS.contains(&call.tool.as_str()) {
             calls::run(means, turn, call, &cx).await?
         } else {
-            let denied = Outcome::Failed("Only `remember` and `note` can be called now.".to_owned());
+            let denied =
+                Outcome::Failed("Only `remember` and `note` can be called now.".to_owned());
             let store = &means.bus.store;
             commits::call_ends(store, turn, call.id, denied.clone(), Vec::new()).await?;
             denied

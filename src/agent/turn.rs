@@ -281,8 +281,14 @@ impl Active<'_> {
                 tool: call.tool.clone(),
                 arguments: call.arguments.clone(),
             });
-            let outcome =
-                calls::run(self.means, self.turn, &call, &tool_context(self.means, &self.session, &self.asker.sender, self.asker.role).await?).await?;
+            let outcome = calls::run(
+                self.means,
+                self.turn,
+                &call,
+                &tool_context(self.means, &self.session, &self.asker.sender, self.asker.role)
+                    .await?,
+            )
+            .await?;
             self.emit(|| Happening::ToolEnd {
                 tool: call.tool.clone(),
                 result: outcome.for_model().to_owned(),

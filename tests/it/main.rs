@@ -6,6 +6,7 @@ mod support;
 
 mod admission;
 mod commands;
+mod compaction;
 mod config;
 mod crash;
 mod daemon;

@@ -4,19 +4,13 @@
 use std::fs;
 
 use chrono::Local;
-use peacrab::agent::prompt::forgotten;
 use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::{Step, Turn, TurnId};
-use proptest::prelude::*;
 use serde_json::json;
 
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Asked, Reply, calls, says};
-
-/// History beyond this is not shown, in characters.
-const HISTORY_CHARS_MAX: usize = 240_000;
 
 /// What the issue allows the shipped prompt, in tokens.
 const PROMPT_TOKENS_MAX: usize = 3_000;

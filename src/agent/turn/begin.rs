@@ -145,11 +145,7 @@ impl<'a> Active<'a> {
 }
 
 /// The system prompt of a session, as `role` may see it.
-pub(in crate::agent) async fn system(
-    means: &Means,
-    session: &Session,
-    role: Role,
-) -> Vec<String> {
+pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
     let audience = audience(role, session.place);
     let house = house(means, audience).await;
     let frozen = match (audience, &session.frozen) {

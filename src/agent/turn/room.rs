@@ -101,7 +101,7 @@ impl Active<'_> {
     /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
     async fn shrink(&mut self, times: usize) -> Result<bool, TurnError> {
         let used = self.used();
-        self.session.gauge.too_much(used);
+        self.session.gauge.too_much(used, self.means.provider.room());
         let shortened = self.shorten(1, 1).await?;
         let whole = Whole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
         let shorter = match self.compact(whole).await? {
@@ -174,8 +174,7 @@ impl Active<'_> {
             Audience::Others => None,
         };
         let (provider, last) = (self.summariser(), self.turn);
-        let folded =
-            Folded::new(job, summary.clone(), frozen.clone(), (last, provider, spent));
+        let folded = Folded::new(job, summary.clone(), frozen.clone(), (last, provider, spent));
         if !commits::folded_in_turn(&self.means.bus.store, self.turn, folded).await? {
             return Ok(false);
         }
