@@ -66,7 +66,7 @@ async fn folds_the_conversation_within_a_turn_that_needs_the_room() {
     let mut rig = rig().await;
     files(&rig, 6);
     for n in ["n0", "n1"] {
-        rig.model.on(n, [plain(&format!("{}{}{n}", long(), "lorem ipsum sit ".repeat(150)))]);
+        rig.model.on(n, [plain(&format!("{}{}{n}", long(), "lorem ipsum sit ".repeat(400)))]);
         rig.ask("1", n).await;
     }
     rig.model.on("read", [reads([0, 1, 2]), reads([3, 4, 5]), plain("done")]);
