@@ -23,8 +23,8 @@ use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
 pub const CONTROLS: &[&str] = &[
-    "/start", "/help", "/status", "/stop", "/new", "/whoami", "/pair", "/actions", "/undo",
-    "/plan", "/model", "/think", "/queue", "/btw", "/skills", "/usage", "/restart",
+    "/start", "/help", "/status", "/stop", "/new", "/compact", "/whoami", "/pair", "/actions",
+    "/undo", "/plan", "/model", "/think", "/queue", "/btw", "/skills", "/usage", "/restart",
 ];
 
 /// Commands that begin a turn, as messages do.

@@ -1,9 +1,11 @@
 //! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
 
+mod actions;
 mod commands;
 
 use std::fmt::{Display, Write as _};
 
+pub use actions::*;
 pub use commands::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
@@ -190,6 +192,8 @@ pub fn doing(tool: &str, arguments: &str) -> String {
 
 pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
 pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
+/// What is shown while a turn waits for a summary.
+pub const COMPACTING: &str = "⚙ summing up what we said before";
 pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";
 pub const SOMETHING_BROKE: &str =
     "Something broke inside me while I worked on this. It is in my log; please try again.";
@@ -220,6 +224,7 @@ pub fn model_refused_us(reason: &str) -> String {
 pub const COMMANDS: &[(&str, &str)] = &[
     ("stop", "Stop what I am doing here"),
     ("new", "Begin a fresh conversation (the old one is kept)"),
+    ("compact", "Sum up what we said before, to have room for more"),
     ("status", "How I am"),
     ("actions", "What I have done here"),
     ("undo", "Undo my last change of a file, or the one with that number"),
@@ -255,6 +260,7 @@ pub const THREAD_NAME: &str = "Question";
 pub const HELP: &str = "Just write to me. Besides that:\n\
 /stop – stop what I am doing here\n\
 /new – begin a fresh conversation (the old one is kept)\n\
+/compact [what matters] – sum up what we said before, to have room for more\n\
 /status – how I am\n\
 /whoami – who you are to me\n\
 /actions [n] – what I have done here\n\
@@ -277,6 +283,26 @@ pub const NEW_SESSION: &str =
 pub const NOT_YOURS_TO_STOP: &str =
     "I am working for somebody else here; only they or an admin can stop that.";
 pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can begin a fresh conversation.";
+
+pub const NOT_YOURS_TO_COMPACT: &str =
+    "In a group, only an admin can have our conversation compacted.";
+pub const COMPACTED_MEANWHILE: &str =
+    "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+
+pub fn compacted(turns: usize, words: usize) -> String {
+    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    format!("Compacted: {turns} into {words} words.")
+}
+
+pub fn nothing_to_compact(turns: usize) -> String {
+    format!("There is nothing to compact: the last {turns} turns stay as they are.")
+}
+
+pub fn not_compacted(reason: impl Display) -> String {
+    format!(
+        "I could not compact our conversation: {reason}. Nothing of it is lost; try again later."
+    )
+}
 
 pub fn stopped_and_withdrawn(waiting: usize) -> String {
     match waiting {
@@ -304,6 +330,8 @@ pub struct Status<'a> {
     pub lenders: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
+    /// Of the next prompt here, and what there is room for.
+    pub context: (u64, u64),
 }
 
 /// How an MCP server is.
@@ -316,8 +344,9 @@ pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Stri
 }
 
 pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens } = status;
-    let (read, written) = tokens;
+    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens, context } =
+        status;
+    let ((read, written), (used, room)) = (tokens, context);
     let mut here_only = String::new();
     if let Some(effort) = effort {
         let _ = write!(here_only, "\nThinking: {effort}");
@@ -332,90 +361,11 @@ pub fn status(status: &Status<'_>) -> String {
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
         "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
+         Context here: about {used} of {room} tokens\n\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )
 }
-
-// Actions, and the way back.
-
-pub const ACTIONS_USAGE: &str = "Say /actions, or /actions 20 for more of them.";
-pub const UNDO_USAGE: &str =
-    "Say /undo for the last change, or /undo NUMBER; /actions shows the numbers.";
-pub const NO_ACTIONS: &str = "Nothing has been done here yet.";
-pub const NOTHING_TO_UNDO: &str = "There is nothing here that I could undo.";
-
-/// An action on a line.
-pub struct Action<'a> {
-    pub id: i64,
-    pub at: String,
-    pub tool: &'a str,
-    pub input: &'a str,
-    pub state: &'a str,
-    pub ms: Option<i64>,
-    pub person: &'a str,
-    /// Whether it can be undone, or was.
-    pub undo: Option<bool>,
-}
-
-pub fn action(action: &Action<'_>) -> String {
-    const INPUT_CHARS_MAX: usize = 100;
-    let Action { id, at, tool, input, state, ms, person, undo } = action;
-    let line = input.replace(char::is_control, " ");
-    let shown: String = line.chars().take(INPUT_CHARS_MAX).collect();
-    let more = if shown.len() < line.len() { "…" } else { "" };
-    let ms = ms.map(|ms| format!(" in {ms} ms")).unwrap_or_default();
-    let undo = match undo {
-        None => "",
-        Some(true) => ", can be undone",
-        Some(false) => ", undone",
-    };
-    format!("{id} · {at} · {tool} {shown}{more} · {state}{ms} · {person}{undo}")
-}
-
-pub fn no_such_action(id: impl Display) -> String {
-    format!("I know no action {id} here.")
-}
-
-/// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
-pub fn actions(lines: impl Iterator<Item = String>) -> String {
-    lines.map(as_is).collect::<Vec<_>>().join("\n")
-}
-
-pub fn undone(id: impl Display, tool: &str, path: impl Display) -> String {
-    let path = as_is(path);
-    format!("Undone: action {id} ({tool}). {path} is as it was before.")
-}
-
-pub fn undone_before(id: impl Display) -> String {
-    format!("Not undone: action {id} has been undone already.")
-}
-
-pub fn no_way_back(id: impl Display, tool: &str) -> String {
-    format!(
-        "Not undone: action {id} ({tool}) changed no file, or one that was too large to be kept."
-    )
-}
-
-pub fn image_gone(path: impl Display) -> String {
-    format!("Not undone: what {path} was before is not kept any more (30 days, 200 MB in all).")
-}
-
-pub fn not_undone(reason: &str) -> String {
-    format!("Not undone: {reason}.")
-}
-
-/// `differs` tells how, if that can be told.
-pub fn changed_since(path: impl Display, differs: &str) -> String {
-    let differs = if differs.is_empty() { String::new() } else { format!("\n{differs}") };
-    format!("Not undone: {path} has been changed since.{differs}")
-}
-
-pub const UNDO_IN_DOUBT: &str = "I was interrupted while I undid this, and the file is neither as before nor as after. Look at it.";
-
-// Plans.
-
-pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
 // Models.
 

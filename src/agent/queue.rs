@@ -47,7 +47,11 @@ impl Agent {
         address: &Address,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        if running.folds.is_some() {
+            // Who takes notes gives that up as soon as somebody speaks, however the queue is.
+            return self.steer(address).await;
+        }
+        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
             let mode = settings_at(store, &at)?.queue;
             Ok((mode, journal::speaks_again(store, &at, after, &sender)?))
@@ -63,7 +67,7 @@ impl Agent {
     /// Hands a running turn what its person said since.
     async fn steer(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
         let rows = self.read(next).await?;
         match self.parts_to_come(address, &rows).await? {
@@ -100,7 +104,7 @@ impl Agent {
         let Some(running) = self.running.get(address).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let (store, sender) = (&self.means.bus.store, running.sender.clone());
+        let (store, sender) = (&self.means.bus.store, running.sender.id.clone());
         if !commits::interrupted(store, address.clone(), sender).await? {
             return Ok(Some(NOT_YET_PAUSE));
         }

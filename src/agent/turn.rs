@@ -3,9 +3,12 @@
 
 mod asking;
 mod begin;
+mod room;
 mod settling;
 mod words;
 
+pub(super) use begin::system;
+pub(super) use settling::tool_context;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
 use std::sync::Arc;
@@ -148,7 +151,7 @@ impl Active<'_> {
             };
             let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
-            match self.complete(true).await {
+            match self.ask(true).await? {
                 Ok(completion) if completion.calls.is_empty() => {
                     return self.answer(step, completion).await;
                 }
@@ -156,7 +159,6 @@ impl Active<'_> {
                     self.plan(step, completion).await?;
                     self.settle_calls().await?;
                 }
-                Err(ProviderError::TooLong) if self.forget_half() => {}
                 Err(error) => return self.fail(&error).await,
             }
         }
@@ -170,7 +172,7 @@ impl Active<'_> {
         self.pending.clear();
         let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)), Vec::new());
         self.emit(|| Happening::StepStart { step });
-        match self.complete(false).await {
+        match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
                 completion.calls.clear();
                 completion.note = Some(match completion.note.take() {
@@ -239,13 +241,6 @@ impl Active<'_> {
         steps.len() - 1
     }
 
-    /// Forgets the older half of what was said before this turn; false if there is nothing left.
-    fn forget_half(&mut self) -> bool {
-        let before = self.session.turns.len() - 1;
-        self.session.turns.drain(..before.div_ceil(2));
-        before > 0
-    }
-
     async fn take_steering(&mut self) -> Result<(), TurnError> {
         // The first step shows what the turn began with; what came since is for the second.
         if self.steps_made() == 0 {
@@ -310,6 +305,7 @@ impl Active<'_> {
         let turn = self.current();
         turn.steps[step] = filled;
         turn.ending = Some(ending);
+        self.session.gauge.used = self.used();
         Ok(Some(self.session))
     }
 

@@ -8,6 +8,7 @@ mod actions;
 mod admission;
 mod aside;
 mod commands;
+mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]

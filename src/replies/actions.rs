@@ -1,0 +1,83 @@
+//! What the bot says of what it has done, of the way back, and of what it means to do.
+
+use std::fmt::Display;
+
+use super::as_is;
+
+pub const ACTIONS_USAGE: &str = "Say /actions, or /actions 20 for more of them.";
+pub const UNDO_USAGE: &str =
+    "Say /undo for the last change, or /undo NUMBER; /actions shows the numbers.";
+pub const NO_ACTIONS: &str = "Nothing has been done here yet.";
+pub const NOTHING_TO_UNDO: &str = "There is nothing here that I could undo.";
+
+/// An action on a line.
+pub struct Action<'a> {
+    pub id: i64,
+    pub at: String,
+    pub tool: &'a str,
+    pub input: &'a str,
+    pub state: &'a str,
+    pub ms: Option<i64>,
+    pub person: &'a str,
+    /// Whether it can be undone, or was.
+    pub undo: Option<bool>,
+}
+
+pub fn action(action: &Action<'_>) -> String {
+    const INPUT_CHARS_MAX: usize = 100;
+    let Action { id, at, tool, input, state, ms, person, undo } = action;
+    let line = input.replace(char::is_control, " ");
+    let shown: String = line.chars().take(INPUT_CHARS_MAX).collect();
+    let more = if shown.len() < line.len() { "…" } else { "" };
+    let ms = ms.map(|ms| format!(" in {ms} ms")).unwrap_or_default();
+    let undo = match undo {
+        None => "",
+        Some(true) => ", can be undone",
+        Some(false) => ", undone",
+    };
+    format!("{id} · {at} · {tool} {shown}{more} · {state}{ms} · {person}{undo}")
+}
+
+pub fn no_such_action(id: impl Display) -> String {
+    format!("I know no action {id} here.")
+}
+
+/// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
+pub fn actions(lines: impl Iterator<Item = String>) -> String {
+    lines.map(as_is).collect::<Vec<_>>().join("\n")
+}
+
+pub fn undone(id: impl Display, tool: &str, path: impl Display) -> String {
+    let path = as_is(path);
+    format!("Undone: action {id} ({tool}). {path} is as it was before.")
+}
+
+pub fn undone_before(id: impl Display) -> String {
+    format!("Not undone: action {id} has been undone already.")
+}
+
+pub fn no_way_back(id: impl Display, tool: &str) -> String {
+    format!(
+        "Not undone: action {id} ({tool}) changed no file, or one that was too large to be kept."
+    )
+}
+
+pub fn image_gone(path: impl Display) -> String {
+    format!("Not undone: what {path} was before is not kept any more (30 days, 200 MB in all).")
+}
+
+pub fn not_undone(reason: &str) -> String {
+    format!("Not undone: {reason}.")
+}
+
+/// `differs` tells how, if that can be told.
+pub fn changed_since(path: impl Display, differs: &str) -> String {
+    let differs = if differs.is_empty() { String::new() } else { format!("\n{differs}") };
+    format!("Not undone: {path} has been changed since.{differs}")
+}
+
+pub const UNDO_IN_DOUBT: &str = "I was interrupted while I undid this, and the file is neither as before nor as after. Look at it.";
+
+// Plans.
+
+pub const NO_PLAN: &str = "There is no plan in this conversation.";
