@@ -2,18 +2,24 @@
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
 mod aside;
+pub mod budget;
 mod calls;
 mod command;
 mod commits;
+pub mod compaction;
+mod folds;
+mod house;
 mod idle;
 mod invoked;
 pub mod loops;
+mod notes;
 mod parking;
 mod plans;
 mod progress;
 pub mod prompt;
 mod queue;
 mod settings;
+pub mod shorten;
 mod skills;
 mod transcript;
 mod turn;
@@ -21,7 +27,6 @@ mod undo;
 mod usage;
 
 use std::collections::{HashMap, VecDeque};
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +36,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
+pub use house::prompt_tokens;
 pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
@@ -41,18 +47,17 @@ use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
 use crate::event::Events;
-use crate::message::{Address, Sender, SenderId};
+use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
-use crate::tools::skill::ReadSkill;
-use crate::tools::{Tool as _, ToolSet};
-use crate::workspace::{Audience, Workspace, skills as catalogue};
+use crate::tools::ToolSet;
+use crate::workspace::Workspace;
 use aside::Asides;
 use commits::StopKind;
+use house::{context_used, house};
 use idle::Idle;
-use prompt::House;
 use transcript::Unfinished;
 use turn::{Begin, Draft, TurnError, Wires};
 
@@ -80,6 +85,8 @@ pub struct Means {
     pub channels: Channels,
     /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// Who sums up what was said long ago.
+    pub summariser: Arc<dyn Provider>,
     /// From whom a conversation can choose.
     pub models: Models,
     /// What becomes of what is said meanwhile, where nobody chose.
@@ -105,6 +112,8 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         tasks: HashMap::new(),
         running: HashMap::new(),
         idle: Idle::default(),
+        folds: JoinSet::new(),
+        folding: HashMap::new(),
         cut_off: None,
         asides: Asides::default(),
     };
@@ -120,6 +129,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => {}
             Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
+            Some(done) = agent.folds.join_next() => agent.folded(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
             () = agent.idle.forget() => {}
@@ -137,6 +147,9 @@ struct Agent {
     tasks: HashMap<Id, Address>,
     running: HashMap<Address, Running>,
     idle: Idle,
+    /// Conversations that are being folded, and what came of those where a turn runs.
+    folds: JoinSet<folds::Done>,
+    folding: HashMap<Address, Option<folds::Done>>,
     /// Turns that were cut off and are to be taken up again; none until the store has been asked.
     cut_off: Option<VecDeque<Unfinished>>,
     asides: Asides,
@@ -146,11 +159,13 @@ struct Agent {
 struct Running {
     steer: mpsc::Sender<Vec<Waiting>>,
     stop: CancellationToken,
-    sender: SenderId,
+    sender: Sender,
     /// The rows that it began with.
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
+    /// It is not a turn: notes are taken, before the conversation is folded as was wished.
+    folds: Option<folds::Wish>,
 }
 
 impl Agent {
@@ -163,7 +178,7 @@ impl Agent {
         let places = loop {
             let look = |store: &_| Ok((journal::controls(store)?, journal::places(store)?));
             let (mut controls, places) = self.read(look).await?;
-            controls.retain(|control| self.serves(&control.inbound.from));
+            controls.retain(|it| self.serves(&it.inbound.from) && !self.must_wait(it));
             if controls.is_empty() {
                 break places;
             }
@@ -188,7 +203,7 @@ impl Agent {
                     let (rows, pause) = self.next(&address, newest).await?;
                     pause.into_iter().for_each(&mut look_again);
                     if let Some(first) = rows.first() {
-                        let sender = first.sender().id.clone();
+                        let sender = first.sender().clone();
                         self.start(address, sender, Begin::New(rows));
                     }
                 }
@@ -216,7 +231,7 @@ impl Agent {
         while self.turns.len() < self.turns_max
             && let Some(turn) = cut_off.pop_front()
         {
-            let sender = turn.sender.id.clone();
+            let sender = turn.sender.clone();
             self.start(turn.address.clone(), sender, Begin::Resume(turn));
         }
         self.cut_off = Some(cut_off);
@@ -234,7 +249,7 @@ impl Agent {
     }
 
     /// Moves a session into a turn.
-    fn start(&mut self, address: Address, sender: SenderId, begin: Begin) {
+    fn start(&mut self, address: Address, sender: Sender, begin: Begin) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
@@ -247,7 +262,7 @@ impl Agent {
             work(Arc::clone(&self.means), address.clone(), session, begin, (steered, stop.clone()));
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
-        self.running.insert(address, Running { steer, stop, sender, rows, given });
+        self.running.insert(address, Running { steer, stop, sender, rows, given, folds: None });
     }
 
     /// Carries a command out, at once.
@@ -263,6 +278,7 @@ impl Agent {
             command::Command::Btw(question) => {
                 self.asides.begin(&self.means, control, question).await?;
             }
+            command::Command::Compact(focus) => self.compact(control, focus).await?,
             other => {
                 let busy = self.running.contains_key(&address);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
@@ -301,7 +317,7 @@ impl Agent {
         let Some(running) = self.running.remove(&address) else { return };
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
-                self.idle.keep(session);
+                self.rest(session, running);
             }
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
@@ -318,6 +334,7 @@ impl Agent {
                 self.cut_off = None;
             }
         }
+        self.take_over_folded(&address).await;
         self.means.bus.outbox.up();
     }
 
@@ -392,48 +409,4 @@ async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, S
         (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
-}
-
-/// The rules of the house and the skills, as `audience` may see them.
-async fn house(means: &Means, audience: Audience) -> House {
-    means
-        .workspace
-        .off_thread(move |workspace| {
-            let mut house = House::default();
-            let files = workspace.house();
-            for file in files.files_for(audience) {
-                let part = if file.name == "USER.md" { &mut house.user } else { &mut house.rules };
-                if !part.is_empty() {
-                    part.push_str("\n\n");
-                }
-                part.push_str(file.text.trim());
-            }
-            for skill in catalogue::catalogue(workspace).for_model() {
-                let (name, description) = (&skill.name, &skill.description);
-                let place = match &skill.place {
-                    catalogue::Place::Workspace(path) => path.as_str(),
-                    catalogue::Place::Home(_) | catalogue::Place::Shipped(_) => {
-                        ReadSkill::SPEC.name
-                    }
-                };
-                let _ = match &skill.always {
-                    Some(body) => writeln!(house.always, "# Skill {name}\n{body}\n"),
-                    None => writeln!(house.skills, "- {name} ({place}): {description}"),
-                };
-            }
-            house
-        })
-        .await
-}
-
-/// How large the fixed part of the owner's prompt is, in tokens of about four characters.
-pub async fn prompt_tokens(means: &Means) -> usize {
-    let house = house(means, Audience::Owner).await;
-    let system: usize = prompt::system(&house, &Default::default()).iter().map(String::len).sum();
-    let tools = means.tools.offered(Role::Owner);
-    let tools: usize = tools
-        .iter()
-        .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())
-        .sum();
-    (system + tools).div_ceil(4)
 }

@@ -39,8 +39,22 @@ pub const TERMINAL: &str = "terminal";
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
     ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
-    ("agent", &["providers", "steps_max", "turns_max", "waiting_max", "queue", "mcp_file"]),
-    ("providers.NAME", &["type", "model", "api_key", "base_url", "max_tokens", "tools", "images"]),
+    (
+        "agent",
+        &[
+            "providers",
+            "summary_provider",
+            "steps_max",
+            "turns_max",
+            "waiting_max",
+            "queue",
+            "mcp_file",
+        ],
+    ),
+    (
+        "providers.NAME",
+        &["type", "model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],
+    ),
     (
         "channels.NAME",
         &[
@@ -97,6 +111,8 @@ pub struct Config {
 pub struct AgentConfig {
     /// The first answers; the others are fallbacks. Never empty, all exist.
     pub providers: Vec<String>,
+    /// Who sums conversations up that have become long; none leaves it to who answers. It exists.
+    pub summary_provider: Option<String>,
     /// Completions of one turn.
     pub steps_max: usize,
     /// Turns that run at a time.
@@ -113,6 +129,7 @@ impl Default for AgentConfig {
     fn default() -> Self {
         Self {
             providers: vec!["rehearsal".to_owned()],
+            summary_provider: None,
             steps_max: 10,
             turns_max: 16,
             waiting_max: 100,
@@ -269,7 +286,9 @@ impl Config {
             warnings
                 .push("this program was built without MCP: its servers are left out".to_owned());
         }
-        for name in self.providers.keys().filter(|name| !self.agent.providers.contains(name)) {
+        let sums_up = |name: &String| self.agent.summary_provider.as_ref() == Some(name);
+        let is_used = |name: &String| self.agent.providers.contains(name) || sums_up(name);
+        for name in self.providers.keys().filter(|name| !is_used(name)) {
             warnings.push(format!(
                 "[providers.{name}] answers only where somebody chooses it with /model: \
                  [agent] providers leaves it out"
@@ -361,6 +380,7 @@ fn rehearsal() -> provider::Config {
         api_key: None,
         base_url: String::new(),
         tokens_max: None,
+        context: provider::default_context("rehearsal", ""),
         tools: provider::Tools::Native,
         images: false,
     }

@@ -55,6 +55,8 @@ pub struct Plan {
     pub agent: AgentConfig,
     /// Who answers where nobody chose.
     pub provider: Arc<dyn Provider>,
+    /// Who sums long conversations up; usually the same.
+    pub summariser: Arc<dyn Provider>,
     /// From whom a conversation can choose.
     pub models: Models,
     /// Besides the terminal, which is always there.
@@ -76,7 +78,16 @@ impl Plan {
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let models = models(&config)?;
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
-        let line = line.map(|model| Arc::clone(&model.provider)).collect();
+        let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
+        // If the one that sums up cannot, those who answer can.
+        let summariser = match &config.agent.summary_provider {
+            Some(name) => {
+                let named = models.all().iter().find(|model| model.name == *name);
+                let named = named.with_context(|| format!("there is no provider `{name}`"))?;
+                provider::chain(vec![Arc::clone(&named.provider), Arc::clone(&provider)])
+            }
+            None => Arc::clone(&provider),
+        };
         let mut channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)> = BTreeMap::new();
         for (name, channels::Config { access, kind }) in config.channels {
             if let Some(channel) = channels::connect(&kind)? {
@@ -88,7 +99,8 @@ impl Plan {
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
-            provider: provider::chain(line),
+            provider,
+            summariser,
             models,
             channels,
             tools: ToolSet::standard(),
@@ -156,6 +168,7 @@ impl Daemon {
             bus,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
+            summariser: Arc::clone(&plan.summariser),
             models: plan.models.clone(),
             queue: plan.agent.queue,
             tools: plan.tools.clone(),

@@ -11,6 +11,7 @@ mod names;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
+mod room;
 mod sight;
 pub mod text_tools;
 pub mod transcription;
@@ -25,7 +26,8 @@ use serde_json::Value;
 
 pub use http::Limits;
 pub use models::Models;
-pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen};
+pub use room::default_context;
+pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen, count_shown};
 pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;
@@ -43,6 +45,8 @@ pub struct Config {
     pub base_url: String,
     /// The longest answer to ask for, in tokens; none leaves it to the server, if the API allows that.
     pub tokens_max: Option<u32>,
+    /// What the model takes at once, prompt and answer together, in tokens.
+    pub context: u32,
     pub tools: Tools,
     /// Whether the model sees pictures.
     pub images: bool,
@@ -116,7 +120,13 @@ const GO_ON: &str = "[Go on.]";
 /// The transcript of `turns` as messages. It ends with what the model is to answer: `User` or
 /// `Results`.
 pub fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
+    messages_after(None, turns)
+}
+
+/// The same, after words that stand for what was said before; they are part of the first message.
+pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Message<'a>> {
     let mut messages = Vec::new();
+    push_user(&mut messages, before.unwrap_or_default(), &[]);
     for turn in turns {
         turn.steps.iter().for_each(|step| push_step(&mut messages, step));
         if let Some(note) = ending_note(turn) {
@@ -271,6 +281,9 @@ impl ProviderError {
     }
 }
 
+/// What is left of 128,000 tokens, which most models take at least, by an answer of usual length.
+const ROOM: u64 = 112_000;
+
 #[async_trait]
 pub trait Provider: Send + Sync + 'static {
     /// The name of its config section and its model, as people are shown them: `main (qwen3:8b)`.
@@ -279,6 +292,11 @@ pub trait Provider: Send + Sync + 'static {
     /// Whether it makes anything of pictures.
     fn sees(&self) -> bool {
         false
+    }
+
+    /// Tokens that a prompt may have: the model's context without what its answer needs.
+    fn room(&self) -> u64 {
+        ROOM
     }
 
     /// Begins a completion. The stream ends after [`Delta::End`] or an error.

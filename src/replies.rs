@@ -201,6 +201,8 @@ pub fn doing(tool: &str, arguments: &str) -> String {
 
 pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
 pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
+/// What is shown while a turn waits for a summary.
+pub const COMPACTING: &str = "⚙ summing up what we said before";
 pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";
 pub const SOMETHING_BROKE: &str =
     "Something broke inside me while I worked on this. It is in my log; please try again.";
@@ -231,6 +233,7 @@ pub fn model_refused_us(reason: &str) -> String {
 pub const COMMANDS: &[(&str, &str)] = &[
     ("stop", "Stop what I am doing here"),
     ("new", "Begin a fresh conversation (the old one is kept)"),
+    ("compact", "Sum up what we said before, to have room for more"),
     ("status", "How I am"),
     ("actions", "What I have done here"),
     ("undo", "Undo my last change of a file, or the one with that number"),
@@ -269,6 +272,7 @@ pub const THREAD_NAME: &str = "Question";
 pub const HELP: &str = "Just write to me. Besides that:\n\
 /stop – stop what I am doing here\n\
 /new – begin a fresh conversation (the old one is kept)\n\
+/compact [what matters] – sum up what we said before, to have room for more\n\
 /status – how I am\n\
 /whoami – who you are to me\n\
 /actions [n] – what I have done here\n\
@@ -292,6 +296,26 @@ pub const NEW_SESSION: &str =
 pub const NOT_YOURS_TO_STOP: &str =
     "I am working for somebody else here; only they or an admin can stop that.";
 pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can begin a fresh conversation.";
+
+pub const NOT_YOURS_TO_COMPACT: &str =
+    "In a group, only an admin can have our conversation compacted.";
+pub const COMPACTED_MEANWHILE: &str =
+    "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+
+pub fn compacted(turns: usize, words: usize) -> String {
+    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
+    format!("Compacted: {turns} into {words} words.")
+}
+
+pub fn nothing_to_compact(turns: usize) -> String {
+    format!("There is nothing to compact: the last {turns} turns stay as they are.")
+}
+
+pub fn not_compacted(reason: impl Display) -> String {
+    format!(
+        "I could not compact our conversation: {reason}. Nothing of it is lost; try again later."
+    )
+}
 
 pub fn stopped_and_withdrawn(waiting: usize) -> String {
     match waiting {
@@ -319,6 +343,8 @@ pub struct Status<'a> {
     pub lenders: Vec<String>,
     /// Read and written in the last 30 days.
     pub tokens: (u64, u64),
+    /// Of the next prompt here, and what there is room for.
+    pub context: (u64, u64),
 }
 
 /// How an MCP server is.
@@ -331,8 +357,9 @@ pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Stri
 }
 
 pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens } = status;
-    let (read, written) = tokens;
+    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens, context } =
+        status;
+    let ((read, written), (used, room)) = (tokens, context);
     let mut here_only = String::new();
     if let Some(effort) = effort {
         let _ = write!(here_only, "\nThinking: {effort}");
@@ -347,6 +374,7 @@ pub fn status(status: &Status<'_>) -> String {
     let here = if *busy_here { "I am working here" } else { "I am idle here" };
     format!(
         "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
+         Context here: about {used} of {room} tokens\n\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
     )

@@ -43,16 +43,58 @@ pub struct Session {
     pub frozen: Option<Frozen>,
     /// What people wish of it; commands change them in the store, which is asked before each step.
     pub settings: Settings,
+    /// What was said before `begins`, folded into a text.
+    pub summary: Option<String>,
+    /// The first turn that the model still sees; 0 if it sees all.
+    pub begins: TurnId,
+    /// Results before it are shortened.
+    pub shortened: Option<Mark>,
     /// Oldest first; those that the model no longer sees are not loaded.
     pub turns: Vec<Turn>,
+    pub gauge: Gauge,
+}
+
+/// A step of a conversation. What comes before it is less than it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Mark {
+    pub turn: TurnId,
+    pub step: usize,
+}
+
+/// What was learned of a conversation's size. In memory only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gauge {
+    /// Tokens that the provider counts for a thousand of ours.
+    pub permille: u64,
+    /// Less than the provider was said to take, once it was too much for it.
+    pub ceiling: Option<u64>,
+    /// Tokens of the whole prompt when the last turn ended.
+    pub used: u64,
+    /// The same when it was last tried to fold the conversation.
+    pub tried: u64,
+}
+
+impl Default for Gauge {
+    fn default() -> Self {
+        Self { permille: 1_000, ceiling: None, used: 0, tried: 0 }
+    }
 }
 
 impl Session {
     /// One that is not in the store yet; its first turn puts it there.
     pub fn new(address: &Address, place: Place) -> Self {
-        let id = SessionId(0);
-        let settings = Settings::default();
-        Self { id, address: address.clone(), place, frozen: None, settings, turns: Vec::new() }
+        Self {
+            id: SessionId(0),
+            address: address.clone(),
+            place,
+            frozen: None,
+            settings: Settings::default(),
+            summary: None,
+            begins: TurnId(0),
+            shortened: None,
+            turns: Vec::new(),
+            gauge: Gauge::default(),
+        }
     }
 }
 

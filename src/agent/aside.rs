@@ -15,18 +15,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::invoked::Invoked;
 use super::prompt::{self, Tail};
-use super::turn::{failure_words, is_no_reply, tool_role};
-use super::{Means, STORE_PAUSE, commits, house, load, role_of, transcript};
+use super::turn::{self, failure_words, is_no_reply, tool_role};
+use super::{Means, STORE_PAUSE, commits, compaction, load, role_of, transcript};
 use crate::bus::asides;
 use crate::bus::journal::{Fate, Waiting};
 use crate::bus::outbox;
-use crate::memory::audience;
 use crate::message::Address;
 use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
 use crate::session::{Session, Step, Turn, TurnId};
 use crate::store::{StoreError, Sync};
-use crate::workspace::Audience;
 
 /// Questions that are answered aside at a time; there is one at an address.
 const ASIDES_MAX: usize = 4;
@@ -167,10 +165,8 @@ async fn ask(
     let (at, place) = (&control.inbound.from, control.inbound.place);
     let role = role_of(means, at, control.sender()).await?;
     let mut session = load(means, at).await?.unwrap_or_else(|| Session::new(at, place));
-    session.turns.drain(..prompt::forgotten(&session.turns));
-    let audience = audience(role, place);
-    let house = house(means, audience).await;
-    let frozen = session.frozen.clone().filter(|_| audience == Audience::Owner);
+    // The same beginning as the conversation's own requests, for the cache.
+    let system = turn::system(means, &session, role).await;
     let mut row = control.clone();
     row.inbound.body.text = question;
     let (now, rows) = (Local::now(), std::slice::from_ref(&row));
@@ -191,13 +187,13 @@ async fn ask(
         true => Pictures::read(&means.workspace, &session.turns).await,
         false => Pictures::default(),
     };
-    // The same beginning as the conversation's own requests, for the cache.
+    let summary = session.summary.as_deref().map(compaction::shown);
     let request = Request {
-        system: &prompt::system(&house, &frozen.unwrap_or_default()),
+        system: &system,
         tools: &means.tools.offered(tool_role(role, place)),
         may_call: false,
         effort: session.settings.effort,
-        messages: provider::messages(&session.turns),
+        messages: provider::messages_after(summary.as_deref(), &session.turns),
         pictures: &pictures,
     };
     let completed = provider::complete(provider.as_ref(), &request, |_| {}).await;

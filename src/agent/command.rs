@@ -7,7 +7,7 @@ use super::parking::Verdict;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
 use super::usage::usage_words;
-use super::{Means, commits, role_of, transcript, undo};
+use super::{Means, commits, context_used, role_of, transcript, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::message::Place;
@@ -28,6 +28,8 @@ pub(super) enum Command {
     Stop,
     New,
     WhoAmI,
+    /// With what matters most to the person.
+    Compact(Option<String>),
     /// None if it was said wrongly.
     Actions(Option<usize>),
     /// The number of an action, or the last one.
@@ -84,6 +86,10 @@ pub(super) fn parse(text: &str) -> Command {
         }),
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
+        "/compact" => {
+            let focus = words.collect::<Vec<_>>().join(" ");
+            Command::Compact((!focus.is_empty()).then_some(focus))
+        }
         "/pair" => Command::Pair(Pairing::parse(words)),
         "/model" => Command::Set(Wish::of_model(words)),
         "/think" => Command::Set(Wish::of_thinking(words)),
@@ -101,7 +107,7 @@ pub(super) fn parse(text: &str) -> Command {
     }
 }
 
-/// Answers every command but those that stop turns.
+/// Answers every command but those that the loop carries out itself.
 pub(super) async fn obey(
     means: &Means,
     control: &Waiting,
@@ -110,9 +116,12 @@ pub(super) async fn obey(
     turns: usize,
 ) -> Result<(), StoreError> {
     let words = match command {
-        Command::Help | Command::Stop | Command::New | Command::Btw(_) | Command::Judge(_) => {
-            replies::HELP.to_owned()
-        }
+        Command::Help
+        | Command::Stop
+        | Command::New
+        | Command::Btw(_)
+        | Command::Compact(_)
+        | Command::Judge(_) => replies::HELP.to_owned(),
         Command::Status => status(means, control, busy, turns).await?,
         Command::Set(wish) => return settings::obey(means, control, wish).await,
         Command::Skills => means.workspace.off_thread(skills_words).await,
@@ -174,8 +183,11 @@ async fn status(
         Ok((transcript::used_since(store, month_ago)?, settings::settings_at(store, &at)?))
     };
     let (used, settings) = means.bus.store.read(look).await?;
+    let provider = means.provider_for(&settings);
+    let context = context_used(means, &control.inbound.from, provider.sees()).await?;
     Ok(replies::status(&replies::Status {
-        provider: means.provider_for(&settings).name(),
+        context: (context, provider.room()),
+        provider: provider.name(),
         effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
         queue: settings.queue.map(QueueMode::as_str),
         busy_here: busy,

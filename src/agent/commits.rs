@@ -1,8 +1,12 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod folding;
+
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
+
+pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 
 use super::{plans, transcript};
 use crate::asks::{self, AskId};
@@ -10,7 +14,7 @@ use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::{asides, outbox};
 use crate::message::{Address, Body, MessageId, Place, Sender, SenderId};
 use crate::people::Role;
-use crate::provider::Completion;
+use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
@@ -38,16 +42,7 @@ pub(super) struct Beginning {
     /// What the person said, as the model is shown it, with the pictures.
     pub(super) first: Step,
     pub(super) frozen: Frozen,
-    pub(super) begins: Begins,
     pub(super) provider: String,
-}
-
-/// The first turn that the model still sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Begins {
-    AsBefore,
-    With(TurnId),
-    WithThisTurn,
 }
 
 /// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
@@ -65,11 +60,6 @@ pub(super) async fn start(
         journal::take(store, &beginning.rows, turn)?;
         transcript::put_step(store, turn, 0, &beginning.first)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
-        match beginning.begins {
-            Begins::AsBefore => {}
-            Begins::With(first) => transcript::set_begins(store, session, first)?,
-            Begins::WithThisTurn => transcript::set_begins(store, session, turn)?,
-        }
         Ok(Some((session, turn)))
     };
     store.write("turn start", Sync::Later, begin).await?.ok_or(CommitError::Ended)
@@ -267,6 +257,27 @@ pub(super) async fn answer(
         Ok(None)
     })
     .await
+}
+
+/// A turn of the program's own, of which nobody hears: with the calls in which notes are taken.
+pub(super) async fn notes_begin(
+    store: &Store,
+    (session, sender, provider): (SessionId, Sender, String),
+    step: Step,
+    calls: Vec<ToolCall>,
+    usage: Usage,
+) -> Result<(TurnId, Vec<Call>), CommitError> {
+    let begin = move |store: &Connection| {
+        if !transcript::is_open(store, session)? {
+            return Ok(None);
+        }
+        let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+        transcript::set_silent(store, turn)?;
+        transcript::put_step(store, turn, 0, &step)?;
+        transcript::enter_ledger(store, turn, &provider, usage)?;
+        Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
+    };
+    store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
 }
 
 /// One line for messages that were found too late to be answered.

@@ -11,7 +11,7 @@ use super::invoked::Invoked;
 use crate::bus::journal::Waiting;
 use crate::message::{Line, Place, Said};
 use crate::people::Role;
-use crate::session::{Frozen, Turn};
+use crate::session::Frozen;
 
 /// Who the bot is, whatever the house says.
 const IDENTITY: &str = "\
@@ -50,8 +50,11 @@ pub(super) fn steps_used_up(steps: usize) -> String {
     )
 }
 
-/// History beyond this is no longer shown to the model, in bytes of text (about 60,000 tokens).
-const HISTORY_BYTES_MAX: usize = 240_000;
+/// What a model is told before the conversation is folded; nobody hears what it says to that.
+pub(super) const TAKE_NOTES: &str = "\
+[The older part of this conversation is about to be folded into a summary. If something in it should last \
+beyond the conversation and is neither in your memory nor in your notes, call `remember` or `note` for it now, \
+and nothing else. If there is nothing, answer NO_REPLY. Nobody sees this.]";
 
 /// What of a quoted message is shown: one that is passed on is shown whole (Telegram's texts have at
 /// most 4096 signs); of one that is replied to, adapters give less.
@@ -176,7 +179,7 @@ fn write_background(text: &mut String, lines: &[Line]) {
 }
 
 /// `text` with one kind of line end, so that none of the others can begin a line of the program's.
-fn one_kind_of_lines(text: &str) -> String {
+pub(super) fn one_kind_of_lines(text: &str) -> String {
     text.replace("\r\n", "\n")
         .replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n")
 }
@@ -189,36 +192,4 @@ fn plain(name: &str) -> String {
         .take(64)
         .collect();
     if name.trim().is_empty() { "somebody".to_owned() } else { name }
-}
-
-/// How many of the oldest turns the model need not see any more: none while all of them are within
-/// the bound, else so many that half of it is free, so that the cache breaks rarely.
-pub fn forgotten(turns: &[Turn]) -> usize {
-    let lengths: Vec<usize> = turns.iter().map(turn_bytes).collect();
-    let mut total: usize = lengths.iter().sum();
-    if total <= HISTORY_BYTES_MAX {
-        return 0;
-    }
-    lengths
-        .iter()
-        .take_while(|length| {
-            let over = total > HISTORY_BYTES_MAX / 2;
-            total -= **length;
-            over
-        })
-        .count()
-}
-
-fn turn_bytes(turn: &Turn) -> usize {
-    turn.steps
-        .iter()
-        .map(|step| {
-            let calls: usize = step
-                .calls
-                .iter()
-                .map(|call| call.arguments.len() + call.outcome.for_model().len())
-                .sum();
-            step.heard.as_deref().unwrap_or_default().len() + step.text.len() + calls
-        })
-        .sum()
 }

@@ -50,7 +50,11 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.clone());
+        if running.folds.is_some() {
+            // Who takes notes gives that up as soon as somebody speaks, however the queue is.
+            return self.steer(address, newest).await;
+        }
+        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
             let mode = settings_at(store, &at)?.queue;
             Ok((mode, journal::speaks_again(store, &at, after, &sender)?))
@@ -70,7 +74,7 @@ impl Agent {
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, sender) = (address.clone(), running.sender.clone());
+        let (at, sender) = (address.clone(), running.sender.id.clone());
         let rows = Span { after: running.given, until: newest };
         let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
         let rows = self.read(next).await?;
@@ -112,7 +116,7 @@ impl Agent {
         let Some(running) = self.running.get(address).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let (store, sender) = (&self.means.bus.store, running.sender.clone());
+        let (store, sender) = (&self.means.bus.store, running.sender.id.clone());
         if !commits::interrupted(store, address.clone(), sender).await? {
             return Ok(Some(NOT_YET_PAUSE));
         }

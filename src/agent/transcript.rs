@@ -2,6 +2,7 @@
 //! one transaction is decided in `commits`.
 
 mod calls;
+mod folding;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -11,13 +12,14 @@ use serde::de::DeserializeOwned;
 pub(super) use calls::{
     call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_undo,
 };
+pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
-use super::settings;
+use super::{settings, shorten};
 use crate::asks;
 use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
 use crate::replies;
-use crate::session::{Ending, Frozen, Session, SessionId, Step, Turn, TurnId};
+use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,6 +30,8 @@ pub(super) struct Unfinished {
     pub(super) reply_to: Option<MessageId>,
     pub(super) attempts: u32,
     pub(super) draft: Option<MessageId>,
+    /// Nobody asked for it, and nobody hears how it ends.
+    pub(super) silent: bool,
     /// Somebody was asked, and it waits.
     pub(super) parked: bool,
 }
@@ -36,7 +40,7 @@ pub(super) struct Unfinished {
 pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
     let head = store
         .prepare_cached(
-            "SELECT id, place, frozen, begins, settings FROM sessions
+            "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions
              WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
         .query_row(place_params(at), |row| {
@@ -47,16 +51,22 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
                 frozen: row
                     .get::<_, Option<String>>(2)?
                     .and_then(|text| serde_json::from_str(&text).ok()),
-                settings: settings::read(row, 4)?,
+                settings: settings::read(row, 6)?,
+                summary: row.get(4)?,
+                begins: TurnId(row.get(3)?),
+                shortened: row
+                    .get::<_, Option<String>>(5)?
+                    .and_then(|text| serde_json::from_str(&text).ok()),
                 turns: Vec::new(),
+                gauge: Gauge::default(),
             };
-            Ok((session, row.get::<_, i64>(3)?))
+            Ok(session)
         })
         .optional()?;
-    let Some((mut session, begins)) = head else { return Ok(None) };
+    let Some(mut session) = head else { return Ok(None) };
     let mut rows = store
         .prepare_cached("SELECT id, ending FROM turns WHERE session = ? AND id >= ? ORDER BY id")?;
-    let turns = rows.query_map([session.id.0, begins], |row| {
+    let turns = rows.query_map([session.id.0, session.begins.0], |row| {
         let ending: Option<String> = row.get(1)?;
         let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
         Ok(Turn { id: TurnId(row.get(0)?), steps: Vec::new(), ending })
@@ -64,6 +74,9 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
     session.turns = turns.collect::<Result<_, _>>()?;
     for turn in &mut session.turns {
         turn.steps = steps(store, turn.id)?;
+    }
+    if let Some(mark) = session.shortened {
+        shorten::apply(&mut session.turns, mark);
     }
     Ok(Some(session))
 }
@@ -178,18 +191,6 @@ pub(super) fn set_frozen(
     Ok(())
 }
 
-/// The model no longer sees what came before this turn.
-pub(super) fn set_begins(
-    store: &Connection,
-    session: SessionId,
-    turn: TurnId,
-) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("UPDATE sessions SET begins = ? WHERE id = ?")?
-        .execute([turn.0, session.0])?;
-    Ok(())
-}
-
 pub(super) fn begin_turn(
     store: &Connection,
     session: SessionId,
@@ -215,7 +216,8 @@ pub(super) fn begin_turn(
 /// The turns that have not ended, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.parked
+        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
+         t.parked
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
     )?;
     rows.query_map([], |row| {
@@ -230,7 +232,8 @@ pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>
             reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
             attempts: row.get(6)?,
             draft: row.get::<_, Option<String>>(7)?.map(Into::into),
-            parked: row.get(8)?,
+            silent: row.get(8)?,
+            parked: row.get(9)?,
         })
     })?
     .collect()

@@ -3,10 +3,13 @@
 
 mod asking;
 mod begin;
+mod room;
 mod settling;
 mod words;
 
+pub(super) use begin::system;
 use settling::Settled;
+pub(super) use settling::tool_context;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
 use std::sync::Arc;
@@ -153,7 +156,7 @@ impl Active<'_> {
             };
             let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
-            match self.complete(true).await {
+            match self.ask(true).await? {
                 Ok(completion) if completion.calls.is_empty() => {
                     return self.answer(step, completion).await;
                 }
@@ -163,7 +166,6 @@ impl Active<'_> {
                         return Ok(None);
                     }
                 }
-                Err(ProviderError::TooLong) if self.forget_half() => {}
                 Err(error) => return self.fail(&error).await,
             }
         }
@@ -177,7 +179,7 @@ impl Active<'_> {
         self.pending.clear();
         let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)), Vec::new());
         self.emit(|| Happening::StepStart { step });
-        match self.complete(false).await {
+        match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
                 completion.calls.clear();
                 completion.note = Some(match completion.note.take() {
@@ -244,13 +246,6 @@ impl Active<'_> {
             _ => steps.push(Step { heard, images, ..Step::default() }),
         }
         steps.len() - 1
-    }
-
-    /// Forgets the older half of what was said before this turn; false if there is nothing left.
-    fn forget_half(&mut self) -> bool {
-        let before = self.session.turns.len() - 1;
-        self.session.turns.drain(..before.div_ceil(2));
-        before > 0
     }
 
     async fn take_steering(&mut self) -> Result<(), TurnError> {
@@ -334,6 +329,7 @@ impl Active<'_> {
         let turn = self.current();
         turn.steps[step] = filled;
         turn.ending = Some(ending);
+        self.session.gauge.used = self.used();
         Ok(Some(self.session))
     }
 

@@ -377,7 +377,8 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
     Ok(settled > 0)
 }
 
-/// Withdraws what waits at an address and is older than `before`: all of it, or one sender's.
+/// Withdraws what waits at an address and is older than `before`: all of it, or one sender's. A command
+/// that still waits is one that is being carried out beside the conversation.
 pub fn withdraw(
     store: &Connection,
     at: &Address,
@@ -388,7 +389,7 @@ pub fn withdraw(
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = 'stopped'
-             WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
+             WHERE state = 'waiting' AND channel = ?1 AND chat = ?2 AND thread IS ?3
              AND id < ?4 AND (?5 IS NULL OR sender = ?5)",
         )?
         .execute(params![channel, chat, thread, before.0, sender.map(SenderId::as_str)])

@@ -124,6 +124,7 @@ pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Co
                     api_key: Some(api_key),
                     base_url: known.base_url.to_owned(),
                     tokens_max: Some(TOKENS_MAX),
+                    context: provider::default_context(known.model, known.base_url),
                     tools: provider::Tools::Native,
                     images: known.images,
                 });

@@ -23,6 +23,10 @@ pub(super) const TOKENS_MAX: u32 = 16_384;
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
 
+/// The least with which there is room for the prompt itself, and more than any model has.
+const CONTEXT_LEAST: u32 = 4_096;
+const CONTEXT_MOST: u32 = 20_000_000;
+
 /// More than any platform sends, and than a small board's disk has.
 const FILE_MB_MOST: u32 = 2_000;
 const INBOX_MB_MOST: u32 = 1_000_000;
@@ -59,13 +63,23 @@ pub(super) fn agent<'a>(
     let turns_max = number("turns_max", 256, default.turns_max);
     let waiting_max = number("waiting_max", 10_000, default.waiting_max);
     let providers = section.ask("providers").and_then(|value| order(&value, names));
+    let summary_provider = section.ask("summary_provider").and_then(|value| one(&value, names));
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
-    let asking = Asking::default();
-    (AgentConfig { providers, steps_max, turns_max, waiting_max, queue, asking }, mcp_file)
+    let asking = default.asking;
+    let agent = AgentConfig {
+        providers,
+        summary_provider,
+        steps_max,
+        turns_max,
+        waiting_max,
+        queue,
+        asking,
+    };
+    (agent, mcp_file)
 }
 
 /// `[asking]`: which calls must be approved, and how long people are waited for.
@@ -96,6 +110,23 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
     Asking { approvals, approval_time, question_time }
 }
 
+/// The name of a provider.
+fn one(value: &Located<'_>, names: &[&str]) -> Option<String> {
+    let name = value.text()?;
+    if !names.contains(&name) {
+        value.fault(format!("names a provider that is not there; {}", meant(name, names)));
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+fn meant(name: &str, names: &[&str]) -> String {
+    match nearest(name, names.iter().copied()) {
+        Some(nearest) => format!("did you mean `{nearest}`?"),
+        None => format!("there are: {}", names.join(", ")),
+    }
+}
+
 fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {
     let entries = value.list()?;
     if entries.is_empty() {
@@ -105,11 +136,7 @@ fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {
     for entry in entries {
         let Some(name) = entry.text() else { continue };
         if !names.contains(&name) {
-            let hint = match nearest(name, names.iter().copied()) {
-                Some(nearest) => format!("did you mean `{nearest}`?"),
-                None => format!("there are: {}", names.join(", ")),
-            };
-            entry.fault(format!("names a provider that is not there; {hint}"));
+            entry.fault(format!("names a provider that is not there; {}", meant(name, names)));
         } else if order.iter().any(|before| before == name) {
             entry.fault(format!("names `{name}` a second time"));
         } else {
@@ -162,6 +189,11 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         // Other servers know best how much room their model has.
         None => Some((base_url.as_deref() == Some(vendor_url)).then_some(TOKENS_MAX)),
     };
+    let context = match (section.ask("context"), &model, &base_url) {
+        (Some(value), ..) => value.number(CONTEXT_LEAST..=CONTEXT_MOST),
+        (None, Some(model), Some(url)) => Some(provider::default_context(model, url)),
+        (None, ..) => None,
+    };
     let tools = match section.ask("tools") {
         Some(value) => value.choice(&TOOLS),
         None => Some(Tools::default()),
@@ -180,6 +212,7 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
         api_key,
         base_url: base_url?,
         tokens_max: tokens_max?,
+        context: context?,
         tools: tools?,
         images,
     })

@@ -34,6 +34,7 @@ pub struct Anthropic {
     model: String,
     tokens_max: u32,
     images: bool,
+    room: u64,
     endpoint: Endpoint,
 }
 
@@ -52,6 +53,7 @@ impl Anthropic {
             model: config.model.clone(),
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             images: config.images,
+            room: config.room(),
             endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
@@ -130,6 +132,10 @@ impl Provider for Anthropic {
 
     fn sees(&self) -> bool {
         self.images
+    }
+
+    fn room(&self) -> u64 {
+        self.room
     }
 
     async fn stream<'a>(

@@ -38,6 +38,11 @@ impl Provider for Fallback {
         self.providers.iter().any(|provider| provider.sees())
     }
 
+    /// That of the first: a spare one with less would cost it most of its own.
+    fn room(&self) -> u64 {
+        self.providers[0].room()
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

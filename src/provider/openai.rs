@@ -26,6 +26,7 @@ pub struct OpenAi {
     model: String,
     tokens_max: Option<u32>,
     images: bool,
+    room: u64,
     dialect: Dialect,
     endpoint: Endpoint,
 }
@@ -42,6 +43,7 @@ impl OpenAi {
             model: config.model.clone(),
             tokens_max: config.tokens_max,
             images: config.images,
+            room: config.room(),
             dialect: Dialect::of(&endpoint.url),
             endpoint,
         })
@@ -108,6 +110,10 @@ impl Provider for OpenAi {
 
     fn sees(&self) -> bool {
         self.images
+    }
+
+    fn room(&self) -> u64 {
+        self.room
     }
 
     async fn stream<'a>(
@@ -184,6 +190,7 @@ mod tests {
             api_key: None,
             base_url: "https://api.mistral.ai/v1".to_owned(),
             tokens_max: Some(1),
+            context: 100_000,
             tools: Tools::Native,
             images: false,
         };

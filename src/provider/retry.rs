@@ -53,6 +53,10 @@ impl Provider for Retry {
         self.inner.sees()
     }
 
+    fn room(&self) -> u64 {
+        self.inner.room()
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

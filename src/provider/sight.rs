@@ -111,6 +111,11 @@ fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<Strin
     pictures
 }
 
+/// How many pictures of a conversation are sent.
+pub fn count_shown(turns: &[Turn]) -> usize {
+    shown(turns).len()
+}
+
 /// The pictures of the newest steps that have any, the newest first.
 fn shown(turns: &[Turn]) -> Vec<&Image> {
     let steps = turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());

@@ -58,6 +58,10 @@ impl Provider for TextTools {
         self.inner.sees()
     }
 
+    fn room(&self) -> u64 {
+        self.inner.room()
+    }
+
     async fn stream<'a>(
         &'a self,
         request: &'a Request<'a>,

@@ -58,6 +58,8 @@ CREATE TABLE grants (
 ALTER TABLE sessions ADD COLUMN kind TEXT NOT NULL DEFAULT 'chat';      -- chat | aside | command | subagent
 ALTER TABLE sessions ADD COLUMN settings TEXT NOT NULL DEFAULT '{}';    -- JSON: Settings
 ALTER TABLE sessions ADD COLUMN summary TEXT;                           -- of the turns before `begins`
+ALTER TABLE sessions ADD COLUMN shortened TEXT;                         -- JSON: Mark, before which results are shortened
+ALTER TABLE turns ADD COLUMN silent INTEGER NOT NULL DEFAULT 0;         -- 1: nobody asked for it or hears of it
 ALTER TABLE sessions ADD COLUMN plan TEXT;                              -- JSON: Plan
 DROP INDEX sessions_open;
 CREATE UNIQUE INDEX sessions_open ON sessions (channel, chat, ifnull(thread, ''))

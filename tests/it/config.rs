@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
-use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
+use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
 use peacrab::people::{Access, Groups, People, Role};
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
@@ -65,6 +65,7 @@ steps_max = 11
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+summary_provider = "spare"
 
 [asking]
 approve_tools = ["write_file", "mcp_*"]
@@ -83,6 +84,7 @@ type = "openai"
 model = "qwen3:8b"
 base_url = "http://127.0.0.1:11434/v1/"
 max_tokens = 1000
+context = 8192
 tools = "text"
 images = true
 
@@ -114,6 +116,9 @@ Config {
             "main",
             "spare",
         ],
+        summary_provider: Some(
+            "spare",
+        ),
         steps_max: 11,
         turns_max: 17,
         waiting_max: 50,
@@ -143,6 +148,7 @@ Config {
             tokens_max: Some(
                 16384,
             ),
+            context: 200000,
             tools: Native,
             images: true,
         },
@@ -154,6 +160,7 @@ Config {
             tokens_max: Some(
                 1000,
             ),
+            context: 8192,
             tools: Text,
             images: true,
         },
@@ -796,7 +803,10 @@ fn the_example_loads_and_shows_every_key() {
     let home = home(uncommented(example));
     fs::write(home.path().join("mcp.json"), r#"{ "mcpServers": {} }"#).unwrap();
     let whole = load_in(&home, &env).unwrap();
-    assert_eq!(whole.agent, config.agent, "what is commented out shows the defaults");
+    // By default it is nobody in particular, which has no name that could stand there.
+    assert_eq!(whole.agent.summary_provider.as_deref(), Some("spare"));
+    let agent = AgentConfig { summary_provider: None, ..whole.agent.clone() };
+    assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));

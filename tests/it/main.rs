@@ -9,6 +9,7 @@ mod admission;
 mod aside;
 mod asks;
 mod commands;
+mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]

@@ -4,19 +4,13 @@
 use std::fs;
 
 use chrono::Local;
-use peacrab::agent::prompt::forgotten;
 use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::{Step, Turn, TurnId};
-use proptest::prelude::*;
 use serde_json::json;
 
 use crate::support::double::Double;
 use crate::support::rig::{OWNER, Parts, Rig, USER};
 use crate::support::script::{Asked, Reply, calls, says};
-
-/// History beyond this is not shown, in characters.
-const HISTORY_CHARS_MAX: usize = 240_000;
 
 /// What the issue allows the shipped prompt, in tokens.
 const PROMPT_TOKENS_MAX: usize = 3_000;
@@ -168,68 +162,6 @@ async fn nobody_can_write_a_line_of_the_programs() {
     rig.finish().await;
 }
 
-#[tokio::test]
-async fn forgets_the_oldest_of_a_long_conversation_also_after_a_restart() {
-    let mut rig = Rig::with(Double::with(false, 100_000), Parts::default()).await;
-    let long = "lorem ipsum ".repeat(7_500);
-    for n in 0..4 {
-        rig.model.on(&format!("n{n}"), [says(&format!("{long}{n}"))]);
-        rig.ask("1", &format!("n{n}")).await;
-    }
-    let before = rig.model.last();
-    assert!(before.transcript().len() < HISTORY_CHARS_MAX / 2 + 1000);
-    assert!(before.transcript().contains("n2") && !before.transcript().contains("n1"));
-    rig.stop_and_start_again().await;
-    rig.ask("1", "short").await;
-    each_begins_with_the_one_before(&[before, rig.model.last()]);
-    rig.finish().await;
-}
-
-#[tokio::test]
-async fn what_was_forgotten_whole_does_not_come_back_when_a_turn_is_taken_up_again() {
-    let mut rig = Rig::with(Double::with(false, 2 * HISTORY_CHARS_MAX), Parts::default()).await;
-    rig.model.on("long", [says(&"x".repeat(HISTORY_CHARS_MAX))]);
-    rig.model.on("short", [Reply::Panics, says("there")]);
-    rig.ask("1", "long").await;
-    assert_eq!(rig.ask("1", "short").await, "there");
-    let asked = rig.model.asked();
-    assert_eq!(asked[1].messages.len(), 1);
-    assert_eq!(asked[2], asked[1]);
-    rig.finish().await;
-}
-
-fn turns(lengths: &[usize]) -> Vec<Turn> {
-    let turn = |(n, length): (usize, &usize)| {
-        let step = Step { text: "x".repeat(*length), ..Step::default() };
-        Turn { id: TurnId(i64::try_from(n).unwrap()), steps: vec![step], ending: None }
-    };
-    lengths.iter().enumerate().map(turn).collect()
-}
-
-#[test]
-fn forgets_nothing_that_fits_and_then_half_at_once() {
-    let third = HISTORY_CHARS_MAX / 3;
-    assert_eq!(forgotten(&turns(&[])), 0);
-    assert_eq!(forgotten(&turns(&[third, third, third])), 0);
-    assert_eq!(forgotten(&turns(&[third, third, third, 1])), 2);
-    assert_eq!(forgotten(&turns(&[HISTORY_CHARS_MAX + 1])), 1);
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
-    #[test]
-    fn forgets_only_what_it_must(lengths in prop::collection::vec(0_usize..60_000, 0..12)) {
-        let gone = forgotten(&turns(&lengths));
-        let total: usize = lengths.iter().sum();
-        prop_assert_eq!(gone > 0, total > HISTORY_CHARS_MAX);
-        let left: usize = lengths[gone..].iter().sum();
-        if gone > 0 {
-            prop_assert!(left <= HISTORY_CHARS_MAX / 2);
-            prop_assert!(left + lengths[gone - 1] > HISTORY_CHARS_MAX / 2);
-        }
-    }
-}
-
 #[test]
 fn private_things_are_for_the_owner_in_private_alone() {
     use peacrab::memory::audience;
@@ -240,22 +172,4 @@ fn private_things_are_for_the_owner_in_private_alone() {
             assert_eq!(audience(role, place) == Audience::Owner, owner, "{role} {place:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn what_was_remembered_stays_in_mind_when_the_conversation_is_forgotten() {
-    let mut rig = Rig::with(Double::with(false, 2 * HISTORY_CHARS_MAX), Parts::default()).await;
-    rig.ask("1", "hello").await;
-    rig.model
-        .on("keep", [calls(&[("remember", json!({"text": "The crab is small."}))]), says("kept")]);
-    rig.ask("1", "keep").await;
-    rig.ask("1", "and then").await;
-    assert!(!rig.model.last().system.join("").contains("The crab is small."));
-    rig.model.on("long", [says(&"x".repeat(HISTORY_CHARS_MAX))]);
-    rig.ask("1", "long").await;
-    rig.ask("1", "short").await;
-    let asked = rig.model.last();
-    assert!(!asked.transcript().contains("The crab is small."));
-    assert!(asked.system.join("").contains("The crab is small."), "{:?}", asked.system);
-    rig.finish().await;
 }

@@ -48,6 +48,7 @@ fn config(api: &ModelApi) -> Config {
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
+        context: 100_000,
         tools: Tools::Native,
         images: true,
     }

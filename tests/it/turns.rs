@@ -326,20 +326,6 @@ async fn nobody_waits_for_a_chat_whose_model_hangs() {
 }
 
 #[tokio::test]
-async fn forgets_the_older_half_for_a_model_with_less_room() {
-    let mut rig = Rig::new().await;
-    for n in 0..4 {
-        rig.ask("1", &format!("n{n}")).await;
-    }
-    let too_long = || Reply::Fails(ProviderError::TooLong);
-    rig.model.on("what now", [too_long(), says("better")]);
-    assert_eq!(rig.ask("1", "what now").await, "better");
-    let transcript = rig.model.last().transcript();
-    assert!(transcript.contains("n2") && !transcript.contains("n1"), "{transcript}");
-    rig.finish().await;
-}
-
-#[tokio::test]
 async fn is_silent_also_if_the_model_puts_signs_around_it() {
     let mut rig = Rig::new().await;
     rig.model.on("hush", [says("`NO_REPLY`.")]);

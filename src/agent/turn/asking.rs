@@ -1,5 +1,6 @@
 //! How a turn asks the model: with the pictures that it may see, and showing what it says.
 
+use super::super::compaction;
 use super::super::settings::settings_of;
 use super::Active;
 use crate::event::Happening;
@@ -11,7 +12,6 @@ const THOUGHT_BYTES_MAX: usize = 16 * 1024;
 impl Active<'_> {
     /// One completion; if the model takes no pictures after all, one without.
     pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
-        self.heed_settings().await;
         let pictures = match self.provider.sees() {
             true => Pictures::read(&self.means.workspace, &self.session.turns).await,
             false => Pictures::default(),
@@ -27,12 +27,16 @@ impl Active<'_> {
     }
 
     /// How people wish it to be by now.
-    async fn heed_settings(&mut self) {
+    pub(super) async fn heed_settings(&mut self) {
         let session = self.session.id;
         let settings = move |store: &_| settings_of(store, session);
         match self.means.bus.store.read(settings).await {
             Ok(settings) => {
-                self.provider = self.means.provider_for(&settings);
+                let provider = self.means.provider_for(&settings);
+                if provider.name() != self.provider.name() {
+                    self.session.gauge.forget_provider();
+                }
+                self.provider = provider;
                 self.session.settings = settings;
             }
             Err(error) => tracing::warn!(%error, "Goes on with the settings of before"),
@@ -48,12 +52,13 @@ impl Active<'_> {
             draft.text.clear();
             draft.doing = None;
         });
+        let summary = self.session.summary.as_deref().map(compaction::shown);
         let request = Request {
             system: &self.system,
             tools: &self.tools,
             may_call,
             effort: self.session.settings.effort,
-            messages: provider::messages(&self.session.turns),
+            messages: provider::messages_after(summary.as_deref(), &self.session.turns),
             pictures,
         };
         let (mut thinks, mut thought) = (false, String::new());

@@ -7,7 +7,7 @@ use chrono::Local;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
-use super::super::commits::{self, Beginning, Begins, End};
+use super::super::commits::{self, Beginning, End};
 use super::super::invoked::invoked;
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
@@ -17,6 +17,7 @@ use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
 use crate::memory::{self, audience};
 use crate::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
+use crate::people::Role;
 use crate::replies;
 use crate::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
 use crate::workspace::Audience;
@@ -56,14 +57,7 @@ impl<'a> Active<'a> {
             None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
         };
         let audience = audience(role, place);
-        // Where turns are forgotten, so are the tails that told of changes, and the cache is broken
-        // anyway: the memory is frozen anew.
-        let forgotten = prompt::forgotten(&session.turns);
-        session.turns.drain(..forgotten);
-        let anew = forgotten > 0 && audience == Audience::Owner;
-        let frozen = session.frozen.take().filter(|_| !anew);
-        let (frozen, changes) = remembered(means, frozen, audience).await;
-        let mut changes = changes;
+        let (frozen, mut changes) = remembered(means, session.frozen.take(), audience).await;
         changes.extend(plan(means, &session).await?);
         let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
@@ -88,11 +82,6 @@ impl<'a> Active<'a> {
             rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
-            begins: match session.turns.first() {
-                _ if forgotten == 0 => Begins::AsBefore,
-                Some(first) => Begins::With(first.id),
-                None => Begins::WithThisTurn,
-            },
             provider: means.provider_for(&session.settings).name().to_owned(),
         };
         let at = beginning.address.clone();
@@ -115,9 +104,14 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts, draft, .. } = unfinished;
+        let Unfinished { turn, address, sender, reply_to, attempts, draft, silent, .. } =
+            unfinished;
         wires.draft.send_modify(|shown| shown.made = draft);
         let store = &means.bus.store;
+        if silent {
+            commits::answer(store, turn, None, End::silent(&address)).await?;
+            return Ok(None);
+        }
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
             let end = End {
@@ -155,15 +149,10 @@ impl<'a> Active<'a> {
         asker: Asker,
         wires: Wires,
     ) -> Self {
-        let audience = audience(asker.role, session.place);
-        let house = house(means, audience).await;
-        // Who is no longer the owner no longer has the owner's memory read to them.
-        let frozen = session.frozen.clone().filter(|_| audience == Audience::Owner);
-        let frozen = frozen.unwrap_or_default();
         wires.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
-        let system = prompt::system(&house, &frozen);
+        let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
         let tools = means.tools.offered(tool_role(asker.role, session.place));
         Self {
@@ -188,6 +177,20 @@ async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnEr
     Ok(plan
         .filter(Plan::is_open)
         .map(|plan| format!("Your plan, which you keep with `plan`:\n{plan}")))
+}
+
+/// The system prompt of a session, as `role` may see it.
+pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
+    let audience = audience(role, session.place);
+    let house = house(means, audience).await;
+    let frozen = match (audience, &session.frozen) {
+        (Audience::Owner, Some(frozen)) => frozen.clone(),
+        // The session was folded since its turn began.
+        (Audience::Owner, None) => remembered(means, None, audience).await.0,
+        // Who is no longer the owner no longer has the owner's memory read to them.
+        (Audience::Others, _) => Frozen::default(),
+    };
+    prompt::system(&house, &frozen)
 }
 
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
@@ -218,7 +221,7 @@ async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<L
 
 /// The frozen part of the prompt, made now for a new session, and what changed since the model was
 /// last told.
-async fn remembered(
+pub(super) async fn remembered(
     means: &Means,
     frozen: Option<Frozen>,
     audience: Audience,

@@ -7,15 +7,18 @@ use chrono::Local;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 
+use super::super::Means;
 use super::super::calls::{self, Calling, Ran};
 use super::super::parking;
-use super::{Active, TurnError, tool_role};
+use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;
 use crate::event::Happening;
 use crate::memory;
+use crate::message::Sender;
+use crate::people::Role;
 use crate::replies;
-use crate::session::{Call, Outcome};
+use crate::session::{Call, Outcome, Session};
 use crate::tools::{Kind, ToolContext, message};
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
@@ -177,22 +180,33 @@ impl Active<'_> {
     }
 
     async fn tool_context(&self) -> Result<ToolContext, TurnError> {
-        let at = self.session.address.clone();
-        let came_here = move |store: &_| journal::files_at(store, &at);
-        let came_here = self.means.bus.store.read(came_here).await?.into();
-        Ok(ToolContext {
-            came_here,
-            workspace: self.means.workspace.clone(),
-            actions: self.means.actions.clone(),
-            session: self.session.id,
-            who: self.asker.sender.clone(),
-            role: tool_role(self.asker.role, self.session.place),
-            address: self.session.address.clone(),
-            place: self.session.place,
-            channels: self.means.channels.keys().cloned().collect(),
-            now: Local::now(),
-        })
+        let Asker { sender, role, .. } = &self.asker;
+        tool_context(self.means, &self.session, sender, *role).await
     }
+}
+
+/// What tools are told of who asks, and where from.
+pub(in crate::agent) async fn tool_context(
+    means: &Means,
+    session: &Session,
+    who: &Sender,
+    role: Role,
+) -> Result<ToolContext, TurnError> {
+    let at = session.address.clone();
+    let came_here = move |store: &_| journal::files_at(store, &at);
+    let came_here = means.bus.store.read(came_here).await?.into();
+    Ok(ToolContext {
+        came_here,
+        workspace: means.workspace.clone(),
+        actions: means.actions.clone(),
+        session: session.id,
+        who: who.clone(),
+        role: tool_role(role, session.place),
+        address: session.address.clone(),
+        place: session.place,
+        channels: means.channels.keys().cloned().collect(),
+        now: Local::now(),
+    })
 }
 
 /// What runs at once, in order.

@@ -119,6 +119,7 @@ impl<S: Stage> Scene<S> {
             agent: AgentConfig::default(),
             provider: Arc::clone(&self.model) as _,
             models: Models::default(),
+            summariser: Arc::clone(&self.model) as _,
             channels: channels.collect(),
             tools: ToolSet::standard(),
             mcp: BTreeMap::default(),

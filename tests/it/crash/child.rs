@@ -94,6 +94,7 @@ fn plan(spec: Spec) -> Plan {
         home: spec.home,
         agent: AgentConfig::default(),
         provider: Arc::new(Watchful(Rehearsal)),
+        summariser: Arc::new(Watchful(Rehearsal)),
         models: Models::default(),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),

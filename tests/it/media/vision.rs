@@ -40,6 +40,7 @@ async fn rig_before(api: &ModelApi, images: bool) -> Rig {
         api_key: Some(Secret::new(KEY)),
         base_url: api.base_url.clone(),
         tokens_max: Some(1000),
+        context: 100_000,
         tools: Tools::Native,
         images,
     };

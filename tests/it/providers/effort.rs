@@ -32,6 +32,7 @@ fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
         api_key: Some(Secret::new(KEY)),
         base_url: String::new(),
         tokens_max: Some(tokens_max),
+        context: 100_000,
         tools: Tools::Native,
         images: false,
     }

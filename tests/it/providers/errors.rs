@@ -166,6 +166,7 @@ fn refuses_a_config_that_cannot_work() {
         api_key: Some(Secret::new(key)),
         base_url: base_url.to_owned(),
         tokens_max: Some(1),
+        context: 100_000,
         tools: Tools::Native,
         images: false,
     };

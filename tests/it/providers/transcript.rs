@@ -1,7 +1,9 @@
 //! Every history that can be is sent in a form that the APIs accept, and so that consecutive
 //! requests share their beginning.
 
-use peacrab::session::{Intent, Thinking};
+use peacrab::agent::compaction::shown;
+use peacrab::agent::shorten;
+use peacrab::session::{Intent, Mark, Thinking};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -20,6 +22,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
         Just(Outcome::Planned),
         running(),
         words().prop_map(Outcome::Done),
+        Just(Outcome::Done("seen ".repeat(500))),
         words().prop_map(Outcome::Failed),
         Just(Outcome::Interrupted),
         Just(Outcome::Skipped),
@@ -84,15 +87,27 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     vec((vec(step(), 0..4), ending()).prop_map(|(steps, ending)| turn(steps, ending)), 0..4)
 }
 
+/// What is sent of a long conversation: a summary in place of the oldest turns, old results shortened.
+fn fold(mut turns: Vec<Turn>, count: usize, step: usize) -> Vec<Turn> {
+    turns.drain(..count.min(turns.len()));
+    shorten::apply(&mut turns, Mark { turn: TurnId(1), step });
+    if let Some(first) = turns.first_mut().and_then(|turn| turn.steps.first_mut()) {
+        let said = first.heard.take().unwrap_or_default();
+        first.heard = Some(format!("{}\n\n{said}", shown("It rained.")));
+    }
+    turns
+}
+
 #[test]
 fn is_always_accepted() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     for platform in BOTH {
         let api = runtime.block_on(ModelApi::start(platform));
         let provider = provider(&api);
-        let cases = (turns(), option::of(words()));
+        let cases = (turns(), option::of(words()), option::of((0_usize..4, 0_usize..4)));
         TestRunner::new(ProptestConfig::with_cases(128))
-            .run(&cases, |(turns, heard)| {
+            .run(&cases, |(turns, heard, folded)| {
+                let turns = folded.map_or(turns.clone(), |(count, mark)| fold(turns, count, mark));
                 api.reply(Reply::events(&answer(platform, "Hi")));
                 let asking = ask_after(&*provider, &turns, heard.as_deref());
                 let (completion, _) = runtime.block_on(asking);

@@ -66,6 +66,8 @@ pub(crate) struct Parts {
     pub(crate) restarts: bool,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
+    /// In place of the one that answers.
+    pub(crate) summariser: Option<Arc<dyn Provider>>,
 }
 
 impl Default for Parts {
@@ -87,6 +89,7 @@ impl Default for Parts {
             surroundings: Surroundings::default(),
             restarts: false,
             provider: None,
+            summariser: None,
         }
     }
 }
@@ -134,11 +137,14 @@ impl Rig {
         let others = others
             .map(|(name, double)| ((*name).into(), (Arc::clone(double) as _, access.clone())));
         let provider = self.parts.provider.clone();
+        let provider = provider.unwrap_or_else(|| Arc::clone(&self.model) as _);
+        let summariser = self.parts.summariser.clone();
         Plan {
             home: self.path(),
             agent: self.parts.agent.clone(),
             models: self.parts.models.clone(),
-            provider: provider.unwrap_or_else(|| Arc::clone(&self.model) as _),
+            summariser: summariser.unwrap_or_else(|| Arc::clone(&provider)),
+            provider,
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
             mcp: self.parts.mcp.clone(),

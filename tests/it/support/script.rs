@@ -1,7 +1,7 @@
 //! A model that says what a test tells it to, and writes down what it was asked. It takes no
 //! transcript that the vendors would not take. Whatever it was not told about, it echoes.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use futures_util::StreamExt;
@@ -134,9 +134,18 @@ struct Written {
 }
 
 #[derive(Default)]
-pub(crate) struct Script(Mutex<Written>);
+pub(crate) struct Script {
+    written: Mutex<Written>,
+    /// Tokens that it says a prompt may have; 0 if it says nothing of that.
+    room: u64,
+}
 
 impl Script {
+    /// One that takes so many tokens.
+    pub(crate) fn with_room(room: u64) -> Arc<Self> {
+        Arc::new(Self { room, ..Self::default() })
+    }
+
     /// What to reply, one after another, while the newest words of a person contain `words`.
     pub(crate) fn on(&self, words: &str, replies: impl IntoIterator<Item = Reply>) {
         let scene = Scene { words: words.to_owned(), replies: replies.into_iter().collect() };
@@ -162,7 +171,7 @@ impl Script {
     }
 
     fn written(&self) -> std::sync::MutexGuard<'_, Written> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, request: &Request<'_>, seen: &Seen) -> Reply {
@@ -192,6 +201,10 @@ impl Provider for Script {
 
     fn sees(&self) -> bool {
         true
+    }
+
+    fn room(&self) -> u64 {
+        if self.room == 0 { 112_000 } else { self.room }
     }
 
     async fn stream<'a>(

@@ -1,0 +1,194 @@
+//! Compaction beside the conversation: the loop folds a session that has become long, or whose person
+//! asks for it, while messages are answered as ever. The loop takes over what came of it, while no turn
+//! has the session.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio::task::JoinError;
+use tokio_util::sync::CancellationToken;
+
+use super::command::{self, Command};
+use super::commits::{self, Folded};
+use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
+use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
+use crate::bus::journal::{RowId, Waiting};
+use crate::event::{Event, Happening};
+use crate::message::{Address, Place, Sender};
+use crate::people::Role;
+use crate::provider::{ProviderError, Usage};
+use crate::replies;
+use crate::session::Session;
+use crate::store::StoreError;
+
+/// Conversations that are folded at a time; others are when their next turn ends.
+const FOLDS_MAX: usize = 2;
+
+/// After one that came to nothing, a conversation grows by so much of its room until the next, in percent.
+const AGAIN_PERCENT: u64 = 5;
+
+/// Why a conversation is folded: because it has become long, or because somebody says so.
+#[derive(Clone, Default)]
+pub(super) struct Wish {
+    control: Option<Waiting>,
+    focus: Option<String>,
+}
+
+/// What came of it.
+pub(super) struct Done {
+    address: Address,
+    job: Job,
+    wish: Wish,
+    summary: Result<String, ProviderError>,
+    spent: Usage,
+}
+
+impl Agent {
+    /// A session comes to rest. If it has become long it is folded, in the background.
+    pub(super) fn rest(&mut self, mut session: Session, running: Running) {
+        if let Some(wish) = running.folds {
+            self.fold(&session, wish);
+        } else if self.is_long(&session) {
+            session.gauge.tried = session.gauge.used;
+            return self.take_notes(session, running.sender, Wish::default());
+        }
+        self.idle.keep(session);
+    }
+
+    fn is_long(&self, session: &Session) -> bool {
+        let gauge = &session.gauge;
+        let room = self.means.provider_for(&session.settings).room();
+        let room = gauge.room(room);
+        gauge.used > budget::percent(room, budget::FOLD_AT)
+            && gauge.used > gauge.tried + budget::percent(room, AGAIN_PERCENT)
+            && self.folds.len() < FOLDS_MAX
+            && !self.folding.contains_key(&session.address)
+            && Job::of(session, Whole::usual(session, room), None).is_some()
+    }
+
+    /// First of all, what should last is written down; the session is folded after that.
+    fn take_notes(&mut self, session: Session, sender: Sender, wish: Wish) {
+        let (steer, steered) = mpsc::channel(STEER_MAX);
+        let (stop, address) = (CancellationToken::new(), session.address.clone());
+        let means = Arc::clone(&self.means);
+        let task = notes::take(means, session, sender.clone(), steered, stop.clone());
+        let id = self.turns.spawn(task).id();
+        self.tasks.insert(id, address.clone());
+        let (rows, given) = (Vec::new(), RowId(0));
+        self.running
+            .insert(address, Running { steer, stop, sender, rows, given, folds: Some(wish) });
+    }
+
+    fn fold(&mut self, session: &Session, wish: Wish) {
+        let whole = match wish.control {
+            Some(_) => Whole::least(WHOLE_TURNS_MIN),
+            None => Whole::usual(session, self.means.provider_for(&session.settings).room()),
+        };
+        let Some(job) = Job::of(session, whole, wish.focus.clone()) else { return };
+        let (means, address) = (Arc::clone(&self.means), session.address.clone());
+        tracing::info!(%address, turns = job.turns.len(), "Compacting a conversation");
+        self.folding.insert(address.clone(), None);
+        self.folds.spawn(async move {
+            let mut spent = Usage::default();
+            let run = AssertUnwindSafe(compaction::run(&means, &job, &mut spent)).catch_unwind();
+            let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
+            let summary = Box::pin(run).await.unwrap_or_else(broke);
+            Done { address, job, wish, summary, spent }
+        });
+    }
+
+    /// A compaction has ended. While a turn has the session, what came of it waits for the turn's end.
+    pub(super) async fn folded(&mut self, done: Result<Done, JoinError>) {
+        match done {
+            Ok(done) if self.running.contains_key(&done.address) => {
+                self.folding.insert(done.address.clone(), Some(done));
+            }
+            Ok(done) => self.take_over(done).await,
+            Err(error) => tracing::error!(%error, "A compaction was cut off"),
+        }
+    }
+
+    /// What was folded while a turn had the session.
+    pub(super) async fn take_over_folded(&mut self, address: &Address) {
+        let is_done = self.folding.get(address).is_some_and(Option::is_some);
+        if is_done && let Some(Some(done)) = self.folding.remove(address) {
+            self.take_over(done).await;
+        }
+    }
+
+    async fn take_over(&mut self, done: Done) {
+        self.folding.remove(&done.address);
+        let Done { address, job, wish, summary, spent } = done;
+        let store = &self.means.bus.store;
+        let provider = self.means.summariser.name().to_owned();
+        let Some(last) = job.turns.last().map(|turn| turn.id) else { return };
+        let committed = match &summary {
+            Ok(summary) => {
+                let spent = (last, provider, spent);
+                let folded = Folded::new(&job, Some(summary.clone()), None, spent);
+                let words = replies::compacted(job.turns.len(), summary.split_whitespace().count());
+                commits::folded(store, folded, wish.control, words).await
+            }
+            Err(error) => {
+                tracing::warn!(%address, %error, "No summary");
+                let words = replies::not_compacted(error);
+                commits::not_folded(store, (last, provider, spent), wish.control, words).await
+            }
+        };
+        match (committed, summary) {
+            (Ok(true), Ok(summary)) => {
+                self.means.events.emit(|| Event {
+                    session: Some(job.session),
+                    turn: None,
+                    address: Some(address.clone()),
+                    what: Happening::Compacted { turns: job.turns.len() },
+                });
+                if let Some(mut session) = self.idle.take(&address)
+                    && session.id == job.session
+                {
+                    job.apply(&mut session, Some(summary));
+                    self.idle.keep(session);
+                }
+            }
+            (Ok(_), _) => {}
+            (Err(error), _) => tracing::error!(%address, %error, "A compaction came to nothing"),
+        }
+        self.means.bus.outbox.up();
+    }
+
+    /// Whether a command must wait until a turn or a compaction there has ended.
+    pub(super) fn must_wait(&self, control: &Waiting) -> bool {
+        let at = &control.inbound.from;
+        let is_busy = self.running.contains_key(at) || self.folding.contains_key(at);
+        (is_busy || self.cut_off(at))
+            && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
+    }
+
+    /// `/compact`. It is done with once it was answered, so that a restart does it again.
+    pub(super) async fn compact(
+        &mut self,
+        control: Waiting,
+        focus: Option<String>,
+    ) -> Result<(), StoreError> {
+        let (address, sender) = (control.inbound.from.clone(), control.sender().clone());
+        let role = role_of(&self.means, &address, &sender).await?;
+        let store = &self.means.bus.store;
+        if control.inbound.place == Place::Group && role < Role::Admin {
+            return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
+                .await;
+        }
+        let session = match self.idle.take(&address) {
+            Some(session) => Some(session),
+            None => load(&self.means, &address).await?,
+        };
+        let least = Whole::least(WHOLE_TURNS_MIN);
+        let Some(session) = session.filter(|it| Job::of(it, least, None).is_some()) else {
+            let words = replies::nothing_to_compact(WHOLE_TURNS_MIN);
+            return commits::obeyed(store, &control, words).await;
+        };
+        self.take_notes(session, sender, Wish { control: Some(control), focus });
+        Ok(())
+    }
+}

@@ -1,0 +1,152 @@
+//! Before a conversation of the owner's is folded, the model may write down what should last: one
+//! silent step, in which it can call `remember` and `note` alone. It is given up as soon as the
+//! person says something.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use super::calls::{self, Calling};
+use super::commits::{self, End};
+use super::turn::{self, TurnError};
+use super::{Means, compaction, prompt, role_of};
+use crate::bus::journal::{Fate, Waiting};
+use crate::memory::audience;
+use crate::message::Sender;
+use crate::people::Role;
+use crate::provider::{self, Completion, Pictures, Provider, Request};
+use crate::session::{Ending, Session, Step, Turn, TurnId};
+use crate::tools::Kind;
+use crate::workspace::Audience;
+
+/// The tools that can be called. The model is told of all it has, because the cache begins with them.
+const TOOLS: [&str; 2] = ["note", "remember"];
+
+/// Nobody waits for it, but it keeps the conversation from being folded.
+const TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Has notes taken, and gives the session back.
+pub(super) async fn take(
+    means: Arc<Means>,
+    session: Session,
+    sender: Sender,
+    steer: mpsc::Receiver<Vec<Waiting>>,
+    stop: CancellationToken,
+) -> Result<Option<Session>, TurnError> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(None),
+        ended = Box::pin(work(&means, session, sender, steer)) => ended,
+    }
+}
+
+async fn work(
+    means: &Means,
+    mut session: Session,
+    sender: Sender,
+    steer: mpsc::Receiver<Vec<Waiting>>,
+) -> Result<Option<Session>, TurnError> {
+    let role = role_of(means, &session.address, &sender).await?;
+    if audience(role, session.place) != Audience::Owner {
+        return Ok(Some(session));
+    }
+    let heard = Step { heard: Some(prompt::TAKE_NOTES.to_owned()), ..Step::default() };
+    session.turns.push(Turn { id: TurnId(0), steps: vec![heard.clone()], ending: None });
+    let provider = means.provider_for(&session.settings);
+    let completion = ask(means, provider.as_ref(), &session, (role, steer)).await;
+    session.turns.pop();
+    let Some(completion) = completion else { return Ok(Some(session)) };
+    let usage = completion.usage;
+    if completion.calls.is_empty() {
+        if let Some(last) = session.turns.last() {
+            let name = provider.name().to_owned();
+            commits::spent(&means.bus.store, last.id, name, usage).await?;
+        }
+        return Ok(Some(session));
+    }
+    let step = Step { text: completion.text, thinking: completion.thinking, ..heard };
+    let name = provider.name().to_owned();
+    let beginning = (session.id, sender.clone(), name);
+    let (turn, calls) =
+        commits::notes_begin(&means.bus.store, beginning, step.clone(), completion.calls, usage)
+            .await?;
+    let mut step = Step { calls, ..step };
+    for call in &mut step.calls {
+        let cx = turn::tool_context(means, &session, &sender, role).await?;
+        // Nobody is asked in a silent step.
+        let asks = means.asking.approvals.wants(&call.tool, Kind::Writes, role);
+        let ran = if TOOLS.contains(&call.tool.as_str()) && !asks {
+            let (person, at) = (&sender, &session.address);
+            calls::run(means, &Calling { turn, call, person, role, at }, &cx).await?
+        } else {
+            let words = "Only `remember` and `note` can be called now.".to_owned();
+            calls::refuse(means, turn, call, words).await?
+        };
+        call.outcome = ran.outcome;
+    }
+    commits::answer(&means.bus.store, turn, None, End::silent(&session.address)).await?;
+    session.turns.push(Turn { id: turn, steps: vec![step], ending: Some(Ending::Silent) });
+    Ok(Some(session))
+}
+
+/// What the model wants to write down; none if it cannot be asked now.
+async fn ask(
+    means: &Means,
+    provider: &dyn Provider,
+    session: &Session,
+    (role, mut steer): (Role, mpsc::Receiver<Vec<Waiting>>),
+) -> Option<Completion> {
+    let system = turn::system(means, session, role).await;
+    let tools = means.tools.offered(turn::tool_role(role, session.place));
+    if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
+        return None;
+    }
+    let summary = session.summary.as_deref().map(compaction::shown);
+    let request = Request {
+        system: &system,
+        tools: &tools,
+        may_call: true,
+        effort: session.settings.effort,
+        messages: provider::messages_after(summary.as_deref(), &session.turns),
+        pictures: &Pictures::default(),
+    };
+    let asking = provider::complete(provider, &request, |_| {});
+    let asking = timeout(TIME_MAX, AssertUnwindSafe(asking).catch_unwind());
+    tokio::select! {
+        biased;
+        Some(_) = steer.recv() => {
+            tracing::debug!("Took no notes: somebody speaks");
+            None
+        }
+        asked = Box::pin(asking) => match asked {
+            Ok(Ok(Ok(completion))) => Some(completion),
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "Took no notes before compaction");
+                None
+            }
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!("Took no notes before compaction: the model broke or took too long");
+                None
+            }
+        },
+    }
+}
+
+impl End {
+    /// Nobody is told anything.
+    pub(super) fn silent(at: &crate::message::Address) -> Self {
+        Self {
+            ending: Ending::Silent,
+            fate: Fate::Answered,
+            words: None,
+            to: at.clone(),
+            reply_to: None,
+            over_draft: false,
+        }
+    }
+}
