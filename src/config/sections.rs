@@ -1,6 +1,7 @@
 //! What each key of the config means: from located TOML to the configs of the modules.
 
 use crate::channels::intake;
+use crate::http::is_loopback;
 use crate::provider::{self, transcription};
 
 use super::reading::{Located, Section, nearest};
@@ -193,12 +194,6 @@ pub(super) fn url(value: &Located<'_>) -> Option<String> {
 /// As [`url`]; says what must be otherwise.
 pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
     let url = url::Url::parse(text).map_err(|_| "must be an address that begins with https://")?;
-    let here = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
     match url.scheme() {
         "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
             Err("must not hold a name or password")
@@ -207,7 +202,7 @@ pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
             Err("must end with its path: no ? or #")
         }
         "https" => Ok(url.as_str().trim_end_matches('/').to_owned()),
-        "http" if here => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        "http" if is_loopback(&url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
         "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
         _ => Err("must begin with https://"),
     }
