@@ -6,14 +6,14 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use crate::channels::config::{
-    DiscordConfig, DiscordThreads, SlackConfig, SlackThreads, TelegramConfig,
+    DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
+    TelegramConfig,
 };
 use crate::channels::{self, Kind};
 use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
 
-use super::channels::{DISCORD_URL, SLACK_URL, TELEGRAM_URL};
 use super::reading::Source;
 use super::sections::{OPENAI_URL, TOKENS_MAX};
 use super::{Place, rehearsal, secrets};

@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serenity::http::Route;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Discord;
 use super::call::CallError;
 use super::catch_up::Unread;
 use super::gateway::{self, Gateway, Point, Told};
 use super::hearing::{self, Ear};
 use super::inbound::Identity;
-use super::{Discord, not_kept};
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
 
@@ -162,7 +162,7 @@ impl Discord {
                         progress.marked = Some(Instant::now());
                         progress.mark()
                     };
-                    publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
+                    publisher.set_mark(mark).await?;
                 }
                 Told::Resumed => {
                     publisher.link_up(about.clone());
@@ -224,7 +224,7 @@ impl Discord {
                 return Ok(progress.point.clone());
             }
         }
-        let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
+        let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
         let Progress { point, until, .. } = Progress::from_mark(&bot.id, &mark, at);
         let mut progress = self.progress();
@@ -267,7 +267,7 @@ impl Discord {
             progress.marked = Some(Instant::now());
             progress.mark()
         };
-        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+        Ok(publisher.set_mark(mark).await?)
     }
 
     /// The session is gone; until when it told us everything is not forgotten.
@@ -277,6 +277,6 @@ impl Discord {
             progress.point = None;
             progress.mark()
         };
-        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+        Ok(publisher.set_mark(mark).await?)
     }
 }

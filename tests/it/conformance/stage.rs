@@ -77,6 +77,8 @@ pub(crate) trait Stage: Sized {
     const TELLS_OF_DELETIONS: bool;
     /// Whether it can be asked for a message of which nobody knows whether it arrived.
     const CAN_BE_ASKED: bool;
+    /// Of the first bot.
+    const TOKENS: &'static [&'static str];
     /// Where it shows that a bot works.
     const TYPES_IN: Place;
 

@@ -76,6 +76,7 @@ impl OnTelegram {
 impl Stage for OnTelegram {
     const TELLS_OF_DELETIONS: bool = false;
     const CAN_BE_ASKED: bool = false;
+    const TOKENS: &'static [&'static str] = &[TOKEN];
     const TYPES_IN: Place = Place::Private(Who::Ada);
 
     async fn start() -> Self {
