@@ -167,7 +167,7 @@ impl Stage for OnTelegram {
 
     fn typings(&self) -> usize {
         let received = self.0.received();
-        received.iter().filter(|call| call.method == "sendChatAction").count()
+        received.iter().filter(|call| call.call == "sendChatAction").count()
     }
 
     fn reacted(&self, place: Place, message: &str) -> bool {

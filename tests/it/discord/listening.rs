@@ -287,7 +287,7 @@ async fn a_mention_of_its_role_is_one_of_it() {
         assert_eq!(desk.wait_for(2).await, [hi.clone(), hi]);
     })
     .await;
-    let asked = |call: &&crate::support::discord_api::Received| call.call.ends_with("/roles");
+    let asked = |call: &&crate::support::watched::Received| call.call.ends_with("/roles");
     assert_eq!(api.received().iter().filter(asked).count(), 1);
 }
 

@@ -25,6 +25,8 @@ pub(crate) mod slack_api;
 pub(crate) mod tools;
 pub(crate) mod transcriber;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod watched;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 #[cfg_attr(
     not(any(feature = "slack", feature = "telegram")),
     expect(dead_code, reason = "Discord's stand-in reads the bodies of calls itself")

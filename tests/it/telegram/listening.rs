@@ -127,10 +127,10 @@ async fn goes_on_from_its_mark_after_a_restart() {
     desk.listening(&api, api.wait_for_confirmed()).await;
     let received = api.received();
     let (before, polls) =
-        (received.len(), received.iter().filter(|call| call.method == "getUpdates").count());
+        (received.len(), received.iter().filter(|call| call.call == "getUpdates").count());
     desk.listening(&api, api.wait_for_calls("getUpdates", polls + 1)).await;
     let received = api.received();
-    let first_poll = received[before..].iter().find(|call| call.method == "getUpdates").unwrap();
+    let first_poll = received[before..].iter().find(|call| call.call == "getUpdates").unwrap();
     assert_eq!(first_poll.body["offset"], 901, "{first_poll:?}");
 }
 
@@ -270,7 +270,7 @@ async fn has_its_commands_listed_once() {
     assert_eq!(api.commands()[0]["command"], "stop");
     assert_eq!(api.commands().as_array().unwrap().len(), replies::COMMANDS.len());
     desk.listening(&api, polls(2)).await;
-    let told = api.received().iter().filter(|call| call.method == "setMyCommands").count();
+    let told = api.received().iter().filter(|call| call.call == "setMyCommands").count();
     assert_eq!(told, 1);
 }
 
