@@ -7,7 +7,8 @@ use peacrab::message::{Body, DeliveryId, Outbound};
 use peacrab::people::Groups;
 use peacrab::store::Options;
 
-use super::{DEADLINES, Desk, address, discord, discord_with};
+use super::{DEADLINES, address, discord, discord_with};
+use crate::support::desk::Desk;
 use crate::support::discord_api::line::{
     ADA, BOB, BOT, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD,
 };
