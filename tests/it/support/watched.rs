@@ -105,6 +105,7 @@ impl<Fault: Clone> Calls<Fault> {
     }
 }
 
+#[cfg(any(feature = "slack", feature = "telegram"))]
 impl<Fault> Calls<Fault> {
     pub(crate) fn of<'a>(&'a self, call: &'a str) -> impl Iterator<Item = &'a Received> {
         self.received.iter().filter(move |received| received.call == call)

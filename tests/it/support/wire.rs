@@ -19,6 +19,10 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A file that came with a call.
+#[cfg_attr(
+    all(feature = "slack", not(feature = "telegram")),
+    expect(dead_code, reason = "Slack takes files elsewhere")
+)]
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
     pub(crate) name: String,
