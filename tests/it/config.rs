@@ -353,7 +353,7 @@ config.toml:14:1: unknown key `apikey` in [providers.spare]; did you mean `api_k
 config.toml:15:12: `base_url` in [providers.spare] must begin with https://; http:// is for this machine only (127.0.0.1)
 config.toml:19:1: `model` in [providers.dry] means nothing for a provider of type rehearsal
 config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
-config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number; a name can change hands
+config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
 config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name them one by one
 config.toml:24:26: an entry of `owners` in [channels.home] must be an id: a string or a whole number, not a number with a point
 config.toml:25:11: an entry of `admins` in [channels.home] cannot be "*": name them one by one
@@ -385,6 +385,8 @@ type = "web"
 token = "x"
 [channels.d]
 token = "x"
+[channels.e]
+type = "webb"
 [channels.terminal]
 type = "terminal"
 owners = [1]
@@ -404,8 +406,9 @@ config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
 config.toml:17:11: this version has no web channels yet
 config.toml:20:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
-config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
-config.toml:25:2: this version has no [gateway] yet
+config.toml:23:8: `type` in [channels.e] must be one of telegram, discord, slack, terminal
+config.toml:26:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
+config.toml:27:2: this version has no [gateway] yet
 ");
 }
 
@@ -567,17 +570,63 @@ threads = "thread"
         &Environment::default(),
     )
     .unwrap_err();
-    insta::assert_snapshot!(errors, @"
+    insta::assert_snapshot!(errors, @r#"
 config.toml:4:9: `token` in [channels.a] must be a token that begins with xoxb-, not with xapp-
 config.toml:5:13: `app_token` in [channels.a] must be a token that begins with xapp-, not with xoxb-
-config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
-config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
 config.toml:7:11: `threads` in [channels.a] must be one of thread, channel; did you mean `thread`?
 config.toml:8:11: missing key `app_token` in [channels.b]: the app's token for Socket Mode, xapp-…
 config.toml:11:11: [channels.c] has the token of [channels.b]; Slack brings each event to only one of them
 config.toml:15:11: [channels.d] has the same token twice; there are two kinds
 config.toml:22:1: `threads` in [channels.e] means nothing for a channel of type telegram
-");
+"#);
+}
+
+#[test]
+fn tells_what_is_no_id_of_the_platform() {
+    let errors = load(
+        r#"
+[channels.telegram]
+type = "telegram"
+token = "1:x"
+chats = { "@crew" = "always", "1001234567890" = "off", "-1001234567890" = "always", 5 = "off" }
+bots = ["@beep"]
+[channels.discord]
+type = "discord"
+token = "x"
+owners = ["ada"]
+[channels.discord.chats]
+crew = "always"
+81384788765712384 = "of"
+[channels.slack]
+type = "slack"
+token = "xoxb-1"
+app_token = "xapp-1"
+owners = ["B0BEEP"]
+bots = ["beep"]
+chats = { '#crew' = "off", C0CREW = "off", T0CREW = "mention", U0ADA = "always" }
+[channels.list]
+type = "telegram"
+token = "2:x"
+chats = ["-1"]
+"#,
+        &Environment::default(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @r#"
+config.toml:5:21: `@crew` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
+config.toml:5:49: `1001234567890` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
+config.toml:6:9: an entry of `bots` in [channels.telegram] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
+config.toml:10:11: an entry of `owners` in [channels.discord] must be a user id, which is a number, as "80351110224678912" (Developer Mode, Copy User ID); a name can change hands
+config.toml:12:8: `crew` of `chats` in [channels.discord] must be the id of a thread, a channel or a server, which is a number, as "81384788765712384" (Developer Mode, Copy Channel ID or Copy Server ID)
+config.toml:13:21: `81384788765712384` of `chats` in [channels.discord] must be one of off, mention, always; did you mean `off`?
+config.toml:18:11: an entry of `owners` in [channels.slack] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:19:9: an entry of `bots` in [channels.slack] must be a bot's id, which begins with B, U or W, as "B012ABCDEF"; a name can change hands
+config.toml:20:21: `#crew` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
+config.toml:20:72: `U0ADA` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
+config.toml:24:9: `chats` in [channels.list] must be a table, as { "ID" = "always" }
+"#);
 }
 
 #[test]
