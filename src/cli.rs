@@ -16,8 +16,8 @@ use tokio_util::sync::CancellationToken;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
-use crate::logging;
 use crate::secret::Redactor;
+use crate::{logging, people, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -137,14 +137,17 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let home = config::home(cli.home.clone(), &environment);
     let load = || config::load(&home, cli.config.as_deref(), &environment);
     match cli.command.unwrap_or(Command::Run) {
-        Command::Run => run(Plan::new(&home, prepare(load()?, format, &environment)?)?).await?,
+        Command::Run => {
+            let config = prepare(load()?, &home, format, &environment)?;
+            run(Plan::new(&home, config)?).await?;
+        }
         Command::Chat { message, session, verbose } => {
             let options = chat::Options { message, session, events: verbose };
             if chat::through_socket(&home, &options).await? {
                 return Ok(ExitCode::SUCCESS);
             }
             // Nobody runs here: be the daemon for as long as this lasts, without other channels.
-            let mut config = prepare(load()?, format, &environment)?;
+            let mut config = prepare(load()?, &home, format, &environment)?;
             config.channels.clear();
             let daemon = Daemon::open(Plan::new(&home, config)?).await?;
             let desk = daemon.desk();
@@ -198,14 +201,20 @@ impl Pair {
 /// Begins to log, now that the secrets are known that must not be in it.
 fn prepare(
     config: Config,
+    home: &Path,
     format: logging::Format,
     environment: &Environment,
 ) -> anyhow::Result<Config> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let redactor = Redactor::new(config.secrets());
     logging::init(format, redactor, environment)?;
-    config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    warnings(&config, home).iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
+}
+
+fn warnings(config: &Config, home: &Path) -> Vec<String> {
+    let paired = store::look(home, people::paired).unwrap_or_default();
+    config.warnings(&paired)
 }
 
 /// The daemon: until a signal, with a terminal of its own if there is one.
@@ -256,10 +265,8 @@ fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode
         Ok(config) => {
             print::line(&format!("home: {}", home.display()));
             print::line(&config.describe());
-            config
-                .warnings()
-                .iter()
-                .for_each(|warning| print::line(&format!("warning: {warning}")));
+            let warnings = warnings(config, home);
+            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
             ExitCode::SUCCESS
         }
         Err(faults) => refuse(faults),

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, Config, ConfigErrors, Environment, KEYS};
-use peacrab::people::{Access, Groups, People, Role};
+use peacrab::message::Sender;
+use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
 use peacrab::{channels, provider};
@@ -215,7 +216,7 @@ limits
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
-    assert_eq!(config.warnings(), Vec::<String>::new());
+    assert_eq!(config.warnings(&[]), Vec::<String>::new());
 }
 
 #[test]
@@ -251,7 +252,7 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
     assert_eq!((work.groups, work.pairing), (Groups::Off, false));
     assert_eq!(telegram(&config, "work").api_url, "http://localhost:8081");
     assert_eq!(telegram(&config, "work").token.reveal(), "222222:two");
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.family] lets everyone in, as guests
 [channels.work] has no owners, no allow and no pairing: only who was paired before is let in
 ");
@@ -282,10 +283,31 @@ async fn gives_admins_their_role() {
 fn warns_where_nobody_can_become_the_owner() {
     let channel = "type = 'telegram'\ntoken = '1:one'\nallow = ['*']\n";
     let config = load(format!("[channels.open]\n{channel}"), &secrets()).unwrap();
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.open] lets everyone in, as guests
 [channels.open] has no owners, and pairing makes none where everyone is let in: name them in `owners`
 ");
+}
+
+#[test]
+fn warns_no_more_of_nobody_once_somebody_is_paired() {
+    let channel =
+        |name: &str| format!("[channels.{name}]\ntype = 'telegram'\ntoken = '1:{name}'\n");
+    let config = channel("home") + "pairing = false\n" + &channel("work");
+    let config = load(config, &secrets()).unwrap();
+    let paired = |channel: &str, role| Paired {
+        channel: channel.into(),
+        sender: Sender::person("7", "Ada"),
+        role,
+    };
+    let home = "[channels.home] has no owners, no allow and no pairing: \
+                only who was paired before is let in";
+    let work = "[channels.work] has no owners and no allow: nobody is let in until paired";
+    let none: [&str; 0] = [];
+    assert_eq!(config.warnings(&[]), [home, work]);
+    assert_eq!(config.warnings(&[paired("work", Role::User)]), [home]);
+    assert_eq!(config.warnings(&[paired("home", Role::User)]), [work]);
+    assert_eq!(config.warnings(&[paired("home", Role::Owner)]), none);
 }
 
 #[test]
@@ -501,7 +523,7 @@ limits
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.discord] has no owners and no allow: nobody is let in until paired
 [channels.telegram] has no owners and no allow: nobody is let in until paired
 ");
@@ -651,7 +673,7 @@ fn starts_with_nothing_at_all() {
     assert_eq!(config.providers["rehearsal"].kind, provider::Kind::Rehearsal);
     let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
     assert_eq!(channels, [config::TERMINAL]);
-    insta::assert_snapshot!(config.warnings().join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");
 }
 
 #[test]
