@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 use crate::support::binary::{Scene, channel, home, home_at, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
@@ -60,6 +61,24 @@ async fn another_program_with_the_same_token_is_said_and_outlived() {
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     scene.wait_for_link().await;
+}
+
+#[tokio::test]
+async fn the_log_tells_once_that_a_link_is_lost_and_once_that_it_is_back() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    let count = |words: &str| daemon.log().matches(words).count();
+    // It has been up for long enough to be lost.
+    sleep(Duration::from_millis(2500)).await;
+    api.fail("getUpdates", 3, &Fault::CONFLICT);
+    until("the link", async || (count("is up again") > 0).then_some(())).await;
+    assert_eq!((count("Lost the channel"), count("Cannot reach")), (1, 0), "{}", daemon.log());
+    bring_to_end(&api).await;
+    assert_eq!(count("is up again"), 1, "{}", daemon.log());
+    let log = daemon.log();
+    let line = log.lines().find(|line| line.contains("is up again")).unwrap();
+    assert!(line.contains("INFO") && line.contains("down_for="), "{line}");
 }
 
 #[tokio::test]
