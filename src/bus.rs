@@ -158,6 +158,17 @@ impl Publisher {
         self.take("edit", inbound, admission::edit).await
     }
 
+    /// A message was changed that does not speak to the bot by itself: while it waits, so does what
+    /// it says now. False if it was not known; then nothing was done.
+    pub async fn amend(&self, inbound: Inbound) -> Result<bool, PublishError> {
+        let key = inbound.key.clone();
+        let is_known = self.bus.store.read(move |store| journal::has(store, &key)).await?;
+        if is_known {
+            self.edit(inbound).await?;
+        }
+        Ok(is_known)
+    }
+
     async fn take(
         &self,
         label: &'static str,
