@@ -357,6 +357,7 @@ impl Active<'_> {
         if text.is_empty() {
             let words = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
+                Some(StopReason::MaxTokens) if self.is_for_owner() => replies::LIMIT_USED_UP_OWNER,
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.said_here().next().is_some() => return (Ending::Answered, None),
                 _ => replies::NO_WORDS,
@@ -384,9 +385,15 @@ impl Active<'_> {
         let words = match error {
             ProviderError::TooLong => replies::TOO_LONG.to_owned(),
             ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
-            ProviderError::Refused(reason) => replies::model_refused_us(reason),
+            ProviderError::Refused(reason) => {
+                replies::model_refused_us(reason, self.is_for_owner())
+            }
         };
         self.give_up(words).await
+    }
+
+    fn is_for_owner(&self) -> bool {
+        self.asker.role == Role::Owner
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {

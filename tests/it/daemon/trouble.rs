@@ -30,6 +30,9 @@ async fn a_start_without_network_answers_once_there_is_one() {
     let scene = Scene::new(&home_at(&url, TOKEN));
     let _daemon = scene.daemon().await;
     scene.wait_for_trouble("no connection").await;
+    let shown = scene.run(&["status"]).await.out;
+    let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
+    assert!(line.starts_with("channel home: down: telegram"), "{line}");
     let api = BotApi::start_at(socket.listen(64).unwrap());
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
@@ -45,6 +48,10 @@ async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
     let scene = Scene::new(&home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows"));
     let mut daemon = scene.daemon().await;
     scene.wait_for_trouble("token").await;
+    // What is to be done comes last.
+    let shown = scene.run(&["status"]).await.out;
+    let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
+    assert!(line.ends_with("and restart"), "{line}");
     let ended = scene.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
