@@ -153,6 +153,10 @@ impl Daemon {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.log.clone()
+    }
+
     pub(crate) fn is_running(&mut self) -> bool {
         self.child.try_wait().unwrap().is_none()
     }
