@@ -125,7 +125,7 @@ impl Discord {
         let account = (self.api.token(), bot.id.as_str());
         let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
-        let ended = self.follow(&ear, &mut reader).await;
+        let ended = Box::pin(self.follow(&ear, &mut reader)).await;
         if reader.link.is_awaited() {
             // Wherever the session was to be gone on with, nobody answers there.
             if let Some(point) = &mut self.progress().point {

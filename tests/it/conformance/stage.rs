@@ -21,6 +21,7 @@ pub(crate) enum Place {
     /// Of the group.
     Thread,
     /// Slack's for assistants: a thread of a private chat.
+    #[cfg_attr(not(feature = "slack"), expect(dead_code, reason = "Slack's alone"))]
     Pane(Who),
     Elsewhere,
 }

@@ -16,11 +16,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::model_api::{KEY, MODEL, ModelApi};
+
 #[cfg(feature = "telegram")]
 mod telegram;
 
 #[cfg(feature = "telegram")]
-pub(crate) use telegram::{channel, home, home_at, model, model_at, now, said};
+pub(crate) use telegram::{channel, home, home_at, now, said};
 
 /// The longest that a test waits for something that must come, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -31,6 +33,18 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// A config and a home.
 pub(crate) struct Scene {
     folder: TempDir,
+}
+
+/// What a config says of a provider of the name.
+pub(crate) fn model(name: &str, api: &ModelApi) -> String {
+    model_at(name, &api.base_url)
+}
+
+pub(crate) fn model_at(name: &str, url: &str) -> String {
+    format!(
+        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
+         base_url = \"{url}\"\n"
+    )
 }
 
 /// How a command ended.
@@ -151,10 +165,6 @@ impl Scene {
 impl Daemon {
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
-    }
-
-    pub(crate) fn log_file(&self) -> PathBuf {
-        self.log.clone()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

@@ -1,6 +1,6 @@
 //! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
 
-#[cfg(any(feature = "discord", feature = "telegram"))]
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 #[cfg_attr(
     not(feature = "telegram"),
     expect(dead_code, reason = "most tests of the real program speak through Telegram")
@@ -11,10 +11,6 @@ pub(crate) mod bot_api;
 #[cfg(feature = "discord")]
 pub(crate) mod discord_api;
 pub(crate) mod double;
-#[cfg_attr(
-    not(feature = "telegram"),
-    expect(dead_code, reason = "most tests of the real program speak through Telegram")
-)]
 pub(crate) mod model_api;
 pub(crate) mod platform;
 pub(crate) mod record;

@@ -51,6 +51,10 @@ pub(crate) fn calls_raw(calls: &[(&str, String)]) -> Reply {
 }
 
 /// An answer that comes in pieces; before one with a gate, it hangs there.
+#[cfg_attr(
+    not(any(feature = "discord", feature = "slack", feature = "telegram")),
+    expect(dead_code, reason = "only platforms show drafts")
+)]
 pub(crate) fn paced(pieces: &[(&str, Option<&Gate>)]) -> Reply {
     let deltas = pieces.iter().map(|(text, gate)| (gate.cloned(), Delta::Text((*text).to_owned())));
     Reply::Paced(deltas.chain([(None, Delta::End(StopReason::Done))]).collect())
