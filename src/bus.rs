@@ -7,11 +7,12 @@ pub mod journal;
 pub mod outbox;
 pub mod overheard;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use crate::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
 use crate::people::{Groups, People};
@@ -166,6 +167,17 @@ impl Publisher {
         self.take("edit", inbound, admission::edit).await
     }
 
+    /// A message was changed that does not speak to the bot by itself: while it waits, so does what
+    /// it says now. False if it was not known; then nothing was done.
+    pub async fn amend(&self, inbound: Inbound) -> Result<bool, PublishError> {
+        let key = inbound.key.clone();
+        let is_known = self.bus.store.read(move |store| journal::has(store, &key)).await?;
+        if is_known {
+            self.edit(inbound).await?;
+        }
+        Ok(is_known)
+    }
+
     async fn take(
         &self,
         label: &'static str,
@@ -274,8 +286,8 @@ impl Publisher {
 /// How a channel's link to its platform is, for `status`.
 #[derive(Default)]
 pub struct Link(
-    // A mutex because adapter and onlookers are different tasks; it guards copies of a few words.
-    Mutex<LinkState>,
+    // Woken are those who wait for the link to go up or down.
+    watch::Sender<LinkState>,
 );
 
 #[derive(Clone, Debug, Default, serde::Serialize)]
@@ -290,19 +302,34 @@ pub struct LinkState {
 
 impl Link {
     pub fn state(&self) -> LinkState {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.borrow().clone()
     }
 
     pub fn down(&self, trouble: &str) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.up = false;
-        state.trouble = Some(trouble.to_owned());
+        self.0.send_modify(|state| {
+            state.up = false;
+            state.trouble = Some(trouble.to_owned());
+        });
+    }
+
+    /// Waits until the link has been up for so long without a break.
+    pub async fn holds(&self, steady: std::time::Duration) {
+        let mut state = self.0.subscribe();
+        loop {
+            state.wait_for(|state| state.up).await.expect("we have the sender");
+            if timeout(steady, state.wait_for(|state| !state.up)).await.is_err() {
+                return;
+            }
+        }
     }
 
     fn heard(&self, change: impl FnOnce(&mut LinkState)) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        state.last_byte = Some(Utc::now());
-        state.trouble = None;
-        change(&mut state);
+        self.0.send_if_modified(|state| {
+            let was_up = state.up;
+            state.last_byte = Some(Utc::now());
+            state.trouble = None;
+            change(state);
+            state.up != was_up
+        });
     }
 }

@@ -18,9 +18,9 @@ use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
-use crate::logging;
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
+use crate::{logging, people, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -162,13 +162,14 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let load = || config::load(&home, cli.config.as_deref(), &environment);
     match cli.command.unwrap_or(Command::Run) {
         Command::Run => {
-            let config = prepare(load()?, format, &environment)?;
+            let config = prepare(load()?, &home, format, &environment)?;
             run(Plan::new(&home, config, &environment)?).await?;
         }
         Command::Chat { message, session, verbose } => {
             let failed = "there was no answer";
             let options = chat::Options { message, session, events: verbose, failed };
-            talk(&home, &options, &environment, || prepare(load()?, format, &environment)).await?;
+            talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
+                .await?;
         }
         Command::Undo { id } => {
             let options = chat::Options {
@@ -177,7 +178,8 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
                 events: false,
                 failed: "nothing was undone",
             };
-            talk(&home, &options, &environment, || prepare(load()?, format, &environment)).await?;
+            talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
+                .await?;
         }
         Command::Actions { limit, json } => {
             let done = chat::actions(&home, limit).await?;
@@ -261,14 +263,20 @@ impl Pair {
 /// Begins to log, now that the secrets are known that must not be in it.
 fn prepare(
     config: Config,
+    home: &Path,
     format: logging::Format,
     environment: &Environment,
 ) -> anyhow::Result<Config> {
     rustls::crypto::ring::default_provider().install_default().ok();
     let redactor = Redactor::new(config.secrets());
     logging::init(format, redactor, environment)?;
-    config.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+    warnings(&config, home).iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
+}
+
+fn warnings(config: &Config, home: &Path) -> Vec<String> {
+    let paired = store::look(home, people::paired).unwrap_or_default();
+    config.warnings(&paired)
 }
 
 /// The daemon: until a signal, with a terminal of its own if there is one.
@@ -319,10 +327,8 @@ fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode
         Ok(config) => {
             print::line(&format!("home: {}", home.display()));
             print::line(&config.describe());
-            config
-                .warnings()
-                .iter()
-                .for_each(|warning| print::line(&format!("warning: {warning}")));
+            let warnings = warnings(config, home);
+            warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
             ExitCode::SUCCESS
         }
         Err(faults) => refuse(faults),

@@ -21,7 +21,7 @@ use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::hooks;
 use crate::message::ChannelName;
-use crate::people::{Access, Groups};
+use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::Secret;
 use crate::session::QueueMode;
@@ -257,12 +257,19 @@ impl Config {
         )
     }
 
-    /// What will work, but perhaps not as meant; the notes of loading among them.
-    pub fn warnings(&self) -> Vec<String> {
+    /// What will work, but perhaps not as meant; the notes of loading among them. `paired` are those
+    /// who have been let in already.
+    pub fn warnings(&self, paired: &[Paired]) -> Vec<String> {
         let mut warnings = self.notes.clone();
+        let have_owner = paired.iter().any(|person| person.role == Role::Owner);
         for (name, Access { owners, admins, allow, pairing, .. }) in self.platforms() {
-            let is_nobody_named = owners.is_empty() && admins.is_empty() && allow.is_empty();
+            let is_nobody_named = owners.is_empty()
+                && admins.is_empty()
+                && allow.is_empty()
+                && !paired.iter().any(|person| person.channel == *name);
             match (is_nobody_named, pairing) {
+                // The owner will be asked.
+                (true, true) if have_owner => {}
                 (true, true) => warnings.push(format!(
                     "[channels.{name}] has no owners and no allow: nobody is let in until paired"
                 )),
@@ -274,7 +281,7 @@ impl Config {
             }
             if allow.iter().any(|id| id == "*") {
                 warnings.push(format!("[channels.{name}] lets everyone in, as guests"));
-                if owners.is_empty() {
+                if owners.is_empty() && !have_owner {
                     warnings.push(format!(
                         "[channels.{name}] has no owners, and pairing makes none where everyone is \
                          let in: name them in `owners`"

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use chrono::Utc;
 use futures_util::FutureExt;
 use tokio::task::JoinSet;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::{Actions, GRACE, Images};
@@ -37,6 +37,9 @@ use crate::workspace::skills::Surroundings;
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
+
+/// When nothing is under way, each stage takes some milliseconds; longer, and the log says for what.
+const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
 
 /// How long deliveries that are due may still take at the end.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
@@ -248,18 +251,21 @@ impl Daemon {
             () = restart.cancelled() => stop.cancel(),
         }
         tracing::info!("Stopping");
-        end(listening, STAGE_TIME_MAX).await;
+        end("listeners", listening, STAGE_TIME_MAX).await;
         turns.cancel();
-        end(thinking, STAGE_TIME_MAX).await;
+        end("turns", thinking, STAGE_TIME_MAX).await;
         lends.cancel();
         deliveries.cancel();
         // Programs that lend tools are given a little longer than deliveries.
         tokio::join!(
-            end(delivering, DRAIN_TIME_MAX),
-            end(hooking, DRAIN_TIME_MAX),
-            end(lending, LENT_TIME_MAX)
+            end("deliveries", delivering, DRAIN_TIME_MAX),
+            end("hooks", hooking, DRAIN_TIME_MAX),
+            end("MCP servers", lending, LENT_TIME_MAX)
         );
-        timeout(STAGE_TIME_MAX, self.means.bus.store.checkpoint()).await.ok();
+        let mut tidied = JoinSet::new();
+        let store = self.means.bus.store.clone();
+        tidied.spawn(async move { store.checkpoint().await });
+        end("the disk", tidied, STAGE_TIME_MAX).await;
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
@@ -328,10 +334,15 @@ async fn forever<F: Future<Output = ()>>(what: &'static str, begin: impl Fn() ->
 }
 
 /// Joins tasks that have been told to end; those that do not are dropped.
-async fn end(mut tasks: JoinSet<()>, within: Duration) {
+async fn end(what: &'static str, mut tasks: JoinSet<()>, within: Duration) {
+    let begun = Instant::now();
     let joined = async { while tasks.join_next().await.is_some() {} };
     if timeout(within, joined).await.is_err() {
-        tracing::warn!(tasks = tasks.len(), "Did not end in time");
+        tracing::warn!(what, tasks = tasks.len(), "Did not end in time");
     }
     tasks.shutdown().await;
+    let waited = begun.elapsed();
+    if waited > STAGE_TIME_USUAL {
+        tracing::info!(what, ?waited, "The end had to wait");
+    }
 }

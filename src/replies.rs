@@ -153,7 +153,7 @@ pub fn too_many_waiting(bound: usize) -> String {
     )
 }
 
-pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; my owner should look.";
+pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; whoever runs me should look.";
 
 /// The same, where the message is not delivered again by itself.
 pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full or failing. Say it again once that is mended.";
@@ -183,6 +183,8 @@ pub const WORKING: &str = "is working on it…";
 
 pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
 pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anything. My owner can raise max_tokens in config.toml.";
+/// The same, to the owner.
+pub const LIMIT_USED_UP_OWNER: &str = "The model used up its limit before it said anything. Raise max_tokens in config.toml, and restart me.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
 pub const GOES_ON: &str = " …";
@@ -220,11 +222,13 @@ pub fn model_unavailable(reason: &str) -> String {
     )
 }
 
-pub fn model_refused_us(reason: &str) -> String {
-    let reason = as_is(reason);
-    format!(
-        "The model's service turned me down: {reason}. My owner should look at config.toml; `peacrab check` helps."
-    )
+pub fn model_refused_us(reason: &str, to_owner: bool) -> String {
+    let then = if to_owner {
+        "Once that is mended in config.toml, or in the variable or file that it names, restart me and ask again; `peacrab check` says what I would start with."
+    } else {
+        "My owner has to mend that; ask me again later."
+    };
+    format!("The model's service turned me down: {}. {then}", as_is(reason))
 }
 
 // Commands.

@@ -210,6 +210,22 @@ impl Store {
     }
 }
 
+/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if
+/// there is nothing that can be read.
+pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
+    let path = std::path::absolute(home.join("state.db")).ok()?;
+    let mut url = url::Url::from_file_path(&path).ok()?;
+    if !path.with_extension("db-wal").exists() {
+        // SQLite would make the files that only a daemon needs.
+        url.set_query(Some("immutable=1"));
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
+        | OpenFlags::SQLITE_OPEN_NO_MUTEX
+        | OpenFlags::SQLITE_OPEN_URI;
+    let connection = Connection::open_with_flags(url.as_str(), flags).ok()?;
+    work(&connection).ok()
+}
+
 fn gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
 }

@@ -21,6 +21,7 @@ use crate::bus::asides;
 use crate::bus::journal::{Fate, Waiting};
 use crate::bus::outbox;
 use crate::message::Address;
+use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
 use crate::session::{Session, Step, Turn, TurnId};
@@ -136,7 +137,10 @@ async fn work(means: Arc<Means>, control: Waiting, question: String) {
     let asked = AssertUnwindSafe(Box::pin(ask(&means, &control, question))).catch_unwind();
     let (words, asked) = match timeout(ASIDE_TIME_MAX, asked).await {
         Ok(Ok(Ok(Ok(asked)))) => (words(&asked.completion), Some(Arc::new(asked))),
-        Ok(Ok(Ok(Err(error)))) => (failure_words(&error), None),
+        Ok(Ok(Ok(Err(error)))) => {
+            let role = role_of(&means, &control.inbound.from, control.sender()).await;
+            (failure_words(&error, role.unwrap_or(Role::Guest)), None)
+        }
         Ok(Ok(Err(error))) => {
             tracing::error!(%error, "A question aside cannot be read up on");
             (replies::SOMETHING_BROKE.to_owned(), None)

@@ -336,7 +336,8 @@ impl Active<'_> {
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
-        self.give_up(failure_words(error)).await
+        let words = failure_words(error, self.asker.role);
+        self.give_up(words).await
     }
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {

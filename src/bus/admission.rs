@@ -4,7 +4,7 @@
 use chrono::{Duration, Utc};
 use rusqlite::Connection;
 
-use super::journal::{self, Fate};
+use super::journal::{self, Fate, Waiting};
 use super::outbox::{self, Pressed};
 use super::{Bus, CONTROLS, Published};
 use crate::message::{
@@ -132,9 +132,11 @@ pub(super) fn edit(
     if !journal::has(store, &inbound.key)? {
         return admit(store, bus, inbound);
     }
-    if let Some(before) = journal::waiting(store, &inbound.key)? {
-        inbound.body.receive(&before.inbound.body.media);
-        journal::replace(store, &inbound, is_control(&inbound.body.text))?;
+    if let Some(Waiting { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
+        inbound.body.receive(&before.body.media);
+        // Where it was said and by whom does not change, however the change is told.
+        let now = Inbound { at: inbound.at, body: inbound.body, ..before };
+        journal::replace(store, &now, is_control(&now.body.text))?;
     }
     Ok(Published::Repeated)
 }

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,6 +27,9 @@ const CLOSED_AGAIN: Duration = Duration::from_secs(300);
 
 /// A link that held for this long begins its back-off afresh.
 const STEADY: Duration = Duration::from_secs(60);
+
+/// A link is up again once it has held for this long: some go up and break at once, for hours.
+const SETTLED: Duration = Duration::from_secs(2);
 
 /// How often one chat is told that the store fails.
 const NOTICE_EVERY: Duration = Duration::from_secs(3600);
@@ -54,23 +58,25 @@ async fn keep_listening(
     link: &Link,
 ) {
     let mut failures = 0;
-    // Said once, and again when it is another reason, or when the platform had accepted us meanwhile.
-    let mut closed: Option<String> = None;
+    let mut log = Log { name, told: Told::Nothing };
     loop {
         let begun = Instant::now();
-        let ended = AssertUnwindSafe(channel.listen(publisher)).catch_unwind().await;
+        let mut listening = pin!(AssertUnwindSafe(channel.listen(publisher)).catch_unwind());
+        let ended = tokio::select! {
+            ended = &mut listening => ended,
+            () = link.holds(SETTLED) => {
+                log.up();
+                listening.await
+            }
+        };
         if begun.elapsed() > STEADY {
             failures = 0;
-            closed = None;
         }
         let wait = match ended {
             Ok(Ok(())) => backoff(failures),
             Ok(Err(ChannelError::Closed(reason))) => {
-                if closed.as_ref() != Some(&reason) {
-                    tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
-                }
                 link.down(&reason);
-                closed = Some(reason);
+                log.closed(reason);
                 CLOSED_AGAIN
             }
             Ok(Err(error)) => {
@@ -81,18 +87,85 @@ async fn keep_listening(
                     }
                     _ => backoff(failures),
                 };
-                tracing::warn!(channel = %name, %error, ?wait, "Lost the channel, will reconnect");
+                log.down(&error);
                 link.down(&error.to_string());
                 wait
             }
             Err(_) => {
-                tracing::error!(channel = %name, "The channel panicked, will restart it");
+                log.panicked();
                 link.down("it crashed");
                 backoff(failures)
             }
         };
         failures += 1;
         sleep(wait).await;
+    }
+}
+
+/// Says each change of a link once, however often it is tried.
+struct Log<'a> {
+    name: &'a ChannelName,
+    told: Told,
+}
+
+/// What the log was told last.
+enum Told {
+    Nothing,
+    Up,
+    Down {
+        since: Instant,
+        /// Why the platform does not accept us, if that is it.
+        closed: Option<String>,
+    },
+}
+
+impl Log<'_> {
+    /// The link has held for [`SETTLED`].
+    fn up(&mut self) {
+        if let Told::Down { since, .. } = self.told {
+            let down_for = since.elapsed().saturating_sub(SETTLED);
+            let down_for = Duration::from_secs(down_for.as_secs().max(1));
+            tracing::info!(channel = %self.name, ?down_for, "The channel is up again");
+        }
+        self.told = Told::Up;
+    }
+
+    fn down(&mut self, error: &ChannelError) {
+        match self.told {
+            Told::Nothing => {
+                tracing::warn!(channel = %self.name, %error, "Cannot reach the channel, will keep trying");
+            }
+            Told::Up => {
+                tracing::warn!(channel = %self.name, %error, "Lost the channel, will reconnect");
+            }
+            Told::Down { .. } => {
+                tracing::debug!(channel = %self.name, %error, "The channel is still down");
+            }
+        }
+        self.note_down();
+    }
+
+    /// Somebody must act, so another reason is worth another line.
+    fn closed(&mut self, reason: String) {
+        let name = self.name;
+        if let Told::Down { closed, .. } = self.note_down()
+            && closed.as_ref() != Some(&reason)
+        {
+            tracing::error!(channel = %name, %reason, "The platform does not accept this channel");
+            *closed = Some(reason);
+        }
+    }
+
+    fn panicked(&mut self) {
+        tracing::error!(channel = %self.name, "The channel panicked, will restart it");
+        self.note_down();
+    }
+
+    fn note_down(&mut self) -> &mut Told {
+        if !matches!(self.told, Told::Down { .. }) {
+            self.told = Told::Down { since: Instant::now(), closed: None };
+        }
+        &mut self.told
     }
 }
 

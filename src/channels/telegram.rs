@@ -27,6 +27,7 @@ use super::{
 };
 use crate::bus::{PublishError, Published, Publisher};
 use crate::message::{Address, Hint, MediaRef, Outbound, SenderId};
+use crate::people::Groups;
 use crate::replies;
 
 use call::{Api, CallError};
@@ -212,6 +213,14 @@ impl Telegram {
             now: Utc::now(),
         };
         match inbound::read(update, &ears) {
+            Reading::Overheard { at, id, line } => match self.amend(update, &ears, publisher).await
+            {
+                Ok(false) => {
+                    publisher.overheard(&at, id, line);
+                    Ok(None)
+                }
+                amended => amended.map(|_| None),
+            },
             Reading::Speaks(inbound) => {
                 if let Some(album) = album {
                     self.albums().note(album);
@@ -224,14 +233,23 @@ impl Telegram {
                 published.map(|published| Some(Answer { query, published: Some(published) }))
             }
             Reading::PressedOther { query } => Ok(Some(Answer { query, published: None })),
-            Reading::Overheard { at, id, line } => {
-                publisher.overheard(&at, id, line);
-                Ok(None)
-            }
             Reading::Ignored => Ok(None),
             Reading::Unreadable(key) => {
                 publisher.keep_raw(key, update.to_string()).await.map(|()| None)
             }
+        }
+    }
+
+    /// Whether that is a change of what the bot knows, though it does not speak to the bot any more.
+    async fn amend(
+        &self,
+        update: &RawUpdate,
+        ears: &Ears<'_>,
+        publisher: &Publisher,
+    ) -> Result<bool, PublishError> {
+        match inbound::read(update, &Ears { groups: &|_| Groups::Always, ..*ears }) {
+            Reading::Changed(inbound) => publisher.amend(*inbound).await,
+            _ => Ok(false),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
-use crate::control::Status;
+use crate::control::{ChannelStatus, Status};
 use crate::event::Happening;
 
 pub(super) fn line(text: &str) {
@@ -38,19 +38,7 @@ pub(super) fn status(status: &Status) -> String {
         status.tokens_30_days,
     );
     for (name, channel) in &status.channels {
-        let link = match (&channel.trouble, channel.up) {
-            (Some(trouble), _) => format!("down: {trouble}"),
-            (None, true) => format!("up, {}", channel.about),
-            (None, false) => "connecting".to_owned(),
-        };
-        let _ = write!(text, "channel {name}: {link}");
-        if let Some(seconds) = channel.last_byte_s {
-            let _ = write!(text, ", heard {seconds} s ago");
-        }
-        if channel.pending > 0 {
-            let _ = write!(text, ", {} messages on their way out", channel.pending);
-        }
-        text.push('\n');
+        let _ = writeln!(text, "channel {name}: {}", channel_line(channel));
     }
     for (name, server) in &status.mcp {
         let link = match (&server.trouble, server.up) {
@@ -103,6 +91,24 @@ pub(super) fn event(what: &Happening) -> Option<String> {
         Happening::Missed { events } => format!("{events} events were too fast to be shown"),
     };
     Some(format!("· {words}"))
+}
+
+fn channel_line(channel: &ChannelStatus) -> String {
+    let heard = channel.last_byte_s.map(|seconds| format!("last heard {seconds} s ago"));
+    let pending = match channel.pending {
+        0 => None,
+        1 => Some("a message on its way out".to_owned()),
+        n => Some(format!("{n} messages on their way out")),
+    };
+    let state = match (&channel.trouble, channel.up) {
+        (Some(_), _) => "down".to_owned(),
+        (None, true) => format!("up, {}", channel.about),
+        (None, false) => "connecting".to_owned(),
+    };
+    let parts: Vec<_> = [Some(state), heard, pending].into_iter().flatten().collect();
+    // The reason comes last: it says what to do, in sentences of its own.
+    let trouble = channel.trouble.iter().map(|trouble| format!(": {trouble}"));
+    parts.join(", ") + &trouble.collect::<String>()
 }
 
 /// Without what would command the terminal: models and strangers wrote it.

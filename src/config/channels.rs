@@ -44,6 +44,12 @@ enum Platform {
     LeftOut(&'static str),
 }
 
+impl Platform {
+    const fn works(&self) -> bool {
+        !matches!(self, Self::NotYet(_) | Self::LeftOut(_))
+    }
+}
+
 /// A platform, if this build has it.
 const fn built(platform: Platform, word: &'static str, has: bool) -> (&'static str, Platform) {
     (word, if has { platform } else { Platform::LeftOut(word) })
@@ -62,8 +68,11 @@ fn channel(
         ("terminal", Platform::Terminal),
         ("web", Platform::NotYet("web")),
     ];
-    let value = section.require("type", "one of telegram, discord, slack, terminal");
-    let Some(platform) = value.as_ref().and_then(|value| value.choice(&TYPES)) else {
+    let works = TYPES.iter().filter(|(_, platform)| platform.works());
+    let words: Vec<_> = works.map(|(word, _)| *word).collect();
+    let value = section.require("type", &format!("one of {}", words.join(", ")));
+    let choice = |value: &Located<'_>| value.choice_among(&TYPES, Platform::works);
+    let Some(platform) = value.as_ref().and_then(choice) else {
         section.finish_of_any_kind();
         return None;
     };
@@ -100,7 +109,7 @@ fn telegram_channel(
     let token = section.require("token", "the bot's token, from @BotFather");
     let token = token.and_then(|value| secrets::read(&value));
     let api_url = api_url(&mut section, TELEGRAM_URL);
-    let access = access(&mut section, &NUMBERS);
+    let access = access(&mut section, &TELEGRAM_IDS);
     take_token(&section, token.as_ref(), tokens, "Telegram lets only one of them listen");
     section.finish("a channel of type telegram");
     let config = TelegramConfig { token: token?, api_url: api_url? };
@@ -116,7 +125,7 @@ fn discord_channel(
     let wanted = "the bot's token, from https://discord.com/developers/applications";
     let token = section.require("token", wanted).and_then(|value| secrets::read(&value));
     let api_url = api_url(&mut section, DISCORD_URL);
-    let access = access(&mut section, &NUMBERS);
+    let access = access(&mut section, &DISCORD_IDS);
     let threads = section.ask("threads").map(|value| value.choice(&THREADS));
     take_token(&section, token.as_ref(), tokens, "Discord lets only one of them listen");
     section.finish("a channel of type discord");
@@ -184,48 +193,102 @@ fn take_token(
     tokens.push((token.clone(), title));
 }
 
-const SLACK_IDS: Ids = Ids {
-    is_id: |id| {
-        id.len() > 1
-            && id.starts_with(['B', 'U', 'W'])
-            && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
-    },
-    wanted: "must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member \
-             ID); a name can change hands",
-};
-
 /// The daemon's own terminal; who sits at it needs no list.
 pub(super) fn terminal() -> channels::Config {
     let access = Access::local();
     channels::Config { access, kind: Kind::Terminal }
 }
 
-/// How a platform writes the ids of its accounts.
+/// How a platform writes its ids.
 struct Ids {
-    is_id: fn(&str) -> bool,
+    person: Form,
+    bot: Form,
+    /// What may be a key of `chats`.
+    chat: Form,
+}
+
+/// What an id looks like; `wanted` follows the name of what is wrong.
+struct Form {
+    fits: fn(&str) -> bool,
     wanted: &'static str,
 }
 
-const NUMBERS: Ids = Ids {
-    is_id: |id| !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit()),
-    wanted: "must be a user id, which is a number; a name can change hands",
+/// A positive number that is no greater is a topic's; any other is a group's that lost its minus.
+const TOPIC_MAX: i64 = i32::MAX as i64;
+
+const TELEGRAM_PERSON: Form = Form {
+    fits: is_number,
+    wanted: "must be a user id, which is a number, as \"12345678\" (/whoami tells it); a name can \
+             change hands",
 };
+
+const TELEGRAM_IDS: Ids = Ids {
+    person: TELEGRAM_PERSON,
+    bot: TELEGRAM_PERSON,
+    chat: Form {
+        fits: |id| id.parse::<i64>().is_ok_and(|id| id <= TOPIC_MAX),
+        wanted: "must be a group's id, which is a negative number, as \"-1001234567890\", or a \
+                 forum topic's, as \"5\"",
+    },
+};
+
+const DISCORD_PERSON: Form = Form {
+    fits: is_number,
+    wanted: "must be a user id, which is a number, as \"80351110224678912\" (Developer Mode, Copy \
+             User ID); a name can change hands",
+};
+
+const DISCORD_IDS: Ids = Ids {
+    person: DISCORD_PERSON,
+    bot: DISCORD_PERSON,
+    chat: Form {
+        fits: is_number,
+        wanted: "must be the id of a thread, a channel or a server, which is a number, as \
+                 \"81384788765712384\" (Developer Mode, Copy Channel ID or Copy Server ID)",
+    },
+};
+
+const SLACK_IDS: Ids = Ids {
+    person: Form {
+        fits: |id| is_slack_id(id, &['U', 'W']),
+        wanted: "must be a member id, which begins with U or W, as \"U012ABCDEF\" (in Slack: a \
+                 profile, ⋮, Copy member ID); a name can change hands",
+    },
+    bot: Form {
+        fits: |id| is_slack_id(id, &['B', 'U', 'W']),
+        wanted: "must be a bot's id, which begins with B, U or W, as \"B012ABCDEF\"; a name can \
+                 change hands",
+    },
+    chat: Form {
+        fits: |id| is_slack_id(id, &['C', 'D', 'G', 'T']),
+        wanted: "must be a channel's id, which begins with C, D or G, as \"C012ABCDEF\" (in Slack: \
+                 the channel's details, at the end), or a workspace's, which begins with T",
+    },
+};
+
+fn is_number(id: &str) -> bool {
+    !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_slack_id(id: &str, begins: &[char]) -> bool {
+    id.len() > 1
+        && id.starts_with(begins)
+        && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+}
 
 const GROUPS: [(&str, Groups); 3] =
     [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
 
 fn access(section: &mut Section<'_>, ids: &Ids) -> Access {
     let default = Access::default();
-    let mut list = |key, everyone: Option<&str>| {
-        section.ask(key).map(|value| people(&value, everyone, ids)).unwrap_or_default()
+    let mut list = |key, everyone: Option<&str>, form| {
+        section.ask(key).map(|value| people(&value, everyone, form)).unwrap_or_default()
     };
-    let (owners, admins) = (list("owners", None), list("admins", None));
-    let (allow, bots) = (list("allow", Some("*")), list("bots", None));
+    let person = &ids.person;
+    let (owners, admins) = (list("owners", None, person), list("admins", None, person));
+    let (allow, bots) = (list("allow", Some("*"), person), list("bots", None, &ids.bot));
     let groups = section.ask("groups").and_then(|value| value.choice(&GROUPS));
-    let chats = section.ask("chats").and_then(|value| value.table()).unwrap_or_default();
-    let chats =
-        chats.into_iter().filter_map(|(id, value)| Some((id.to_owned(), value.choice(&GROUPS)?)));
-    let chats = chats.collect();
+    let chats = section.ask("chats").map(|value| chats(&value, &ids.chat)).unwrap_or_default();
     let pairing = section.ask("pairing").and_then(|value| value.flag());
     Access {
         owners,
@@ -238,8 +301,26 @@ fn access(section: &mut Section<'_>, ids: &Ids) -> Access {
     }
 }
 
+/// When the bot answers where, by id.
+fn chats(value: &Located<'_>, form: &Form) -> BTreeMap<String, Groups> {
+    let Some(entries) = value.table() else {
+        value.fault("must be a table, as { \"ID\" = \"always\" }");
+        return BTreeMap::new();
+    };
+    let mut chats = BTreeMap::new();
+    for (id, value) in entries {
+        if !(form.fits)(id) {
+            value.fault(form.wanted);
+        }
+        if let Some(groups) = value.choice(&GROUPS) {
+            chats.insert(id.to_owned(), groups);
+        }
+    }
+    chats
+}
+
 /// A platform's user ids, or `everyone`.
-fn people(value: &Located<'_>, everyone: Option<&str>, ids: &Ids) -> Vec<String> {
+fn people(value: &Located<'_>, everyone: Option<&str>, form: &Form) -> Vec<String> {
     let entries = value.list().unwrap_or_default();
     if entries.len() > PEOPLE_MAX {
         value.fault(format!("has more than {PEOPLE_MAX} entries"));
@@ -247,12 +328,12 @@ fn people(value: &Located<'_>, everyone: Option<&str>, ids: &Ids) -> Vec<String>
     let mut people = Vec::new();
     for entry in entries {
         let Some(id) = entry.id() else { continue };
-        if (ids.is_id)(&id) || Some(id.as_str()) == everyone {
+        if (form.fits)(&id) || Some(id.as_str()) == everyone {
             people.push(id);
         } else if id == "*" {
             entry.fault("cannot be \"*\": name them one by one");
         } else {
-            entry.fault(ids.wanted);
+            entry.fault(form.wanted);
         }
     }
     people

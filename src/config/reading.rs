@@ -270,11 +270,21 @@ impl<'a> Located<'a> {
 
     /// One of the words in `choices`.
     pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
+        self.choice_among(choices, |_| true)
+    }
+
+    /// As [`Self::choice`]; who chose wrongly is told of those only that are `offered`.
+    pub(super) fn choice_among<T: Copy>(
+        &self,
+        choices: &[(&str, T)],
+        offered: impl Fn(&T) -> bool,
+    ) -> Option<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
             return Some(*choice);
         }
-        let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+        let offered = choices.iter().filter(|(_, choice)| offered(choice));
+        let words: Vec<_> = offered.map(|(word, _)| *word).collect();
         let hint = nearest(text, words.iter().copied())
             .map(|nearest| format!("; did you mean `{nearest}`?"))
             .unwrap_or_default();

@@ -9,7 +9,8 @@ use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
-use peacrab::people::{Access, Groups, People, Role};
+use peacrab::message::Sender;
+use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
 use peacrab::{channels, provider};
@@ -245,7 +246,7 @@ limits
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 ");
-    assert_eq!(config.warnings(), Vec::<String>::new());
+    assert_eq!(config.warnings(&[]), Vec::<String>::new());
 }
 
 #[test]
@@ -281,7 +282,7 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
     assert_eq!((work.groups, work.pairing), (Groups::Off, false));
     assert_eq!(telegram(&config, "work").api_url, "http://localhost:8081");
     assert_eq!(telegram(&config, "work").token.reveal(), "222222:two");
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.family] lets everyone in, as guests
 [channels.work] has no owners, no allow and no pairing: only who was paired before is let in
 ");
@@ -312,10 +313,31 @@ async fn gives_admins_their_role() {
 fn warns_where_nobody_can_become_the_owner() {
     let channel = "type = 'telegram'\ntoken = '1:one'\nallow = ['*']\n";
     let config = load(format!("[channels.open]\n{channel}"), &secrets()).unwrap();
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.open] lets everyone in, as guests
 [channels.open] has no owners, and pairing makes none where everyone is let in: name them in `owners`
 ");
+}
+
+#[test]
+fn warns_no_more_of_nobody_once_somebody_is_paired() {
+    let channel =
+        |name: &str| format!("[channels.{name}]\ntype = 'telegram'\ntoken = '1:{name}'\n");
+    let config = channel("home") + "pairing = false\n" + &channel("work");
+    let config = load(config, &secrets()).unwrap();
+    let paired = |channel: &str, role| Paired {
+        channel: channel.into(),
+        sender: Sender::person("7", "Ada"),
+        role,
+    };
+    let home = "[channels.home] has no owners, no allow and no pairing: \
+                only who was paired before is let in";
+    let work = "[channels.work] has no owners and no allow: nobody is let in until paired";
+    let none: [&str; 0] = [];
+    assert_eq!(config.warnings(&[]), [home, work]);
+    assert_eq!(config.warnings(&[paired("work", Role::User)]), [home]);
+    assert_eq!(config.warnings(&[paired("home", Role::User)]), [work]);
+    assert_eq!(config.warnings(&[paired("home", Role::Owner)]), none);
 }
 
 #[test]
@@ -383,7 +405,7 @@ config.toml:14:1: unknown key `apikey` in [providers.spare]; did you mean `api_k
 config.toml:15:12: `base_url` in [providers.spare] must begin with https://; http:// is for this machine only (127.0.0.1)
 config.toml:19:1: `model` in [providers.dry] means nothing for a provider of type rehearsal
 config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
-config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number; a name can change hands
+config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
 config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name them one by one
 config.toml:24:26: an entry of `owners` in [channels.home] must be an id: a string or a whole number, not a number with a point
 config.toml:25:11: an entry of `admins` in [channels.home] cannot be "*": name them one by one
@@ -419,6 +441,8 @@ type = "web"
 token = "x"
 [channels.d]
 token = "x"
+[channels.e]
+type = "webb"
 [channels.terminal]
 type = "terminal"
 owners = [1]
@@ -441,8 +465,9 @@ config.toml:17:11: `pairing` in [channels.a] must be true or false, not a string
 config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
 config.toml:21:11: this version has no web channels yet
 config.toml:24:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
-config.toml:28:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
-config.toml:29:2: this version has no [gateway] yet
+config.toml:27:8: `type` in [channels.e] must be one of telegram, discord, slack, terminal
+config.toml:30:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
+config.toml:31:2: this version has no [gateway] yet
 ");
 }
 
@@ -535,7 +560,7 @@ limits
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 ");
-    insta::assert_snapshot!(config.warnings().join("\n"), @"
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.discord] has no owners and no allow: nobody is let in until paired
 [channels.telegram] has no owners and no allow: nobody is let in until paired
 ");
@@ -604,17 +629,63 @@ threads = "thread"
         &Environment::default(),
     )
     .unwrap_err();
-    insta::assert_snapshot!(errors, @"
+    insta::assert_snapshot!(errors, @r#"
 config.toml:4:9: `token` in [channels.a] must be a token that begins with xoxb-, not with xapp-
 config.toml:5:13: `app_token` in [channels.a] must be a token that begins with xapp-, not with xoxb-
-config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
-config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
 config.toml:7:11: `threads` in [channels.a] must be one of thread, channel; did you mean `thread`?
 config.toml:8:11: missing key `app_token` in [channels.b]: the app's token for Socket Mode, xapp-…
 config.toml:11:11: [channels.c] has the token of [channels.b]; Slack brings each event to only one of them
 config.toml:15:11: [channels.d] has the same token twice; there are two kinds
 config.toml:22:1: `threads` in [channels.e] means nothing for a channel of type telegram
-");
+"#);
+}
+
+#[test]
+fn tells_what_is_no_id_of_the_platform() {
+    let errors = load(
+        r#"
+[channels.telegram]
+type = "telegram"
+token = "1:x"
+chats = { "@crew" = "always", "1001234567890" = "off", "-1001234567890" = "always", 5 = "off" }
+bots = ["@beep"]
+[channels.discord]
+type = "discord"
+token = "x"
+owners = ["ada"]
+[channels.discord.chats]
+crew = "always"
+81384788765712384 = "of"
+[channels.slack]
+type = "slack"
+token = "xoxb-1"
+app_token = "xapp-1"
+owners = ["B0BEEP"]
+bots = ["beep"]
+chats = { '#crew' = "off", C0CREW = "off", T0CREW = "mention", U0ADA = "always" }
+[channels.list]
+type = "telegram"
+token = "2:x"
+chats = ["-1"]
+"#,
+        &Environment::default(),
+    )
+    .unwrap_err();
+    insta::assert_snapshot!(errors, @r#"
+config.toml:5:21: `@crew` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
+config.toml:5:49: `1001234567890` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
+config.toml:6:9: an entry of `bots` in [channels.telegram] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
+config.toml:10:11: an entry of `owners` in [channels.discord] must be a user id, which is a number, as "80351110224678912" (Developer Mode, Copy User ID); a name can change hands
+config.toml:12:8: `crew` of `chats` in [channels.discord] must be the id of a thread, a channel or a server, which is a number, as "81384788765712384" (Developer Mode, Copy Channel ID or Copy Server ID)
+config.toml:13:21: `81384788765712384` of `chats` in [channels.discord] must be one of off, mention, always; did you mean `off`?
+config.toml:18:11: an entry of `owners` in [channels.slack] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:19:9: an entry of `bots` in [channels.slack] must be a bot's id, which begins with B, U or W, as "B012ABCDEF"; a name can change hands
+config.toml:20:21: `#crew` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
+config.toml:20:72: `U0ADA` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
+config.toml:24:9: `chats` in [channels.list] must be a table, as { "ID" = "always" }
+"#);
 }
 
 #[test]
@@ -639,7 +710,7 @@ fn starts_with_nothing_at_all() {
     assert_eq!(config.providers["rehearsal"].kind, provider::Kind::Rehearsal);
     let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
     assert_eq!(channels, [config::TERMINAL]);
-    insta::assert_snapshot!(config.warnings().join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");
+    insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");
 }
 
 #[test]

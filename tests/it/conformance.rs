@@ -44,6 +44,7 @@ macro_rules! conforms {
                 puts_a_sign_at_what_it_takes_up,
                 takes_one_press_of_whom_it_asked,
                 answers_what_was_changed_as_it_is_now,
+                answers_what_was_changed_to_speak_to_nobody,
                 leaves_alone_what_was_deleted,
                 pings_nobody,
             }

@@ -11,6 +11,8 @@ mod crash_everywhere;
 mod discord;
 #[cfg(feature = "telegram")]
 mod drafts;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
+mod end_everywhere;
 #[cfg(feature = "telegram")]
 mod groups;
 #[cfg(feature = "telegram")]

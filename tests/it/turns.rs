@@ -173,9 +173,15 @@ async fn says_so_if_the_conversation_is_too_long() {
 
 #[tokio::test]
 async fn says_so_if_the_key_is_wrong() {
-    let words = replies::model_refused_us("no such key");
-    let refused = ProviderError::Refused("no such key".to_owned());
-    answers_with([Reply::Fails(refused)], &words).await;
+    let refused = || Reply::Fails(ProviderError::Refused("no such key".to_owned()));
+    let words = replies::model_refused_us("no such key", true);
+    assert!(!words.contains("owner"), "{words}");
+    answers_with([refused()], &words).await;
+    let mut rig = Rig::new().await;
+    rig.model.on("do it", [refused()]);
+    rig.say_as(USER, "2", "do it");
+    assert_eq!(rig.hear("2").await, replies::model_refused_us("no such key", false));
+    rig.finish().await;
 }
 
 #[tokio::test]
@@ -337,7 +343,7 @@ async fn is_silent_also_if_the_model_puts_signs_around_it() {
 
 #[tokio::test]
 async fn says_so_if_the_limit_was_used_up_before_a_word() {
-    answers_with([ends("", StopReason::MaxTokens)], replies::LIMIT_USED_UP).await;
+    answers_with([ends("", StopReason::MaxTokens)], replies::LIMIT_USED_UP_OWNER).await;
 }
 
 /// Three attempts are for turns that bring the program down.

@@ -1,6 +1,7 @@
 //! What the person is told at the end of a turn.
 
 use super::Active;
+use crate::people::Role;
 use crate::provider::{Completion, ProviderError, StopReason};
 use crate::replies;
 use crate::session::Ending;
@@ -19,6 +20,9 @@ impl Active<'_> {
         if text.is_empty() {
             let words = match completion.stop {
                 Some(StopReason::Refused) => replies::MODEL_REFUSED,
+                Some(StopReason::MaxTokens) if self.asker.role == Role::Owner => {
+                    replies::LIMIT_USED_UP_OWNER
+                }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.said_here().next().is_some() => return (Ending::Answered, None),
                 _ => replies::NO_WORDS,
@@ -44,11 +48,11 @@ impl Active<'_> {
 }
 
 /// What the person is told who gets no answer.
-pub(in crate::agent) fn failure_words(error: &ProviderError) -> String {
+pub(in crate::agent) fn failure_words(error: &ProviderError, to: Role) -> String {
     match error {
         ProviderError::TooLong => replies::TOO_LONG.to_owned(),
         ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
-        ProviderError::Refused(reason) => replies::model_refused_us(reason),
+        ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
     }
 }
 

@@ -103,6 +103,10 @@ impl Ear<'_> {
         heard: Heard,
     ) -> Result<bool, ChannelError> {
         let said = wire::time_of(&message.id);
+        let spot = &Spot { role: self.our_role(message, spot).await?, ..spot.clone() };
+        if heard == Heard::Changed && self.amend(message, spot).await? {
+            return Ok(true);
+        }
         let is_known = match heard {
             Heard::New => false,
             Heard::Changed if said.is_none_or(|said| Utc::now() - said > CHANGE_AGE_MAX) => {
@@ -114,7 +118,6 @@ impl Ear<'_> {
         let custom = self.custom(spot).await?;
         // Only what speaks to the bot itself counts of what was there already.
         let strict = if is_known { custom.strictly() } else { custom };
-        let spot = &Spot { role: self.our_role(message, spot).await?, ..spot.clone() };
         match inbound::read(message, spot, self.bot, self.publisher.channel(), strict) {
             Reading::Speaks(inbound) => {
                 let taken = match heard {
@@ -129,6 +132,16 @@ impl Ear<'_> {
                 self.publisher.overheard(&at, message.id.as_str().into(), line);
                 Ok(false)
             }
+            Reading::Overheard(_) | Reading::Ignored => Ok(false),
+        }
+    }
+
+    /// Whether that is a change of what the bot knows, to whomever it speaks now.
+    async fn amend(&self, message: &Message, spot: &Spot) -> Result<bool, ChannelError> {
+        let custom =
+            Custom { groups: Groups::Always, threads: self.discord.threads, takes_part: false };
+        match inbound::read(message, spot, self.bot, self.publisher.channel(), custom) {
+            Reading::Speaks(inbound) => Ok(self.publisher.amend(*inbound).await?),
             Reading::Overheard(_) | Reading::Ignored => Ok(false),
         }
     }

@@ -188,19 +188,23 @@ impl Ears<'_> {
                     self.publisher.publish(line.inbound).await?;
                 }
             }
-            // Only what speaks to the bot itself counts of what was there already.
-            Reading::Edited(line) => {
-                let is_recent = Utc::now() - line.inbound.at <= CHANGE_AGE_MAX;
-                if !(is_recent && line.speaks == Speaks::ToUs) {
-                    return Ok(());
-                }
-                if let Some(line) = self.for_us(*line).await? {
-                    self.publisher.edit(line.inbound).await?;
-                }
-            }
+            Reading::Edited(line) => self.change(*line).await?,
             Reading::Deleted { at, id, key } => self.publisher.withdraw(&at, &id, key).await?,
             Reading::Unreadable(key) => self.publisher.keep_raw(key, raw.to_string()).await?,
             Reading::Ignored => {}
+        }
+        Ok(())
+    }
+
+    async fn change(&self, line: Line) -> Result<(), PublishError> {
+        let is_known = self.publisher.amend(line.inbound.clone()).await?;
+        let is_recent = Utc::now() - line.inbound.at <= CHANGE_AGE_MAX;
+        // Only what speaks to the bot itself counts of what was there already.
+        if is_known || !is_recent || line.speaks != Speaks::ToUs {
+            return Ok(());
+        }
+        if let Some(line) = self.for_us(line).await? {
+            self.publisher.edit(line.inbound).await?;
         }
         Ok(())
     }

@@ -266,6 +266,20 @@ pub(super) async fn answers_what_was_changed_as_it_is_now<S: Stage>() {
     scene.ends_with(3, &["The first.", "The second.", "re: last"]).await;
 }
 
+pub(super) async fn answers_what_was_changed_to_speak_to_nobody<S: Stage>() {
+    let (scene, gate) = (Scene::<S>::new().await, Gate::shut());
+    let helo = bob_waits(&scene, &gate).await;
+    scene.model.on("hello there", [says("The second.")]);
+    scene.stage.edit(Thread, Bob, &helo, "hello there");
+    let changed = "SELECT count(*) FROM inbound WHERE message LIKE '%hello there%'";
+    scene.becomes("the change", |scene| scene.count(changed) == Some(1)).await;
+    gate.open();
+    assert_eq!(scene.hears("The second.").await.place, Thread);
+    let told = scene.model.last().transcript();
+    assert_eq!(told.matches("hello there").count(), 1, "{told}");
+    scene.ends_with(2, &["The first.", "The second."]).await;
+}
+
 pub(super) async fn leaves_alone_what_was_deleted<S: Stage>() {
     if !S::TELLS_OF_DELETIONS {
         return;

@@ -22,15 +22,15 @@ const KILLS: usize = 25;
 /// Channel, chat and text, as it came.
 type Line = (String, String, String);
 
-struct Platforms {
-    telegram: BotApi,
-    discord: DiscordApi,
-    slack: SlackApi,
-    said: usize,
+pub(super) struct Platforms {
+    pub(super) telegram: BotApi,
+    pub(super) discord: DiscordApi,
+    pub(super) slack: SlackApi,
+    pub(super) said: usize,
 }
 
 impl Platforms {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let telegram = BotApi::start().await;
         Self {
             telegram,
@@ -40,7 +40,7 @@ impl Platforms {
         }
     }
 
-    fn config(&self) -> String {
+    pub(super) fn config(&self) -> String {
         let Self { telegram, discord, slack, .. } = self;
         let people =
             |owner: &str, user: &str| format!("owners = [\"{owner}\"]\nallow = [\"{user}\"]\n\n");
@@ -65,7 +65,7 @@ impl Platforms {
     }
 
     /// Somebody says something on each.
-    fn say(&mut self) {
+    pub(super) fn say(&mut self) {
         let by_ada = fastrand::bool();
         for platform in 0..3 {
             let at = self.said;
@@ -136,7 +136,7 @@ async fn random_kills_of_all_platforms_at_once_lose_nothing_and_double_nothing_u
     each_chunk_arrived(&scene.home(), &platforms.sent());
 }
 
-async fn settled(home: &Path, said: usize) {
+pub(super) async fn settled(home: &Path, said: usize) {
     until("everything to be done", async || is_settled(home, said).then_some(())).await;
 }
 

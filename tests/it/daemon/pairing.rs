@@ -67,6 +67,27 @@ async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
 }
 
 #[tokio::test]
+async fn warns_that_nobody_is_let_in_until_somebody_is_paired() {
+    const WARNING: &str = "nobody is let in until paired";
+    let api = BotApi::start().await;
+    let scene = nobodys(&api);
+    let warns = async || scene.run(&["check"]).await.out.contains(WARNING);
+    assert!(warns().await);
+    assert!(!scene.home().exists(), "who checks makes nothing");
+    let daemon = scene.daemon().await;
+    assert!(daemon.log().contains(WARNING), "{}", daemon.log());
+    own(&scene, &api).await;
+    assert!(!warns().await);
+    assert!(daemon.terminate().await.success());
+    let files = || std::fs::read_dir(scene.home()).unwrap().count();
+    let before = files();
+    assert!(!warns().await);
+    assert_eq!(files(), before);
+    let daemon = scene.daemon().await;
+    assert!(!daemon.log().contains(WARNING), "{}", daemon.log());
+}
+
+#[tokio::test]
 async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again() {
     let api = BotApi::start().await;
     let scene = nobodys(&api);

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
+use tokio::time::sleep;
 
 use crate::support::binary::{Scene, channel, home, home_at, said, until};
 use crate::support::bot_api::line::{ADA, BOB};
@@ -29,6 +30,9 @@ async fn a_start_without_network_answers_once_there_is_one() {
     let scene = Scene::new(&home_at(&url, TOKEN));
     let _daemon = scene.daemon().await;
     scene.wait_for_trouble("no connection").await;
+    let shown = scene.run(&["status"]).await.out;
+    let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
+    assert!(line.starts_with("channel home: down: telegram"), "{line}");
     let api = BotApi::start_at(socket.listen(64).unwrap());
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
@@ -44,6 +48,10 @@ async fn a_token_that_is_not_accepted_is_said_and_ends_nothing() {
     let scene = Scene::new(&home_at(api.url(), "4242:CCCC-this-is-a-token-that-nobody-knows"));
     let mut daemon = scene.daemon().await;
     scene.wait_for_trouble("token").await;
+    // What is to be done comes last.
+    let shown = scene.run(&["status"]).await.out;
+    let line = shown.lines().find(|line| line.starts_with("channel home")).unwrap();
+    assert!(line.ends_with("and restart"), "{line}");
     let ended = scene.run(&["chat", "-m", "hello"]).await;
     assert!(ended.code == Some(0) && ended.out.contains("You said: hello"), "{ended:?}");
     assert!(daemon.is_running());
@@ -60,6 +68,24 @@ async fn another_program_with_the_same_token_is_said_and_outlived() {
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     scene.wait_for_link().await;
+}
+
+#[tokio::test]
+async fn the_log_tells_once_that_a_link_is_lost_and_once_that_it_is_back() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let daemon = scene.daemon().await;
+    let count = |words: &str| daemon.log().matches(words).count();
+    // It has been up for long enough to be lost.
+    sleep(Duration::from_millis(2500)).await;
+    api.fail("getUpdates", 3, &Fault::CONFLICT);
+    until("the link", async || (count("is up again") > 0).then_some(())).await;
+    assert_eq!((count("Lost the channel"), count("Cannot reach")), (1, 0), "{}", daemon.log());
+    bring_to_end(&api).await;
+    assert_eq!(count("is up again"), 1, "{}", daemon.log());
+    let log = daemon.log();
+    let line = log.lines().find(|line| line.contains("is up again")).unwrap();
+    assert!(line.contains("INFO") && line.contains("down_for="), "{line}");
 }
 
 #[tokio::test]

@@ -35,6 +35,18 @@ pub(crate) struct Scene {
     folder: TempDir,
 }
 
+/// What a config says of a provider of the name.
+pub(crate) fn model(name: &str, api: &ModelApi) -> String {
+    model_at(name, &api.base_url)
+}
+
+pub(crate) fn model_at(name: &str, url: &str) -> String {
+    format!(
+        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
+         base_url = \"{url}\"\n"
+    )
+}
+
 /// How a command ended.
 #[derive(Debug)]
 pub(crate) struct Ended {
@@ -184,16 +196,4 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
         }
     };
     timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
-}
-
-/// A provider of the name.
-pub(crate) fn model(name: &str, api: &ModelApi) -> String {
-    model_at(name, &api.base_url)
-}
-
-pub(crate) fn model_at(name: &str, url: &str) -> String {
-    format!(
-        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
-         base_url = \"{url}\"\n"
-    )
 }

@@ -24,6 +24,10 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
     expect(dead_code, reason = "Slack takes files elsewhere")
 )]
 #[derive(Clone, Debug)]
+#[cfg_attr(
+    all(feature = "slack", not(feature = "telegram")),
+    expect(dead_code, reason = "files come to Slack in other ways")
+)]
 pub(crate) struct Upload {
     pub(crate) name: String,
     pub(crate) bytes: Vec<u8>,
