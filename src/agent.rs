@@ -13,6 +13,7 @@ mod idle;
 mod invoked;
 pub mod loops;
 mod notes;
+mod paces;
 mod parking;
 mod plans;
 mod progress;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
 pub use house::prompt_tokens;
+pub use paces::Paces;
 pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
@@ -95,6 +97,7 @@ pub struct Means {
     pub workspace: Workspace,
     pub actions: Actions,
     pub events: Events,
+    pub paces: Paces,
     pub steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
