@@ -162,6 +162,13 @@ pub fn undeliverable(to: impl Display, reason: &str) -> String {
     format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
 }
 
+pub fn undeliverable_here(reason: &str) -> String {
+    format!(
+        "I could not deliver my last message here: {}. Ask again if you still want it.",
+        as_is(reason)
+    )
+}
+
 /// Marks a chunk that the platform may already have.
 pub fn perhaps_repeated(text: &str) -> String {
     format!("(perhaps sent twice)\n{text}")

@@ -9,7 +9,7 @@ use super::outbox::{self, Pressed};
 use super::{Bus, CONTROLS, Published};
 use crate::message::{
     Body, Cause, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote,
-    Sender,
+    Said, Sender,
 };
 use crate::people::{self, Greeting, People, Role};
 use crate::replies;
@@ -29,17 +29,22 @@ pub(super) fn admit(
         return Ok(Published::Repeated);
     }
     let Cause::Person(sender) = &inbound.cause;
+    let in_group = inbound.place == Place::Group;
+    if in_group && journal::was_turned_away(store, &inbound.key)? {
+        return Ok(Published::TurnedAway);
+    }
     let Some(role) = bus.people.role_of_speaker(store, &inbound, sender)? else {
         turn_away(store, &bus.people, &inbound, sender)?;
-        if inbound.place == Place::Group {
-            journal::add(store, &inbound, false, Some(Fate::TurnedAway))?;
+        if in_group && inbound.body.press.is_none() {
+            journal::note_turned_away(store, &inbound.key)?;
         }
         return Ok(Published::TurnedAway);
     };
-    let since = Utc::now() - LOOP_FORGOTTEN;
-    if sender.bot && journal::bots_in_a_row(store, &inbound.from, since)? >= BOTS_IN_A_ROW_MAX {
+    let (since, max) = (Utc::now() - LOOP_FORGOTTEN, BOTS_IN_A_ROW_MAX);
+    if sender.bot && journal::bots_in_a_row(store, &inbound.from, since, max)? >= max {
         tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop of bots");
-        journal::add(store, &inbound, false, Some(Fate::TurnedAway))?;
+        let emptied = Inbound { body: Said::default(), ..inbound };
+        journal::add(store, &emptied, false, Some(Fate::TurnedAway))?;
         return Ok(Published::TurnedAway);
     }
     match inbound.body.press {

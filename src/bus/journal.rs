@@ -5,7 +5,9 @@ mod past;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-pub use self::past::{bots_in_a_row, files_at, knows, last_heard, refused_last};
+pub use self::past::{
+    bots_in_a_row, files_at, knows, last_heard, note_turned_away, refused_last, was_turned_away,
+};
 use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Sender, SenderId};
 use crate::session::TurnId;
 
@@ -47,8 +49,7 @@ pub enum Fate {
     Late,
     /// Deleted by its sender before anything had begun with it.
     Withdrawn,
-    /// Its sender is not let in, or it was part of a loop of bots. Written down so that it is not
-    /// found anew when what was missed is read.
+    /// Part of a loop of bots.
     TurnedAway,
 }
 
@@ -143,7 +144,8 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
     let mut rows = store.prepare_cached(
         "SELECT id, received, message FROM
              (SELECT id, received, message, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
-              FROM inbound WHERE state = 'waiting' AND ready = 0 AND channel = ?)
+              FROM inbound INDEXED BY inbound_unready
+              WHERE state = 'waiting' AND ready = 0 AND channel = ?)
          ORDER BY place, id LIMIT ?",
     )?;
     let limit = i64::try_from(UNREADY_MAX).expect("a small number");

@@ -239,11 +239,12 @@ pub fn cut(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Re
     Ok(())
 }
 
-/// The chunk's sending begins now; `doubt` if an earlier one may have arrived.
+/// The chunk's sending begins now; `doubt` if an earlier one may have arrived, whose time stays.
 pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE chunks SET state = 'sending', since = ?, doubts = doubts + ?
+            "UPDATE chunks SET since = CASE state WHEN 'sending' THEN since ELSE ? END,
+             state = 'sending', doubts = doubts + ?
              WHERE delivery = ? AND seq = ? AND state IN ('pending', 'sending')",
         )?
         .execute(params![Utc::now().timestamp_millis(), doubt, id.0, seq])?;
@@ -256,18 +257,35 @@ pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// The chunk was certainly not sent; the delivery is tried again at `next`.
-pub fn not_sent(
+/// The chunk is as it was before its last sending, which certainly did not arrive.
+pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
+    let since = before.sending_since.map(|since| since.timestamp_millis());
+    store
+        .prepare_cached(
+            "UPDATE chunks SET state = iif(?1 IS NULL, 'pending', 'sending'), since = ?1, doubts = ?2
+             WHERE delivery = ?3 AND seq = ?4",
+        )?
+        .execute(params![since, before.doubts, id.0, before.seq])?;
+    Ok(())
+}
+
+/// Others are sent in a chunk's place, at once.
+pub fn replace(
     store: &Connection,
     id: DeliveryId,
     seq: u32,
-    next: DateTime<Utc>,
-    reason: &str,
+    bodies: &[Body],
 ) -> rusqlite::Result<()> {
+    let Some(delivery) = load(store, id)? else { return Ok(()) };
+    let later = delivery.chunks.into_iter().filter(|chunk| chunk.seq > seq).map(|it| it.body);
+    let bodies: Vec<_> = bodies.iter().cloned().chain(later).collect();
     store
-        .prepare_cached("UPDATE chunks SET state = 'pending' WHERE delivery = ? AND seq = ?")?
+        .prepare_cached("DELETE FROM chunks WHERE delivery = ? AND seq >= ?")?
         .execute(params![id.0, seq])?;
-    postpone(store, id, next, reason)
+    let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 };
+    let chunks: Vec<_> = (seq..).zip(bodies).map(chunk).collect();
+    cut(store, id, &chunks)?;
+    postpone(store, id, Utc::now(), "without a file")
 }
 
 /// The delivery is tried again at `next`; its chunk stays as it is.
@@ -328,22 +346,30 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> 
     Ok(())
 }
 
-/// Gives a delivery up, takes what is left of it along, and tells the owner if they can be told
-/// somewhere else.
+/// Gives a delivery up, takes what is left of it along, and tells the owner, in the same chat if that
+/// is theirs.
 pub fn dead(store: &Connection, message: &Outbound, reason: &str) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
         [message.id.0],
     )?;
-    let died = store.execute(
-        "UPDATE outbox SET state = 'dead', reason = ? WHERE id = ? AND state = 'pending'",
-        params![reason, message.id.0],
-    )?;
+    let died = store
+        .prepare_cached(
+            "UPDATE outbox SET state = 'dead', reason = ? WHERE id = ? AND state = 'pending'
+             RETURNING notice",
+        )?
+        .query_row(params![reason, message.id.0], |row| row.get::<_, bool>(0))
+        .optional()?;
     let owner = people::owner_place(store)?;
-    let elsewhere = owner
-        .filter(|owner| (&owner.channel, &owner.chat) != (&message.to.channel, &message.to.chat));
-    if let (1.., Some(owner)) = (died, elsewhere) {
-        put(store, &owner, None, &replies::undeliverable(&message.to, reason))?;
+    if let (Some(false), Some(owner)) = (died, owner) {
+        let theirs = (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);
+        let words = match theirs {
+            true => replies::undeliverable_here(reason),
+            false => replies::undeliverable(&message.to, reason),
+        };
+        let to = if theirs { &message.to } else { &owner };
+        let notice = put(store, to, None, &words)?;
+        store.prepare_cached("UPDATE outbox SET notice = 1 WHERE id = ?")?.execute([notice.0])?;
     }
     Ok(())
 }

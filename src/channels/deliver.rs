@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::parcel::{self, NoContent};
 use super::supervise::{AFTER_MAX, backoff};
-use super::{Channel, ChannelError, Found, Sent, markup};
+use super::{Channel, ChannelError, Found, Sent};
 use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
 use crate::bus::{Bus, Wake};
 use crate::event::{Event, Events, Happening};
@@ -26,6 +26,9 @@ use crate::workspace::Workspace;
 /// Chats that are delivered to at once: one that hangs holds up none of the others, until so many
 /// hang that the platform itself must be stuck.
 const AT_ONCE_MAX: usize = 16;
+
+/// Besides them, chats in which commands are answered.
+const URGENT_AT_ONCE_MAX: usize = 4;
 
 /// A send that takes longer may or may not have arrived.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
@@ -103,8 +106,9 @@ async fn begin_due(
     let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
     let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
     for Head { id, lane, .. } in due {
-        if busy.len() >= AT_ONCE_MAX {
-            break;
+        let alike = busy.iter().filter(|other| other.urgent == lane.urgent).count();
+        if alike >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
+            continue;
         }
         busy.insert(lane.clone());
         let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
@@ -231,30 +235,38 @@ impl Deliverer<'_> {
                 self.not_sent(chunk, Duration::from_secs(60), reason).await
             }
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
-            Ok(Err(ChannelError::Refused(reason))) => self.dead(&reason).await,
+            Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
+                Body::File(file) => self.do_without(chunk, file, &reason).await,
+                Body::Text(_) | Body::Choice(_) => self.dead(&reason).await,
+            },
             Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, &reason).await,
             Err(_) => self.doubt(chunk, doubt, "the platform did not answer in time").await,
         }
     }
 
-    /// Sends a file; words in its place if there is none to send.
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
         let (wanted, limits) = (file.clone(), self.channel.limits());
         let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
         match self.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
-            Err(NoContent::Gone(reason)) => {
-                let words = replies::file_not_sent(&file.name, &reason);
-                let rendered = markup::render(&words, limits.markup, limits.text_max, limits.unit);
-                let words = rendered.into_iter().next().unwrap_or(words);
-                // What was to stand under the file is said all the same.
-                let parts =
-                    [file.caption.as_str(), &words].into_iter().filter(|part| !part.is_empty());
-                let body = Body::Text(parts.collect::<Vec<_>>().join("\n\n"));
-                self.channel.send(&Outbound { body, ..message.clone() }).await
-            }
+            Err(NoContent::Gone(reason)) => Err(ChannelError::Refused(reason)),
         }
+    }
+
+    /// A file that cannot be sent, or is not taken, takes no words along: they follow in its place.
+    async fn do_without(
+        &self,
+        chunk: &Chunk,
+        file: &Attachment,
+        reason: &str,
+    ) -> Result<Then, StoreError> {
+        self.late(reason);
+        let bodies = parcel::instead_of(file, reason, &self.channel.limits());
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
+        self.store.write("no file", Sync::Later, replace).await?;
+        Ok(Then::Leave)
     }
 
     /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
@@ -301,26 +313,32 @@ impl Deliverer<'_> {
         Ok(Then::GoOn)
     }
 
+    /// This sending has certainly not arrived; what is not known of an earlier one is not forgotten.
     async fn not_sent(
         &self,
         chunk: &Chunk,
         wait: Duration,
         reason: String,
     ) -> Result<Then, StoreError> {
-        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let (id, chunk) = (self.delivery.message.id, chunk.clone());
         self.late(&reason);
         let next = Utc::now() + wait;
-        let not_sent = move |store: &_| outbox::not_sent(store, id, seq, next, &reason);
+        let not_sent = move |store: &_| {
+            outbox::not_sent(store, id, &chunk)?;
+            outbox::postpone(store, id, next, &reason)
+        };
         self.store.write("not sent", Sync::Later, not_sent).await?;
         Ok(Then::Leave)
     }
 
     /// Certainly not sent: it goes out as a message of its own.
     async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
-        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let (id, chunk) =
+            (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });
         let forget = move |store: &_| {
             outbox::forget_draft(store, id)?;
-            outbox::not_sent(store, id, seq, Utc::now(), "its draft is gone")
+            outbox::not_sent(store, id, &chunk)?;
+            outbox::postpone(store, id, Utc::now(), "its draft is gone")
         };
         self.store.write("draft gone", Sync::Later, forget).await?;
         Ok(Then::Leave)

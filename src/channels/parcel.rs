@@ -3,6 +3,8 @@
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
 
+use rustix::io::Errno;
+
 use super::{FileContent, Limits, markup};
 use crate::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::replies;
@@ -65,6 +67,21 @@ fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
     vec![Body::Text(first), Body::File(whole)]
 }
 
+/// What is sent in the place of a file that cannot be: what stood under it, and why it is not there;
+/// of an answer, the rest of it as messages.
+pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body> {
+    let no_files = Limits { file_max: 0, ..*limits };
+    match &file.content {
+        // The first part went before.
+        Content::Text(whole) => cut_text(whole, &no_files).split_off(1),
+        Content::Workspace(_) => {
+            let words = replies::file_not_sent(&file.name, reason);
+            let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
+            caption.into_iter().chain(cut_text(&words, &no_files)).collect()
+        }
+    }
+}
+
 fn render(whole: &str, max: usize, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
@@ -83,10 +100,17 @@ pub enum NoContent {
 impl From<FileError> for NoContent {
     fn from(error: FileError) -> Self {
         match error {
-            FileError::Io { .. } => Self::NotNow(error.to_string()),
+            FileError::Io { ref source, .. } if passes(source) => Self::NotNow(error.to_string()),
             _ => Self::Gone(error.to_string()),
         }
     }
+}
+
+/// Whether the machine is only short of something; a file that it cannot open for another reason would
+/// hold up all that is said after it.
+fn passes(error: &io::Error) -> bool {
+    let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
+    Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
 }
 
 /// The content of a file that is to be sent.
@@ -103,7 +127,10 @@ pub fn open(
             (content.into_std(), length)
         }
         Content::Text(text) => {
-            let content = nameless(text).map_err(|error| NoContent::NotNow(error.to_string()))?;
+            let content = nameless(text).map_err(|error| match passes(&error) {
+                true => NoContent::NotNow(error.to_string()),
+                false => NoContent::Gone(error.to_string()),
+            })?;
             (content, u64::try_from(text.len()).unwrap_or(u64::MAX))
         }
     };

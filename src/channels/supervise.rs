@@ -75,7 +75,10 @@ async fn keep_listening(
             }
             Ok(Err(error)) => {
                 let wait = match error {
-                    ChannelError::Unavailable { after: Some(after), .. } => after.min(AFTER_MAX),
+                    // No platform can make us knock faster than we would.
+                    ChannelError::Unavailable { after: Some(after), .. } => {
+                        after.min(AFTER_MAX).max(backoff(failures))
+                    }
                     _ => backoff(failures),
                 };
                 tracing::warn!(channel = %name, %error, ?wait, "Lost the channel, will reconnect");

@@ -67,6 +67,8 @@ pub struct Deadlines {
     pub poll: Duration,
     /// How much later than that its answer may come, before the link counts as dead.
     pub poll_grace: Duration,
+    /// Until a file is asked for again that Telegram could not reach; each time longer.
+    pub ask_again: Duration,
 }
 
 impl Default for Deadlines {
@@ -80,6 +82,7 @@ impl Default for Deadlines {
             poll: Duration::from_secs(25),
             // A half-open socket is noticed in 40 s.
             poll_grace: Duration::from_secs(15),
+            ask_again: Duration::from_secs(2),
         }
     }
 }

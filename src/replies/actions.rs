@@ -1,4 +1,4 @@
-//! What the bot says of what it has done, of the way back, and of what it means to do.
+//! What the bot says of what it did, of the way back, and of what it means to do.
 
 use std::fmt::Display;
 

@@ -2,16 +2,28 @@
 
 -- 0 while files that came with a message are still being fetched.
 ALTER TABLE inbound ADD COLUMN ready INTEGER NOT NULL DEFAULT 1;
+CREATE INDEX inbound_unready ON inbound (channel, chat, id) WHERE state = 'waiting' AND ready = 0;
 CREATE INDEX inbound_place ON inbound (channel, chat, thread, id);
 -- What of the journal is looked at for the files that came to an address.
 CREATE INDEX inbound_media ON inbound (channel, chat, thread)
     WHERE json_array_length(message, '$.body.media') > 0;
+
+-- The newest that strangers said in groups, so that it is not found anew when what was missed is read.
+CREATE TABLE turned_away (
+    id  INTEGER PRIMARY KEY AUTOINCREMENT,
+    key TEXT NOT NULL UNIQUE
+) STRICT;
 
 -- Which button of a question was pressed.
 ALTER TABLE outbox ADD COLUMN pressed INTEGER;
 
 -- 1: the answer to a command, which waits behind nothing else.
 ALTER TABLE outbox ADD COLUMN urgent INTEGER NOT NULL DEFAULT 0;
+
+-- 1: a word about a message that could not be delivered, about which there is none itself.
+ALTER TABLE outbox ADD COLUMN notice INTEGER NOT NULL DEFAULT 0;
+
+CREATE INDEX ledger_at ON ledger (at);
 
 -- JSON: Body, in the platform's markup.
 ALTER TABLE chunks RENAME COLUMN text TO body;

@@ -181,6 +181,8 @@ async fn who_speaks_in_a_listed_chat_is_a_guest_there_and_nowhere_else() {
     rig.say_as(STRANGER, "-1", "/whoami");
     assert!(rig.hear("-1").await.contains("guest"));
     assert_eq!(rig.model.asked().len(), 2);
+    // What strangers say leaves nothing behind: they could fill the disk.
+    assert_eq!(rig.look("SELECT DISTINCT chat FROM inbound ORDER BY chat"), ["-1", "-4"]);
     rig.finish().await;
 }
 

@@ -40,9 +40,12 @@ async fn gives_up_at_once_what_is_refused_and_tells_the_owner() {
 }
 
 #[tokio::test]
-async fn does_not_tell_the_owner_where_nothing_arrives() {
+async fn tells_the_owner_of_what_did_not_arrive_in_their_own_chat() {
     let mut rig = Rig::new().await;
     rig.home.next("1", [Manner::Refuses]);
+    assert_eq!(rig.ask("1", "hello").await, replies::undeliverable_here("the chat is gone"));
+    // But not of that word itself, without end.
+    rig.home.next("1", [Manner::Refuses, Manner::Refuses]);
     rig.say("1", "hello");
     rig.settled().await;
     assert_eq!(rig.ask("1", "again").await, "re: again");
@@ -83,6 +86,51 @@ async fn asks_a_platform_that_knows_before_it_sends_again() {
     rig.settled().await;
     assert_eq!(rig.home.tried("1").len(), 1);
     assert_eq!(rig.home.tried("2"), ["re: hello", "re: hello"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn does_not_forget_that_a_message_may_be_there_while_it_cannot_be_sent() {
+    let mut rig = Rig::with(Double::with(true, 4000), Parts::default()).await;
+    let busy = Manner::Busy(Duration::from_millis(10));
+    // The platform finds it only later; meanwhile it certainly takes nothing.
+    rig.home.next("1", [Manner::SwallowsUnseen, busy.clone()]);
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.settled().await;
+    assert_eq!(rig.home.tried("1").len(), 2);
+    // What was certainly not sent adds no doubt.
+    rig.home.next("2", [Manner::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
+    assert_eq!(rig.ask("2", "hello").await, "re: hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn no_refusals_and_waits_give_up_what_may_have_arrived_once() {
+    let mut rig = Rig::new().await;
+    let busy = Manner::Busy(Duration::from_millis(10));
+    rig.home.next("1", [Manner::Loses, busy.clone(), busy.clone(), busy.clone(), busy]);
+    assert_eq!(rig.ask("1", "hello").await, replies::perhaps_repeated("re: hello"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_whose_file_is_refused_is_sent_as_messages() {
+    let double = Double::taking_long_ones_as_files(100, 3);
+    let mut rig = Rig::with(double, Parts::default()).await;
+    let long: Vec<_> = (0..60).map(|n| format!("word{n}")).collect();
+    let long = long.join(" ");
+    rig.model.on("long", [says(&long), says(&long)]);
+    rig.home.next("1", [Manner::Takes, Manner::Refuses]);
+    rig.say("1", "long");
+    let mut words = Vec::new();
+    while words.len() < 60 {
+        let part = rig.hear("1").await;
+        words.extend(part.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+    }
+    assert_eq!(words.join(" "), long);
+    // One that is taken.
+    rig.say("1", "long");
+    assert_eq!(rig.heard("1", 2).await[1], replies::WHOLE_ANSWER);
     rig.finish().await;
 }
 

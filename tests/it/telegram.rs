@@ -31,6 +31,7 @@ const DEADLINES: Deadlines = Deadlines {
     file: Duration::from_secs(5),
     poll: Duration::from_secs(1),
     poll_grace: Duration::from_secs(1),
+    ask_again: Duration::from_millis(20),
 };
 
 fn telegram(api: &BotApi, deadlines: Deadlines) -> Telegram {

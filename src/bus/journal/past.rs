@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Fate, address_params, read_address, read_waiting};
-use crate::message::{Address, ChannelName, MessageId};
+use crate::message::{Address, ChannelName, DedupKey, MessageId};
 
 /// Messages with files that are looked through for what may be read at an address.
 const LOOKED_BACK_MAX: usize = 200;
@@ -14,13 +14,29 @@ const LOOKED_BACK_MAX: usize = 200;
 /// Places that are looked at for what was missed.
 const CAUGHT_UP_MAX: usize = 100;
 
+/// Keys of what strangers said that are remembered; catching up reads no further back in one place.
+const TURNED_AWAY_MAX: i64 = 1000;
+
+/// Remembers, for a while, that a message was turned away; nothing of what it says is kept.
+pub fn note_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("INSERT OR IGNORE INTO turned_away (key) VALUES (?)")?
+        .execute([key.as_str()])?;
+    let newest = store.last_insert_rowid();
+    store
+        .prepare_cached("DELETE FROM turned_away WHERE id <= ?")?
+        .execute([newest - TURNED_AWAY_MAX])?;
+    Ok(())
+}
+
+pub fn was_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM turned_away WHERE key = ?")?.exists([key.as_str()])
+}
+
 /// Whether the bot was ever spoken to at an address.
 pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
-        .prepare_cached(
-            "SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
-             AND ifnull(outcome, '') <> 'turned away'",
-        )?
+        .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
         .exists(address_params(at))
 }
 
@@ -61,21 +77,21 @@ pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> 
     Ok(outcome.flatten().as_deref() == Some(Fate::Refused.as_str()))
 }
 
-/// How many of the newest messages at an address, in a row, were said by bots.
+/// How many of the `max` newest messages at an address, in a row, were said by bots since a time.
 pub fn bots_in_a_row(
     store: &Connection,
     at: &Address,
     since: DateTime<Utc>,
+    max: usize,
 ) -> rusqlite::Result<usize> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) FROM inbound
-         WHERE channel = ? AND chat = ? AND thread IS ? AND received > ?
-         AND ifnull(outcome, '') <> 'turned away' ORDER BY id DESC LIMIT 100",
+        "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) AND received > ?
+         FROM inbound WHERE channel = ? AND chat = ? AND thread IS ? ORDER BY id DESC LIMIT ?",
     )?;
-    let bots = rows.query_map(params![channel, chat, thread, since.timestamp_millis()], |row| {
-        row.get::<_, bool>(0)
-    })?;
+    let (since, max) = (since.timestamp_millis(), i64::try_from(max).unwrap_or(i64::MAX));
+    let bots =
+        rows.query_map(params![since, channel, chat, thread, max], |row| row.get::<_, bool>(0))?;
     let bots = bots.collect::<Result<Vec<_>, _>>()?;
     Ok(bots.into_iter().take_while(|bot| *bot).count())
 }

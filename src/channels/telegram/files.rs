@@ -9,6 +9,7 @@ use reqwest::multipart::{Form, Part};
 use serde::Deserialize;
 use teloxide::payloads::GetFile;
 use teloxide::types::FileId;
+use tokio::time::sleep;
 
 use super::call::CallError;
 use super::outgoing::{Attempt, posted};
@@ -22,6 +23,9 @@ const PHOTO_MAX: u64 = 10 << 20;
 
 /// How much of a file is in memory at a time.
 const CHUNK: usize = 64 << 10;
+
+/// How often a file is asked for that Telegram says it cannot reach.
+const ASKED_MAX: u32 = 3;
 
 /// What Telegram says of a picture or voice that it would take as a file.
 const NOT_AS_THAT: &[&str] = &[
@@ -131,8 +135,18 @@ impl Telegram {
         into: &mut MediaSink,
     ) -> Result<(), ChannelError> {
         let ask = GetFile::new(FileId(media.handle.clone()));
-        let located = self.api.call::<_, Located>(&ask, self.deadlines.call).await;
-        let path = located.map_err(not_located)?.file_path;
+        let mut asked = 1;
+        let located: Located = loop {
+            match self.api.call(&ask, self.deadlines.call).await {
+                // What Telegram says of a file that is gone, and of one that it cannot reach just now.
+                Err(error) if asked < ASKED_MAX && error.says(&["temporarily unavailable"]) => {
+                    sleep(self.deadlines.ask_again * asked).await;
+                    asked += 1;
+                }
+                located => break located.map_err(not_located)?,
+            }
+        };
+        let path = located.file_path;
         // A server of the operator's own may name a place on its disk, which is not ours to read.
         let path = path.filter(|path| !path.starts_with('/'));
         let path = path.ok_or_else(|| ChannelError::Refused(replies::FILE_GONE.to_owned()))?;

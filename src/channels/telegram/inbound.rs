@@ -24,9 +24,9 @@ use media::{MEDIA, description};
 /// How much of a quoted message comes along, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
 
-/// Clients cut what somebody pastes at 4096 units, or at the last blank before. From this length
-/// on, the rest is likely to follow.
-const PASTE_MIN: usize = 4090;
+/// Clients cut what somebody pastes at 4096 units or before: at the best break in the second half of
+/// that. From this length on, the rest may follow.
+const PASTE_MIN: usize = 2048;
 
 /// The bot itself, as `getMe` tells.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -26,6 +26,7 @@ const DEADLINES: Deadlines = Deadlines {
     file: Duration::from_secs(5),
     poll: Duration::from_secs(1),
     poll_grace: Duration::from_millis(500),
+    ask_again: Duration::from_millis(20),
 };
 
 pub(super) struct OnTelegram(BotApi);

@@ -5,7 +5,7 @@ use peacrab::replies;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::support::double::{Double, Got};
+use crate::support::double::{Double, Got, Manner};
 use crate::support::rig::{OTHER_USER, OWNER, USER};
 use crate::support::script::{calls, says};
 
@@ -59,7 +59,7 @@ async fn a_file_without_words_is_an_answer() {
 #[tokio::test]
 async fn a_file_that_vanished_on_the_way_is_told_in_words() {
     let mut rig = rig_with_files().await;
-    rig.home.next("1", [crate::support::double::Manner::Busy(Duration::from_millis(300))]);
+    rig.home.next("1", [Manner::Busy(Duration::from_millis(300))]);
     let both = [("message", json!({"text": "first"})), ("message", json!({"files": ["plan.md"]}))];
     rig.model.on("send", [calls(&both), says("NO_REPLY")]);
     rig.say("1", "send it");
@@ -67,6 +67,20 @@ async fn a_file_that_vanished_on_the_way_is_told_in_words() {
     fs::remove_file(rig.workspace().join("plan.md")).unwrap();
     let heard = rig.heard("1", 2).await;
     assert_eq!(heard[1], replies::file_not_sent("plan.md", "there is no `plan.md`"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_to_stand_under_a_refused_file_is_said_all_the_same() {
+    let mut rig = rig_with_files().await;
+    rig.home.next("1", [Manner::Refuses]);
+    let arguments = json!({"text": "Here you are", "files": ["crab.png", "plan.md"]});
+    rig.model.on("send", [calls(&[("message", arguments)]), says("Here you are")]);
+    rig.say("1", "send them");
+    let refused = replies::file_not_sent("crab.png", "files are not allowed here");
+    assert_eq!(rig.heard("1", 2).await, ["Here you are", &refused]);
+    let home = std::sync::Arc::clone(&rig.home);
+    assert_eq!(file_of(&rig.heard_on(home, "1", 1).await[0]).1, "plan.md");
     rig.finish().await;
 }
 

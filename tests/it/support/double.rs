@@ -37,6 +37,8 @@ pub(crate) enum Manner {
     Loses,
     /// It arrives, and nobody can say so.
     Swallows,
+    /// As that, and the platform does not find it when it is asked for the first time.
+    SwallowsUnseen,
     Panics,
 }
 
@@ -79,6 +81,8 @@ struct State {
     /// Texts whose sending was tried, by delivery.
     tried: Vec<(String, String)>,
     given: Vec<(i64, String)>,
+    /// Not to be found the next time.
+    unseen: bool,
     faults: Vec<String>,
     history: Vec<Line>,
     reactions: Vec<(String, Reaction)>,
@@ -103,6 +107,7 @@ pub(crate) struct Double {
     knows: bool,
     text_max: usize,
     file_max: u64,
+    messages_max: usize,
     drafts: Drafts,
 }
 
@@ -114,12 +119,19 @@ impl Double {
     pub(crate) fn with(knows: bool, text_max: usize) -> Self {
         let (spoken, got) = (Notify::new(), watch::Sender::default());
         let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
-        Self { state: Mutex::default(), spoken, got, knows, text_max, file_max: 0, drafts }
+        let state = Mutex::default();
+        let (file_max, messages_max) = (0, usize::MAX);
+        Self { state, spoken, got, knows, text_max, file_max, messages_max, drafts }
     }
 
     /// One that takes files of that many bytes.
     pub(crate) fn taking_files(file_max: u64) -> Self {
         Self { file_max, ..Self::new() }
+    }
+
+    /// One that takes a long answer as a file, if it would be more than `messages_max` messages.
+    pub(crate) fn taking_long_ones_as_files(text_max: usize, messages_max: usize) -> Self {
+        Self { file_max: 1 << 20, messages_max, ..Self::with(false, text_max) }
     }
 
     /// A file that can be fetched: what becomes of each attempt, the last one for ever.
@@ -295,7 +307,7 @@ impl Channel for Double {
             drafts: self.drafts,
             markup: Markup::Plain,
             file_max: self.file_max,
-            messages_max: usize::MAX,
+            messages_max: self.messages_max,
             reacts: true,
         }
     }
@@ -354,12 +366,19 @@ impl Channel for Double {
                 self.give(message, None);
                 Err(ChannelError::Ambiguous("cut off".to_owned()))
             }
+            Manner::SwallowsUnseen => {
+                self.give(message, None);
+                self.state().unseen = true;
+                Err(ChannelError::Ambiguous("cut off".to_owned()))
+            }
             Manner::Panics => panic!("the double was told to panic"),
         }
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
-        self.tries(message);
+        if matches!(self.tries(message), Manner::Refuses) {
+            return Err(ChannelError::Refused("files are not allowed here".to_owned()));
+        }
         let FileContent { name, kind, length, file: mut content } = file;
         let mut bytes = Vec::new();
         content.read_to_end(&mut bytes).unwrap();
@@ -426,7 +445,9 @@ impl Channel for Double {
             return Ok(Found::Unknowable);
         }
         let text = message.body.text().to_owned();
-        let has = self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
+        let unseen = std::mem::take(&mut self.state().unseen);
+        let has = !unseen
+            && self.state().given.iter().any(|given| *given == (message.id.0, text.clone()));
         Ok(if has { Found::Sent(Sent { id: None }) } else { Found::Absent })
     }
 }

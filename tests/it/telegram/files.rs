@@ -218,6 +218,18 @@ async fn fetches_a_file_whole() {
 }
 
 #[tokio::test]
+async fn asks_again_for_a_file_that_telegram_cannot_reach_just_now() {
+    let api = BotApi::start().await;
+    api.keep_file("f1", b"here");
+    let unavailable = "Bad Request: wrong file_id or the file is temporarily unavailable";
+    api.fail("getFile", 2, &Fault::Deny(400, unavailable));
+    assert_eq!(fetch(&api, DEADLINES).await.unwrap(), b"here");
+    api.fail("getFile", 3, &Fault::Deny(400, unavailable));
+    let error = fetch(&api, DEADLINES).await.unwrap_err();
+    assert!(matches!(&error, ChannelError::Refused(why) if why == replies::FILE_GONE), "{error}");
+}
+
+#[tokio::test]
 async fn says_why_a_file_cannot_be_had() {
     let api = BotApi::start().await;
     let error = fetch(&api, DEADLINES).await.unwrap_err();
