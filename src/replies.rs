@@ -249,7 +249,8 @@ pub const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Those of them that are followed by words.
-pub const COMMANDS_WITH_WORDS: &[&str] = &["model", "think", "queue", "btw", "skill"];
+pub const COMMANDS_WITH_WORDS: &[&str] =
+    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill"];
 
 /// What follows such a command, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
