@@ -320,19 +320,30 @@ pub(super) enum StopKind {
     New,
 }
 
+/// What `/stop` and `/new` have ended, of what has a task.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stopped {
+    /// The turn that ran there, or was to be taken up again.
+    pub(super) turn: bool,
+    /// What waited, commands that are being carried out included.
+    pub(super) waiting: bool,
+    /// Questions aside: all of them, or one person's.
+    pub(super) asides: bool,
+}
+
 /// Ends the turn that runs where the command was said, withdraws what waited there before it,
-/// and confirms. True if something that ran was ended, or the session closed.
+/// and confirms.
 pub(super) async fn stopped(
     store: &Store,
     control: &Waiting,
     role: Role,
     kind: StopKind,
-) -> Result<bool, StoreError> {
+) -> Result<Stopped, StoreError> {
     let control = control.clone();
     let stop = move |store: &Connection| {
         let (at, speaker) = (&control.inbound.from, control.sender());
         if !journal::settle(store, control.id, Fate::Obeyed)? {
-            return Ok(false);
+            return Ok(Stopped::default());
         }
         let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
         let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
@@ -341,7 +352,7 @@ pub(super) async fn stopped(
         let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
-            return Ok(false);
+            return Ok(Stopped::default());
         }
         for turn in &mine {
             transcript::end_turn(store, turn.turn, Ending::Stopped)?;
@@ -353,7 +364,7 @@ pub(super) async fn stopped(
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
-            return Ok(true);
+            return Ok(Stopped { turn: true, waiting: true, asides: true });
         }
         match (mine.is_empty(), withdrawn) {
             (true, 0) if asides > 0 => say(replies::STOPPED)?,
@@ -361,7 +372,7 @@ pub(super) async fn stopped(
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        Ok(!mine.is_empty() || asides > 0)
+        Ok(Stopped { turn: !mine.is_empty(), waiting: withdrawn > 0, asides: asides > 0 })
     };
     store.write("stop", Sync::Now, stop).await
 }

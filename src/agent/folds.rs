@@ -63,9 +63,13 @@ impl Agent {
         let room = gauge.room(room);
         gauge.used > budget::percent(room, budget::FOLD_AT)
             && gauge.used > gauge.tried + budget::percent(room, AGAIN_PERCENT)
-            && self.folds.len() < FOLDS_MAX
+            && self.folds.len() + self.count_noting() < FOLDS_MAX
             && !self.folding.contains_key(&session.address)
             && Job::of(session, Whole::usual(session, room), None).is_some()
+    }
+
+    fn count_noting(&self) -> usize {
+        self.running.values().filter(|running| running.folds.is_some()).count()
     }
 
     /// First of all, what should last is written down; the session is folded after that.

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::commits::{self, End};
+use super::commits::{self, CommitError, End};
 use super::turn::{self, TurnError};
-use super::{Means, calls, compaction, prompt, role_of};
+use super::{Means, STORE_PAUSE, calls, compaction, prompt, role_of};
 use crate::bus::journal::{Fate, Waiting};
 use crate::memory::audience;
 use crate::message::Sender;
@@ -39,7 +39,13 @@ pub(super) async fn take(
     tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(work(&means, session, sender, steer)) => ended,
+        ended = Box::pin(work(&means, session, sender, steer)) => {
+            if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
+                // Who commanded it is asked again at once: rests here, not in the loop.
+                sleep(STORE_PAUSE).await;
+            }
+            ended
+        }
     }
 }
 

@@ -285,6 +285,25 @@ async fn onlookers_see_that_a_conversation_was_folded() {
 }
 
 #[tokio::test]
+async fn stop_ends_notes_that_are_taken_for_a_command() {
+    let mut rig = rig().await;
+    for n in 0..3 {
+        rig.ask("1", &format!("n{n}")).await;
+    }
+    let gate = Gate::shut();
+    rig.model.on(NOTES, [held(&gate, calls(&[("note", json!({"text": "late"}))]))]);
+    rig.say("1", "/compact");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", "/stop").await, replies::stopped_and_withdrawn(1));
+    // Nothing is under way that another would have to wait for.
+    rig.model.on(RECORD, [plain("The key is 4711.")]);
+    assert_eq!(rig.ask("1", "/compact").await, replies::compacted(1, 4));
+    gate.open();
+    assert!(rig.look("SELECT tool FROM calls").is_empty());
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn folds_what_is_said_in_groups_without_notes() {
     let mut rig = rig().await;
     rig.model.on(RECORD, [plain("Person 8 likes tea.")]);
