@@ -13,6 +13,7 @@ mod idle;
 mod invoked;
 pub mod loops;
 mod notes;
+mod parking;
 mod plans;
 mod progress;
 pub mod prompt;
@@ -41,6 +42,7 @@ pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
 
 use crate::actions::Actions;
+use crate::asks::Asking;
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
@@ -94,6 +96,8 @@ pub struct Means {
     pub actions: Actions,
     pub events: Events,
     pub steps_max: usize,
+    /// What people are asked before it is done.
+    pub asking: Asking,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }
@@ -182,19 +186,21 @@ impl Agent {
                 self.obey(control).await?;
             }
         };
+        let asked = self.look_after_asks(&places).await?;
         self.take_up().await?;
-        let mut again: Option<Duration> = None;
+        let mut again = asked.next;
         let mut look_again = |pause| again = Some(again.map_or(pause, |again| again.min(pause)));
         for (address, newest) in places {
             match self.running.get(&address) {
                 None if !self.serves(&address) => {}
                 Some(running) if newest > running.given => {
-                    self.hear_more(&address).await?.into_iter().for_each(&mut look_again);
+                    self.hear_more(&address, newest).await?.into_iter().for_each(&mut look_again);
                 }
                 Some(_) => {}
+                None if asked.parked.contains(&address) => {}
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
-                    let (rows, pause) = self.next(&address).await?;
+                    let (rows, pause) = self.next(&address, newest).await?;
                     pause.into_iter().for_each(&mut look_again);
                     if let Some(first) = rows.first() {
                         let sender = first.sender().clone();
@@ -213,7 +219,8 @@ impl Agent {
             None => {
                 let mut found = self.read(transcript::unfinished).await?;
                 found.retain(|turn| {
-                    self.serves(&turn.address) && !self.running.contains_key(&turn.address)
+                    let is_free = !turn.parked && !self.running.contains_key(&turn.address);
+                    is_free && self.serves(&turn.address)
                 });
                 if !found.is_empty() {
                     tracing::info!(turns = found.len(), "Taking up what was cut off");
@@ -264,6 +271,10 @@ impl Agent {
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
+            command::Command::Judge(verdict) => {
+                parking::obey(&self.means, &control, verdict).await?;
+                self.unparked();
+            }
             command::Command::Btw(question) => {
                 self.asides.begin(&self.means, control, question).await?;
             }

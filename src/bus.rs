@@ -25,6 +25,7 @@ use overheard::Overheard;
 pub const CONTROLS: &[&str] = &[
     "/start", "/help", "/status", "/stop", "/new", "/compact", "/whoami", "/pair", "/actions",
     "/undo", "/plan", "/model", "/think", "/queue", "/btw", "/skills", "/usage", "/restart",
+    "/approve", "/deny",
 ];
 
 /// Commands that begin a turn, as messages do.

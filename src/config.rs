@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
+use crate::asks::Asking;
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::hooks;
@@ -36,7 +37,8 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
+    ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
+    ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
     (
         "agent",
         &[
@@ -119,6 +121,8 @@ pub struct AgentConfig {
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
     pub queue: QueueMode,
+    /// The `[asking]` section.
+    pub asking: Asking,
 }
 
 impl Default for AgentConfig {
@@ -130,6 +134,7 @@ impl Default for AgentConfig {
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),
+            asking: Asking::default(),
         }
     }
 }
@@ -194,7 +199,8 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
         providers = environment::providers(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
-    let (agent, mcp_file) = sections::agent(&mut top, &names);
+    let (mut agent, mcp_file) = sections::agent(&mut top, &names);
+    agent.asking = sections::asking(&mut top);
     let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {
         channels.extend(environment::channels(source));

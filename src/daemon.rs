@@ -176,6 +176,7 @@ impl Daemon {
             actions,
             events: Events::default(),
             steps_max: plan.agent.steps_max,
+            asking: plan.agent.asking.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {

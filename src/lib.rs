@@ -29,6 +29,7 @@ pub mod actions;
 pub mod bus;
 pub mod channels;
 pub mod tools;
+pub mod asks;
 pub mod agent;
 pub mod control;
 pub mod hooks;

@@ -357,6 +357,16 @@ pub struct Question {
     pub who: Entitled,
 }
 
+impl Question {
+    /// Its last words: only they stand over its buttons when it is long.
+    pub fn end(&self) -> &str {
+        const SHOWN_CHARS_MAX: usize = 500;
+        let chars = self.text.chars().count();
+        let cut = self.text.char_indices().nth(chars.saturating_sub(SHOWN_CHARS_MAX));
+        cut.map_or(&self.text, |(at, _)| &self.text[at..])
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// What stands on the button.
@@ -372,6 +382,8 @@ pub enum Entitled {
     /// Who may speak there.
     Anyone,
     Only(SenderId),
+    /// Admins and the owner.
+    Admins,
     Owner,
 }
 

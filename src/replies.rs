@@ -1,11 +1,13 @@
 //! Every sentence that the bot says by itself, in one place, so that a person can proof-read it.
 
 mod actions;
+mod asks;
 mod commands;
 
 use std::fmt::{Display, Write as _};
 
 pub use actions::*;
+pub use asks::*;
 pub use commands::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
@@ -244,13 +246,15 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("skills", "What I have learned to do"),
     ("skill", "Begin with one of my skills"),
     ("usage", "What I have used (owner and admins)"),
+    ("approve", "What waits to be allowed; with a number, allow it (owner and admins)"),
+    ("deny", "Do not allow what has that number (owner and admins)"),
     ("restart", "Start me again (owner)"),
     ("help", "What I can do"),
 ];
 
 /// Those of them that are followed by words.
 pub const COMMANDS_WITH_WORDS: &[&str] =
-    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill"];
+    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny"];
 
 /// What follows such a command, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
@@ -280,6 +284,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /btw QUESTION – ask something aside, whatever I am doing\n\
 /skills – what I have learned to do; /skill NAME begins with it\n\
 /usage – what I have used (owner and admins)\n\
+/approve, /deny – what I may do (owner and admins)\n\
 /restart – start me again (owner)\n\
 /pair – who may talk to me (owner)\n\
 /help – this";
@@ -296,6 +301,8 @@ pub const NOT_YOURS_TO_COMPACT: &str =
     "In a group, only an admin can have our conversation compacted.";
 pub const COMPACTED_MEANWHILE: &str =
     "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+
+pub const COMPACT_LATER: &str = "I wait for an answer here. Say /compact again once I have it.";
 
 pub fn compacted(turns: usize, words: usize) -> String {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };

@@ -246,6 +246,8 @@ pub struct Call {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Planned,
+    /// Not begun: somebody was asked, and the turn is parked.
+    Waiting,
     /// Begun; after a crash, the intent tells what to make of it. `result` is what the model is told
     /// if it happened.
     Running {
@@ -254,6 +256,8 @@ pub enum Outcome {
     },
     Done(String),
     Failed(String),
+    /// Not begun: it may not, or nobody said that it may.
+    Denied(String),
     /// A crash came between: it may or may not have happened.
     Interrupted,
     /// Not begun, because of what the person said meanwhile.
@@ -336,8 +340,8 @@ impl Outcome {
     /// What the model reads as the call's result.
     pub fn for_model(&self) -> &str {
         match self {
-            Self::Done(text) | Self::Failed(text) => text,
-            Self::Planned | Self::Skipped => {
+            Self::Done(text) | Self::Failed(text) | Self::Denied(text) => text,
+            Self::Planned | Self::Waiting | Self::Skipped => {
                 "Not run: the person said something in the meantime. Call it again if it is still wanted."
             }
             Self::Running { .. } | Self::Interrupted => {
@@ -347,7 +351,7 @@ impl Outcome {
     }
 
     pub fn is_settled(&self) -> bool {
-        !matches!(self, Self::Planned | Self::Running { .. })
+        !matches!(self, Self::Planned | Self::Waiting | Self::Running { .. })
     }
 
     pub fn is_error(&self) -> bool {

@@ -1,6 +1,7 @@
 //! What a model can do: tools with typed arguments, behind one erased form. Who asks and from
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
+pub mod ask;
 pub mod files;
 mod malformed;
 pub mod mcp;
@@ -121,6 +122,8 @@ pub struct ToolOutput {
     /// The call that the change undoes.
     pub undoes: Option<CallId>,
     pub effects: Vec<Effect>,
+    /// What the person who speaks is asked; the turn waits for the answer, which is the call's outcome.
+    pub asks: Option<Body>,
 }
 
 impl ToolOutput {
@@ -287,6 +290,7 @@ impl ToolSet {
             Arc::new(memory::Remember),
             Arc::new(memory::Note),
             Arc::new(message::SendMessage),
+            Arc::new(ask::AskQuestion),
             Arc::new(undo::ListActions),
             Arc::new(undo::Undo),
             Arc::new(plan::KeepPlan),

@@ -9,7 +9,10 @@ use tokio::time::timeout;
 
 use super::Means;
 use super::commits::{self, Ends, Starts};
+use super::parking;
 use super::turn::TurnError;
+use crate::message::{Address, Sender};
+use crate::people::Role;
 use crate::session::{Call, Intent, Outcome, TurnId};
 use crate::tools::{AnyTool, Effect, Kind, Terms, ToolContext, ToolError, ToolOutput};
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
@@ -22,6 +25,16 @@ pub(super) struct Ran {
     pub(super) outcome: Outcome,
     /// The file that it has changed.
     pub(super) changed: Option<WorkspacePath>,
+}
+
+/// A call, and on whose behalf it is made.
+pub(super) struct Calling<'a> {
+    pub(super) turn: TurnId,
+    pub(super) call: &'a Call,
+    pub(super) person: &'a Sender,
+    /// The person's own, also in a group.
+    pub(super) role: Role,
+    pub(super) at: &'a Address,
 }
 
 /// What kind a call is of, or words for the model if it cannot begin.
@@ -45,10 +58,10 @@ pub(super) async fn refuse(
 /// is committed when this returns.
 pub(super) async fn run(
     means: &Means,
-    turn: TurnId,
-    call: &Call,
+    calling: &Calling<'_>,
     cx: &ToolContext,
 ) -> Result<Ran, TurnError> {
+    let Calling { turn, call, .. } = *calling;
     if let Outcome::Running { intent, result } = &call.outcome {
         match look(means, intent).await {
             Happened::Yes => return settle(means, turn, call, Outcome::Done(result.clone())).await,
@@ -68,6 +81,10 @@ pub(super) async fn run(
         commits::call_starts(&means.bus.store, turn, starts).await?;
     }
     match attempts(tool.as_ref(), terms, call, cx).await {
+        Ok(ToolOutput { asks: Some(question), .. }) => {
+            parking::ask(means, calling, question).await?;
+            Ok(Ran { outcome: Outcome::Waiting, changed: None })
+        }
         Ok(output) => carry_out(means, turn, (call, began), output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await

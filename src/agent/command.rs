@@ -3,6 +3,7 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
+use super::parking::Verdict;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
 use super::usage::usage_words;
@@ -43,6 +44,8 @@ pub(super) enum Command {
     Skills,
     Usage,
     Restart,
+    /// Whether a call that waits may be made; none if it was said wrongly.
+    Judge(Option<Verdict>),
 }
 
 /// One `/pair` subcommand, or the same from the command line.
@@ -98,6 +101,8 @@ pub(super) fn parse(text: &str) -> Command {
         "/skills" => Command::Skills,
         "/usage" => Command::Usage,
         "/restart" => Command::Restart,
+        "/approve" => Command::Judge(Verdict::approve(words)),
+        "/deny" => Command::Judge(Verdict::deny(words)),
         _ => Command::Help,
     }
 }
@@ -111,9 +116,12 @@ pub(super) async fn obey(
     turns: usize,
 ) -> Result<(), StoreError> {
     let words = match command {
-        Command::Help | Command::Stop | Command::New | Command::Btw(_) | Command::Compact(_) => {
-            replies::HELP.to_owned()
-        }
+        Command::Help
+        | Command::Stop
+        | Command::New
+        | Command::Btw(_)
+        | Command::Compact(_)
+        | Command::Judge(_) => replies::HELP.to_owned(),
         Command::Status => status(means, control, busy, turns).await?,
         Command::Set(wish) => return settings::obey(means, control, wish).await,
         Command::Skills => means.workspace.off_thread(skills_words).await,

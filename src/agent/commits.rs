@@ -2,17 +2,19 @@
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
 mod folding;
+mod stopping;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
+pub(super) use stopping::{StopKind, interrupted, stopped};
 
 use super::{plans, transcript};
+use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
-use crate::bus::{asides, outbox};
-use crate::message::{Address, MessageId, Place, Sender, SenderId};
-use crate::people::Role;
+use crate::bus::outbox;
+use crate::message::{Address, Body, MessageId, Place, Sender};
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::session::{
@@ -186,6 +188,44 @@ pub(super) async fn drafted(
     .await
 }
 
+/// Somebody is asked on behalf of a call, and the turn waits. `told` is said where it was called. Gives
+/// the draft that no answer takes the place of for now.
+pub(super) async fn parks(
+    store: &Store,
+    ask: asks::New,
+    told: Option<(Address, &'static str)>,
+    body: impl FnOnce(AskId) -> Body + Send + 'static,
+) -> Result<Option<MessageId>, CommitError> {
+    let turn = ask.turn;
+    guarded(store, "parked", Sync::Now, turn, move |store| {
+        transcript::call_waits(store, ask.call)?;
+        asks::put(store, &ask, body)?;
+        if let Some((at, words)) = told {
+            outbox::put(store, &at, None, words)?;
+        }
+        transcript::park(store, turn)?;
+        let draft = transcript::draft(store, turn)?;
+        transcript::set_draft(store, turn, None)?;
+        Ok(draft)
+    })
+    .await
+}
+
+/// The answer takes the place of no draft any more; gives the one that stands there.
+pub(super) async fn forget_draft(
+    store: &Store,
+    turn: TurnId,
+) -> Result<Option<MessageId>, CommitError> {
+    guarded(store, "no draft", Sync::Later, turn, move |store| {
+        let draft = transcript::draft(store, turn)?;
+        if draft.is_some() {
+            transcript::set_draft(store, turn, None)?;
+        }
+        Ok(draft)
+    })
+    .await
+}
+
 /// What ends a turn.
 pub(super) struct End {
     pub(super) ending: Ending,
@@ -310,89 +350,6 @@ pub(super) async fn obeyed_with(
         Ok(())
     };
     store.write("command", Sync::Now, obey).await
-}
-
-/// What `/stop` and `/new` do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum StopKind {
-    Stop,
-    /// Also closes the session.
-    New,
-}
-
-/// What `/stop` and `/new` have ended, of what has a task.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stopped {
-    /// The turn that ran there, or was to be taken up again.
-    pub(super) turn: bool,
-    /// What waited, commands that are being carried out included.
-    pub(super) waiting: bool,
-    /// Questions aside: all of them, or one person's.
-    pub(super) asides: bool,
-}
-
-/// Ends the turn that runs where the command was said, withdraws what waited there before it,
-/// and confirms.
-pub(super) async fn stopped(
-    store: &Store,
-    control: &Waiting,
-    role: Role,
-    kind: StopKind,
-) -> Result<Stopped, StoreError> {
-    let control = control.clone();
-    let stop = move |store: &Connection| {
-        let (at, speaker) = (&control.inbound.from, control.sender());
-        if !journal::settle(store, control.id, Fate::Obeyed)? {
-            return Ok(Stopped::default());
-        }
-        let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
-        let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
-        let (mine, theirs): (Vec<_>, Vec<_>) =
-            running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
-        let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
-        if kind == StopKind::New && !commands_all {
-            say(replies::NOT_YOURS_TO_CLOSE)?;
-            return Ok(Stopped::default());
-        }
-        for turn in &mine {
-            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
-            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
-        }
-        let whose = (!commands_all).then_some(&speaker.id);
-        let withdrawn = journal::withdraw(store, at, control.id, whose)?;
-        let asides = asides::stop(store, at, whose)?;
-        if kind == StopKind::New {
-            transcript::close_session(store, at)?;
-            say(replies::NEW_SESSION)?;
-            return Ok(Stopped { turn: true, waiting: true, asides: true });
-        }
-        match (mine.is_empty(), withdrawn) {
-            (true, 0) if asides > 0 => say(replies::STOPPED)?,
-            (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
-            (true, 0) => say(replies::NOTHING_TO_STOP)?,
-            (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
-        };
-        Ok(Stopped { turn: !mine.is_empty(), waiting: withdrawn > 0, asides: asides > 0 })
-    };
-    store.write("stop", Sync::Now, stop).await
-}
-
-/// Ends the turn that runs for a person at an address, without a word: what they said since is the
-/// answer to why. False if there is none.
-pub(super) async fn interrupted(
-    store: &Store,
-    at: Address,
-    sender: SenderId,
-) -> Result<bool, StoreError> {
-    let interrupt = move |store: &Connection| {
-        let mut running = transcript::unfinished(store)?.into_iter();
-        let theirs = running.find(|turn| turn.address == at && turn.sender.id == sender);
-        let Some(theirs) = theirs else { return Ok(false) };
-        transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
-        journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
-        Ok(true)
-    };
-    store.write("interrupt", Sync::Now, interrupt).await
 }
 
 /// A commit of a turn, made only while the turn runs.

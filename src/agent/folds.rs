@@ -187,6 +187,10 @@ impl Agent {
             Some(session) => Some(session),
             None => load(&self.means, &address).await?,
         };
+        let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
+        if session.as_ref().is_some_and(is_amid) {
+            return commits::obeyed(store, &control, replies::COMPACT_LATER.to_owned()).await;
+        }
         let least = Whole::least(WHOLE_TURNS_MIN);
         let Some(session) = session.filter(|it| Job::of(it, least, None).is_some()) else {
             let words = replies::nothing_to_compact(WHOLE_TURNS_MIN);

@@ -34,7 +34,7 @@ pub(super) async fn show(
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
             Drafts::Edited { every, every_in_groups } => {
-                let mut drafter = Drafter { means, channel, to, quiet, made: None };
+                let mut drafter = Drafter { means, channel, to, quiet, made: None, anew: 0 };
                 drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
@@ -103,6 +103,8 @@ struct Drafter<'a> {
     to: &'a Address,
     quiet: &'a Mutex<()>,
     made: Option<MessageId>,
+    /// As the draft that `made` shows.
+    anew: u32,
 }
 
 impl Drafter<'_> {
@@ -128,7 +130,7 @@ impl Drafter<'_> {
             shown.clone_from(&text);
             // In private, nothing is replied to: it is plain what is answered.
             let every = if now.reply_to.is_some() { in_groups } else { in_private };
-            let pause = match self.edit(turn, now, text).await {
+            let pause = match self.edit(turn, &draft, text).await {
                 Ok(()) => every,
                 Err(ChannelError::Unavailable { after, .. }) => after.unwrap_or(every).max(every),
                 Err(error) => {
@@ -149,8 +151,17 @@ impl Drafter<'_> {
         }
     }
 
-    async fn edit(&mut self, turn: TurnId, now: Draft, text: String) -> Result<(), ChannelError> {
+    async fn edit(
+        &mut self,
+        turn: TurnId,
+        draft: &watch::Receiver<Draft>,
+        text: String,
+    ) -> Result<(), ChannelError> {
         let _quiet = self.quiet.lock().await;
+        let now = draft.borrow().clone();
+        if self.anew != now.anew {
+            (self.made, self.anew) = (None, now.anew);
+        }
         let message = Outbound {
             id: DeliveryId(0),
             part: 0,

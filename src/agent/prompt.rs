@@ -25,6 +25,18 @@ Paths of tools are relative to your workspace, which holds the files below, your
 pub(super) const IN_CIRCLES: &str = "\
 [You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
 
+/// What a model is told that asked a person, and got no answer.
+pub(super) const NOBODY_ANSWERED: &str = "\
+Nobody answered in time. Go on without the answer if you can, and say what you assumed; else say what you would need to know.";
+
+/// What a model is told of a call that nobody has allowed.
+pub(super) const NOBODY_APPROVED: &str = "\
+Not done: nobody who may allow it answered in time. Do not try it in another way; say that it was not allowed.";
+
+pub(super) fn denied_by(name: &str) -> String {
+    format!("Not done: {name} did not allow it. Do not try it in another way; go on without it.")
+}
+
 /// What a question aside begins with.
 pub(super) const ASIDE: &str = "\
 [A question aside, while the conversation above goes on elsewhere. Answer it by itself and briefly, without \

@@ -6,7 +6,7 @@ use chrono::Utc;
 
 use super::settings::settings_at;
 use super::{Agent, commits};
-use crate::bus::journal::{self, RowId, Waiting};
+use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::message::Address;
 use crate::session::QueueMode;
 use crate::store::StoreError;
@@ -18,23 +18,25 @@ const JOIN_PAUSE: Duration = Duration::from_secs(1);
 const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 
 impl Agent {
-    /// Messages for the next turn at an address; none while parts of one are still to come, with when
-    /// to look again.
+    /// Messages for the next turn at an address, the newest of which is known; none while parts of one
+    /// are still to come, with when to look again.
     pub(super) async fn next(
         &self,
         address: &Address,
+        newest: RowId,
     ) -> Result<(Vec<Waiting>, Option<Duration>), StoreError> {
         let at = address.clone();
         let look = move |store: &_| {
             let mode = settings_at(store, &at)?.queue;
-            Ok((mode, journal::next(store, &at, RowId(0), None)?))
+            let rows = Span { after: RowId(0), until: newest };
+            Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(look).await?;
         match mode.unwrap_or(self.means.queue) {
             QueueMode::Followup => rows.truncate(first_message(&rows)),
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
         }
-        Ok(match self.parts_to_come(address, &rows).await? {
+        Ok(match self.parts_to_come(&rows).await? {
             Parts::None => (rows, None),
             Parts::Within(pause) => (Vec::new(), Some(pause)),
             Parts::Fetching => (Vec::new(), None),
@@ -45,11 +47,12 @@ impl Agent {
     pub(super) async fn hear_more(
         &mut self,
         address: &Address,
+        newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
         if running.folds.is_some() {
             // Who takes notes gives that up as soon as somebody speaks, however the queue is.
-            return self.steer(address).await;
+            return self.steer(address, newest).await;
         }
         let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
@@ -58,19 +61,24 @@ impl Agent {
         };
         let (mode, speaks_again) = self.read(look).await?;
         match mode.unwrap_or(self.means.queue) {
-            QueueMode::Steer => self.steer(address).await,
+            QueueMode::Steer => self.steer(address, newest).await,
             QueueMode::Interrupt if speaks_again => self.interrupt(address).await,
             QueueMode::Followup | QueueMode::Collect | QueueMode::Interrupt => Ok(None),
         }
     }
 
     /// Hands a running turn what its person said since.
-    async fn steer(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
+    async fn steer(
+        &mut self,
+        address: &Address,
+        newest: RowId,
+    ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
-        let next = move |store: &_| journal::next(store, &at, after, Some(&sender));
+        let (at, sender) = (address.clone(), running.sender.id.clone());
+        let rows = Span { after: running.given, until: newest };
+        let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
         let rows = self.read(next).await?;
-        match self.parts_to_come(address, &rows).await? {
+        match self.parts_to_come(&rows).await? {
             Parts::None => {}
             Parts::Within(pause) => return Ok(Some(pause)),
             Parts::Fetching => return Ok(None),
@@ -85,12 +93,16 @@ impl Agent {
     }
 
     /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
-    async fn parts_to_come(&self, at: &Address, rows: &[Waiting]) -> Result<Parts, StoreError> {
+    pub(super) async fn parts_to_come(&self, rows: &[Waiting]) -> Result<Parts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
             return Ok(Parts::None);
         };
-        let (at, after) = (at.clone(), last.id);
-        if self.read(move |store| journal::next_is_unready(store, &at, after)).await? {
+        let part = last.clone();
+        let unready = move |store: &_| {
+            let within = chrono::Duration::from_std(JOIN_PAUSE).expect("a second");
+            journal::next_is_unready(store, &part, within)
+        };
+        if self.read(unready).await? {
             return Ok(Parts::Fetching);
         }
         // No age if the clock was set back.
@@ -115,7 +127,7 @@ impl Agent {
 }
 
 /// What may follow the last row as a part of the same thing.
-enum Parts {
+pub(super) enum Parts {
     None,
     /// If anything, then within that time.
     Within(Duration),

@@ -9,12 +9,16 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-pub(super) use calls::{call_began, call_ended, call_runs, plan_calls, set_undo};
+pub(super) use calls::{
+    call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_undo,
+};
 pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};
+use crate::asks;
 use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
+use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
 
 /// A turn that has not ended, as found after a restart.
@@ -28,6 +32,8 @@ pub(super) struct Unfinished {
     pub(super) draft: Option<MessageId>,
     /// Nobody asked for it, and nobody hears how it ends.
     pub(super) silent: bool,
+    /// Somebody was asked, and it waits.
+    pub(super) parked: bool,
 }
 
 /// The open session at an address, with the turns that the model still sees.
@@ -210,7 +216,8 @@ pub(super) fn begin_turn(
 /// The turns that have not ended, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
     let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent
+        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
+         t.parked
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
     )?;
     rows.query_map([], |row| {
@@ -226,14 +233,29 @@ pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>
             attempts: row.get(6)?,
             draft: row.get::<_, Option<String>>(7)?.map(Into::into),
             silent: row.get(8)?,
+            parked: row.get(9)?,
         })
     })?
     .collect()
 }
 
+/// The turn has no task until somebody has answered.
+pub(super) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn.0])?;
+    Ok(())
+}
+
+/// The turn may be taken up again; that it waited was no failed attempt.
+pub(super) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
+        .execute([turn.0])?;
+    Ok(())
+}
+
 pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
     store
-        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL")?
+        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL AND parked = 0")?
         .query_row([], |row| row.get(0))
 }
 
@@ -304,12 +326,13 @@ pub(super) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusq
     store
         .prepare_cached(
             "UPDATE calls SET ended = ?,
-             state = CASE state WHEN 'planned' THEN 'skipped' ELSE 'interrupted' END
-             WHERE turn = ? AND state IN ('planned', 'running')",
+             state = CASE state WHEN 'running' THEN 'interrupted' ELSE 'skipped' END
+             WHERE turn = ? AND state IN ('planned', 'waiting', 'running')",
         )?
         .execute([now, turn.0])?;
+    asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
     store
-        .prepare_cached("UPDATE turns SET ended = ?, ending = ? WHERE id = ?")?
+        .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
         .execute(params![now, to_json(&ending), turn.0])?;
     Ok(())
 }

@@ -8,6 +8,7 @@ mod settling;
 mod words;
 
 pub(super) use begin::system;
+use settling::Settled;
 pub(super) use settling::tool_context;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
@@ -87,6 +88,8 @@ pub(super) struct Draft {
     pub(super) reply_to: Option<MessageId>,
     /// The draft that an attempt before a crash has left.
     pub(super) made: Option<MessageId>,
+    /// How often something has been said below the draft: the next one stands below that.
+    pub(super) anew: u32,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -142,7 +145,9 @@ struct Asker {
 
 impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
-        self.settle_calls().await?;
+        if self.settle_calls().await? == Settled::Parked {
+            return Ok(None);
+        }
         while self.steps_made() < self.means.steps_max {
             let note = match loops::verdict(&self.current().steps) {
                 Verdict::Fine => None,
@@ -157,7 +162,9 @@ impl Active<'_> {
                 }
                 Ok(completion) => {
                     self.plan(step, completion).await?;
-                    self.settle_calls().await?;
+                    if self.settle_calls().await? == Settled::Parked {
+                        return Ok(None);
+                    }
                 }
                 Err(error) => return self.fail(&error).await,
             }
@@ -255,7 +262,24 @@ impl Active<'_> {
             for message in seen {
                 self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
             }
+            if !rows.is_empty() {
+                self.begin_draft_anew().await?;
+            }
             self.pending.extend(rows);
+        }
+        Ok(())
+    }
+
+    /// Something stands below the draft now, and the answer belongs below that.
+    async fn begin_draft_anew(&self) -> Result<(), TurnError> {
+        let _quiet = self.quiet().await;
+        let draft = commits::forget_draft(&self.means.bus.store, self.turn).await?;
+        self.wires.draft.send_modify(|draft| {
+            draft.made = None;
+            draft.anew += 1;
+        });
+        if let Some(draft) = draft {
+            progress::erase(self.means, &self.session.address, draft).await;
         }
         Ok(())
     }

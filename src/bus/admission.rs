@@ -100,6 +100,7 @@ fn admit_press(
     let entitled = match &question.who {
         Entitled::Anyone => true,
         Entitled::Only(who) => *who == sender.id,
+        Entitled::Admins => role >= Role::Admin,
         Entitled::Owner => role == Role::Owner,
     };
     match pressed {
@@ -116,19 +117,11 @@ fn admit_press(
     if published == Published::Accepted {
         outbox::press(store, press)?;
         if let Some(shown) = &inbound.id {
-            let decided = replies::decided(end_of(&question.text), &choice.label, &sender.name);
+            let decided = replies::decided(question.end(), &choice.label, &sender.name);
             outbox::put_over(store, &inbound.from, None, Some(shown), &decided)?;
         }
     }
     Ok(published)
-}
-
-/// The last words of a question: only they stand over its buttons when it is long.
-fn end_of(question: &str) -> &str {
-    const SHOWN_CHARS_MAX: usize = 500;
-    let chars = question.chars().count();
-    let cut = question.char_indices().nth(chars.saturating_sub(SHOWN_CHARS_MAX));
-    cut.map_or(question, |(at, _)| &question[at..])
 }
 
 pub(super) fn edit(

@@ -21,6 +21,13 @@ const UNREADY_MAX: usize = 100;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub i64);
 
+/// Rows after one, up to another and with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub after: RowId,
+    pub until: RowId,
+}
+
 /// A message that was accepted and waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
@@ -169,18 +176,27 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether the message that follows at an address still waits for its files.
-pub fn next_is_unready(store: &Connection, at: &Address, after: RowId) -> rusqlite::Result<bool> {
-    let (channel, chat, thread) = address_params(at);
-    let ready = store
+/// Whether the message that follows at an address still waits for its files, and came from the same
+/// person within that time.
+pub fn next_is_unready(
+    store: &Connection,
+    last: &Waiting,
+    within: chrono::Duration,
+) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(&last.inbound.from);
+    let until = (last.received + within).timestamp_millis();
+    let unready = store
         .prepare_cached(
-            "SELECT ready FROM inbound
+            "SELECT ready = 0 AND sender = ? AND received <= ? FROM inbound
              WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
              AND id > ? ORDER BY id LIMIT 1",
         )?
-        .query_row(params![channel, chat, thread, after.0], |row| row.get::<_, bool>(0))
+        .query_row(
+            params![last.sender().id.as_str(), until, channel, chat, thread, last.id.0],
+            |row| row.get(0),
+        )
         .optional()?;
-    Ok(ready == Some(false))
+    Ok(unready == Some(true))
 }
 
 pub fn keep_raw(
@@ -229,30 +245,54 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     rows.filter_map(Result::transpose).collect()
 }
 
-/// The messages of one person that are next at an address: those after `after`, up to the first of
+/// The messages of one person that are next at an address: those within `rows`, up to the first of
 /// somebody else, or whose files are still to be fetched. With a `sender`, only theirs.
 pub fn next(
     store: &Connection,
     at: &Address,
-    after: RowId,
+    rows: Span,
     sender: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Waiting>> {
+    let Span { after, until } = rows;
     let mut rows = store.prepare_cached(
         "SELECT id, received, message FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
-         AND id > ?4 AND id < ifnull(
+         AND id > ?4 AND id <= ?5 AND id < ifnull(
              (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
               AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)
-         ORDER BY id LIMIT ?5",
+         ORDER BY id LIMIT ?6",
     )?;
     let (channel, chat, thread) = address_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let rows = rows
-        .query_map(params![channel, chat, thread, after.0, limit], read_waiting)?
+        .query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>, _>>()?;
     let speaks = sender.or_else(|| rows.first().map(|row| &row.sender().id)).cloned();
     Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
+}
+
+/// What one person has said at an address, within `rows`, up to what has files still to be fetched.
+pub fn said_by(
+    store: &Connection,
+    at: &Address,
+    rows: Span,
+    sender: &SenderId,
+) -> rusqlite::Result<Vec<Waiting>> {
+    let mut found = store.prepare_cached(
+        "SELECT id, received, message, ready FROM inbound
+         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
+         AND id > ? AND id <= ? AND sender = ? ORDER BY id LIMIT ?",
+    )?;
+    let (channel, chat, thread) = address_params(at);
+    let (after, until, sender) = (rows.after.0, rows.until.0, sender.as_str());
+    let limit = i64::try_from(TAKEN_MAX).expect("a small number");
+    let found = found
+        .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {
+            Ok((row.get::<_, bool>(3)?, read_waiting(row)?))
+        })?
+        .collect::<Result<Vec<_>, _>>()?;
+    Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
 }
 
 /// Whether a person has said something at an address after `after` that a turn could begin with.

@@ -138,6 +138,38 @@ pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Takes a question's buttons away, unless one was pressed: `words` say what came of it. One that was
+/// not sent yet never is.
+pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqlite::Result<()> {
+    /// None of a question's buttons.
+    const NO_BUTTON: i64 = -1;
+    let Some((to, asked, Pressed::NotYet)) = question(store, id)? else { return Ok(()) };
+    store
+        .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
+        .execute([NO_BUTTON, id.0])?;
+    let shown = store
+        .prepare_cached(
+            "SELECT platform_id FROM chunks WHERE delivery = ? AND state = 'sent' ORDER BY seq DESC LIMIT 1",
+        )?
+        .query_row([id.0], |row| row.get::<_, Option<String>>(0))
+        .optional()?;
+    match shown.flatten() {
+        Some(shown) => {
+            let closed = replies::closed(asked.end(), words);
+            put_over(store, &to, None, Some(&shown.into()), &closed)?;
+        }
+        None => {
+            store
+                .prepare_cached(
+                    "UPDATE outbox SET state = 'sent' WHERE id = ?1 AND state = 'pending' AND NOT EXISTS
+                     (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'pending')",
+                )?
+                .execute([id.0])?;
+        }
+    }
+    Ok(())
+}
+
 /// The next message of a lane: each chat has one, and one for the answers to commands, which wait
 /// behind nothing else.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::asks::{Approvals, Asking};
 use crate::channels::intake;
 use crate::event;
 use crate::hooks::Hook;
+use crate::people::Role;
 use crate::provider::{self, transcription};
 use crate::session::QueueMode;
 
@@ -36,6 +38,9 @@ pub(super) type Named<T> = Vec<(String, Option<T>)>;
 const HOOK_SECONDS_MOST: u32 = 600;
 const HOOK_SECONDS: u32 = 10;
 
+/// A week; the conversation waits meanwhile.
+const MINUTES_MOST: u32 = 7 * 24 * 60;
+
 /// What a hook is told of its surroundings.
 const HOOK_VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
@@ -64,9 +69,45 @@ pub(super) fn agent<'a>(
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
-    let agent =
-        AgentConfig { providers, summary_provider, steps_max, turns_max, waiting_max, queue };
+    let asking = Asking::default();
+    let agent = AgentConfig {
+        providers,
+        summary_provider,
+        steps_max,
+        turns_max,
+        waiting_max,
+        queue,
+        asking,
+    };
     (agent, mcp_file)
+}
+
+/// `[asking]`: which calls must be approved, and how long people are waited for.
+pub(super) fn asking(top: &mut Section<'_>) -> Asking {
+    const ROLES: [(&str, Role); 4] = [
+        ("guest", Role::Guest),
+        ("user", Role::User),
+        ("admin", Role::Admin),
+        ("owner", Role::Owner),
+    ];
+    let default = Asking::default();
+    let Some(mut section) = top.section("asking") else { return default };
+    let tools = section
+        .ask("approve_tools")
+        .and_then(|value| value.list()?.iter().map(|name| Some(name.text()?.to_owned())).collect());
+    let roles = section
+        .ask("approve_roles")
+        .and_then(|value| value.list()?.iter().map(|role| role.choice(&ROLES)).collect());
+    let mut minutes = |key, most, default| {
+        let minutes = section.ask(key).and_then(|value| value.number(1..=most));
+        minutes.map_or(default, |minutes| Duration::from_secs(u64::from(minutes) * 60))
+    };
+    let approval_time = minutes("approval_minutes", MINUTES_MOST, default.approval_time);
+    let question_time = minutes("question_minutes", MINUTES_MOST, default.question_time);
+    section.finish("asking");
+    let approvals =
+        Approvals { tools: tools.unwrap_or_default(), roles: roles.unwrap_or_default() };
+    Asking { approvals, approval_time, question_time }
 }
 
 /// The name of a provider.

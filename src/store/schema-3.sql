@@ -39,10 +39,12 @@ CREATE TABLE asks (
     chat     TEXT NOT NULL,
     thread   TEXT,
     who      TEXT,                          -- whose answer counts; null: anybody entitled
+    after    INTEGER NOT NULL,              -- what was accepted until then is no answer
     expires  INTEGER NOT NULL,
     state    TEXT NOT NULL CHECK (state IN ('open', 'settled', 'expired', 'cancelled'))
 ) STRICT;
 CREATE INDEX asks_open ON asks (expires) WHERE state = 'open';
+CREATE INDEX asks_call ON asks (call);
 
 -- Tools that somebody entitled has allowed for good, for one person.
 CREATE TABLE grants (

@@ -74,7 +74,8 @@ impl Tool for SendMessage {
             0 => format!("The message to {to} is on its way."),
             n => format!("The message to {to} is on its way, with {n} file(s)."),
         };
-        let bodies = bodies(text, attached, &choices, who_presses(&to, cx));
+        let choices = self::choices(&choices).map_err(ToolError::TellModel)?;
+        let bodies = bodies(text, attached, choices, who_presses(&to, cx));
         let say = |body| Effect::Say { to: to.clone(), body };
         let effects = bodies.into_iter().map(say).collect();
         Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
@@ -96,22 +97,7 @@ fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
     if args.files.len() > FILES_MAX {
         return Err(format!("at most {FILES_MAX} files can be sent at once."));
     }
-    if args.choices.len() > CHOICES_MAX {
-        return Err(format!("at most {CHOICES_MAX} choices fit under a question."));
-    }
-    for (at, label) in args.choices.iter().enumerate() {
-        let length = label.trim().chars().count();
-        if !(1..=LABEL_CHARS_MAX).contains(&length) || label.chars().any(char::is_control) {
-            return Err(format!("a choice has one line of 1 to {LABEL_CHARS_MAX} characters."));
-        }
-        // Whoever presses says it, and may command more than whoever asked.
-        if label.trim().starts_with('/') {
-            return Err("a choice cannot be a command.".to_owned());
-        }
-        if args.choices[..at].iter().any(|before| before.trim() == label.trim()) {
-            return Err(format!("the choice `{label}` is there twice."));
-        }
-    }
+    choices(&args.choices)?;
     if !cx.channels.contains(&to.channel) {
         return Err(format!("there is no channel `{}`.", to.channel));
     }
@@ -121,6 +107,29 @@ fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
         );
     }
     Ok(())
+}
+
+/// The buttons of these labels, or words for the model.
+pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
+    if labels.len() > CHOICES_MAX {
+        return Err(format!("at most {CHOICES_MAX} choices fit under a question."));
+    }
+    let labels: Vec<_> = labels.iter().map(|label| label.trim()).collect();
+    for (at, label) in labels.iter().enumerate() {
+        let length = label.chars().count();
+        if !(1..=LABEL_CHARS_MAX).contains(&length) || label.chars().any(char::is_control) {
+            return Err(format!("a choice has one line of 1 to {LABEL_CHARS_MAX} characters."));
+        }
+        // Whoever presses says it, and may command more than whoever asked.
+        if label.starts_with('/') {
+            return Err("a choice cannot be a command.".to_owned());
+        }
+        if labels[..at].contains(label) {
+            return Err(format!("the choice `{label}` is there twice."));
+        }
+    }
+    let choice = |label: &&str| Choice { label: (*label).to_owned(), says: (*label).to_owned() };
+    Ok(labels.iter().map(choice).collect())
 }
 
 /// In a group the question is for who asked; elsewhere it is for who may speak there.
@@ -170,20 +179,16 @@ fn kind(name: &str) -> MediaKind {
 fn bodies(
     text: String,
     mut files: Vec<Attachment>,
-    choices: &[String],
+    choices: Vec<Choice>,
     who: Entitled,
 ) -> Vec<Body> {
-    let last = match (choices, files.first_mut()) {
-        ([], Some(first)) => {
+    let last = match (choices.is_empty(), files.first_mut()) {
+        (true, Some(first)) => {
             first.caption = text;
             None
         }
-        ([], None) => Some(Body::Text(text)),
-        (labels, _) => {
-            let labels = labels.iter().map(|label| label.trim().to_owned());
-            let choices = labels.map(|label| Choice { says: label.clone(), label }).collect();
-            Some(Body::Choice(Question { text, choices, who }))
-        }
+        (true, None) => Some(Body::Text(text)),
+        (false, _) => Some(Body::Choice(Question { text, choices, who })),
     };
     files.into_iter().map(Body::File).chain(last).collect()
 }

@@ -97,7 +97,12 @@ impl Tool for Undo {
             .off_thread(move |workspace| actions::undoing(workspace, &images, &target, audience));
         let change = undoing.await.map_err(ToolError::TellModel)?;
         let for_model = replies::undone(id, &tool, &change.path);
-        Ok(ToolOutput { for_model, change: Some(change), undoes: Some(id), effects: Vec::new() })
+        Ok(ToolOutput {
+            for_model,
+            change: Some(change),
+            undoes: Some(id),
+            ..ToolOutput::default()
+        })
     }
 }
 

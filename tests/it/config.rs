@@ -67,6 +67,12 @@ waiting_max = 50
 queue = "collect"
 summary_provider = "spare"
 
+[asking]
+approve_tools = ["write_file", "mcp_*"]
+approve_roles = ["user"]
+approval_minutes = 2
+question_minutes = 30
+
 [providers.main]
 type = "anthropic"
 model = "claude-sonnet-4-5"
@@ -117,6 +123,19 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        asking: Asking {
+            approvals: Approvals {
+                tools: [
+                    "write_file",
+                    "mcp_*",
+                ],
+                roles: [
+                    User,
+                ],
+            },
+            approval_time: 120s,
+            question_time: 1800s,
+        },
     },
     providers: {
         "main": Config {
@@ -377,6 +396,10 @@ fn tells_what_is_missing_in_the_wrong_place_or_yet_to_come() {
     let errors = load(
         r#"
 color = "blue"
+[asking]
+approve_tools = "exec"
+approve_roles = ["boss"]
+approval_minutes = 0
 [providers."a:b"]
 type = "rehearsal"
 [providers.main]
@@ -406,17 +429,20 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, providers, channels, media, transcription, mcp, hooks
-config.toml:3:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
-config.toml:5:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
-config.toml:7:12: `base_url` in [providers.main] must not hold a name or password
-config.toml:9:1: `providers.plain` must be a section, written [providers.plain]
-config.toml:13:11: `pairing` in [channels.a] must be true or false, not a string
-config.toml:14:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
-config.toml:17:11: this version has no web channels yet
-config.toml:20:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
-config.toml:24:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
-config.toml:25:2: this version has no [gateway] yet
+config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks
+config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
+config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
+config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
+config.toml:7:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
+config.toml:9:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
+config.toml:11:12: `base_url` in [providers.main] must not hold a name or password
+config.toml:13:1: `providers.plain` must be a section, written [providers.plain]
+config.toml:17:11: `pairing` in [channels.a] must be true or false, not a string
+config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
+config.toml:21:11: this version has no web channels yet
+config.toml:24:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
+config.toml:28:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
+config.toml:29:2: this version has no [gateway] yet
 ");
 }
 
@@ -791,7 +817,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" | "media" | "transcription" => {
+            "agent" | "asking" | "media" | "transcription" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {

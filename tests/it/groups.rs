@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use peacrab::message::{Inbound, Reaction};
 use peacrab::replies;
+use peacrab::tools::message::SendMessage;
 use peacrab::tools::{AnyTool, ToolSet};
 use serde_json::json;
 
@@ -212,6 +213,27 @@ async fn shows_what_a_tool_is_doing_and_takes_that_away_if_there_is_nothing_to_s
     gate.open();
     rig.becomes(|rig| rig.home.erased().len() == 1).await;
     rig.settled().await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_answer_stands_below_what_was_said_after_its_draft() {
+    let first = Gate::shut();
+    let hang = Arc::new(HangingTool(first.clone())) as Arc<dyn AnyTool>;
+    let tools = ToolSet::new([hang, Arc::new(SendMessage)]);
+    let mut rig = Rig::with(Double::with_edits(), Parts { tools, ..Parts::default() }).await;
+    let drafts = "SELECT draft FROM turns WHERE draft IS NOT NULL";
+    let message = calls(&[("message", json!({"text": "Here is the chart."}))]);
+    rig.model.on("draw", [calls(&[("hang", json!({}))]), message, says("As the chart shows.")]);
+    rig.say("1", "draw");
+    rig.hangs_at(&first).await;
+    assert_eq!(rig.hear("1").await, replies::doing("hang", "{}"));
+    rig.becomes(|rig| rig.look(drafts).len() == 1).await;
+    first.open();
+    // Others may be shown between; the one that stands above the chart is taken away.
+    while rig.hear("1").await != "Here is the chart." {}
+    while rig.hear("1").await != "As the chart shows." {}
+    assert!(!rig.home.erased().is_empty());
     rig.finish().await;
 }
 

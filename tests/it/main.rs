@@ -7,6 +7,7 @@ mod support;
 mod actions;
 mod admission;
 mod aside;
+mod asks;
 mod commands;
 mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]

@@ -374,6 +374,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
         names(Role::User),
         [
             "append_file",
+            "ask_question",
             "edit_file",
             "list_actions",
             "list_files",
@@ -385,7 +386,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 12);
+    assert_eq!(names(Role::Owner).len(), 13);
 }
 
 #[test]
@@ -396,10 +397,12 @@ fn models_are_shown_these_tools() {
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
         .collect();
     let length = Value::from(shown.clone()).to_string().chars().count();
-    assert!(length < 4_500, "the tools take {length} characters of each prompt");
+    assert!(length < 5_000, "the tools take {length} characters of each prompt");
     let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
     {"name":"append_file","description":"Add text at the end of a file; makes the file if it is missing.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
+
+    {"name":"ask_question","description":"Ask the person something that you need to go on, and wait for the answer.","parameters":{"type":"object","additionalProperties":false,"properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from.","default":[]}},"required":["question"]}}
 
     {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
 

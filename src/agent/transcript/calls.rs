@@ -5,6 +5,7 @@ use rusqlite::{Connection, Row, params};
 
 use super::{from_json, to_json};
 use crate::actions;
+use crate::message::{ChannelName, Sender};
 use crate::provider::ToolCall;
 use crate::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
 
@@ -13,6 +14,8 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
     let outcome = match row.get_ref(5)?.as_str()? {
         "planned" => Outcome::Planned,
+        "waiting" => Outcome::Waiting,
+        "denied" => Outcome::Denied(output),
         "running" => Outcome::Running { intent: from_json(row, 6)?, result: output },
         "done" => Outcome::Done(output),
         "failed" => Outcome::Failed(output),
@@ -47,6 +50,38 @@ pub(in crate::agent) fn plan_calls(
             Ok(Call { id, wire_id, tool, arguments, outcome: Outcome::Planned })
         })
         .collect()
+}
+
+/// Somebody is asked on behalf of the call.
+pub(in crate::agent) fn call_waits(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+    set_state(store, call, "waiting")
+}
+
+/// The call that waited may be made.
+pub(in crate::agent) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+    set_state(store, call, "planned")
+}
+
+fn set_state(store: &Connection, call: CallId, state: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
+        .execute(params![state, call.0])?;
+    Ok(())
+}
+
+/// Whose call it is, of which tool.
+pub(in crate::agent) fn caller(
+    store: &Connection,
+    call: CallId,
+) -> rusqlite::Result<(ChannelName, Sender, String)> {
+    store
+        .prepare_cached(
+            "SELECT s.channel, t.sender, c.tool FROM calls c JOIN turns t ON t.id = c.turn
+             JOIN sessions s ON s.id = t.session WHERE c.id = ?",
+        )?
+        .query_row([call.0], |row| {
+            Ok((row.get::<_, String>(0)?.into(), from_json(row, 1)?, row.get(2)?))
+        })
 }
 
 pub(in crate::agent) fn call_runs(
@@ -97,8 +132,9 @@ pub(in crate::agent) fn call_ended(
     let (state, output) = match outcome {
         Outcome::Done(text) => ("done", Some(text)),
         Outcome::Failed(text) => ("failed", Some(text)),
+        Outcome::Denied(text) => ("denied", Some(text)),
         Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
-        Outcome::Skipped | Outcome::Planned => ("skipped", None),
+        Outcome::Skipped | Outcome::Planned | Outcome::Waiting => ("skipped", None),
     };
     let now = Utc::now().timestamp_millis();
     store

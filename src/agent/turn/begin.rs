@@ -104,7 +104,8 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts, draft, silent } = unfinished;
+        let Unfinished { turn, address, sender, reply_to, attempts, draft, silent, .. } =
+            unfinished;
         wires.draft.send_modify(|shown| shown.made = draft);
         let store = &means.bus.store;
         if silent {

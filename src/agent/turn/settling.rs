@@ -5,10 +5,12 @@ use std::time::Instant;
 
 use chrono::Local;
 use futures_util::future::join_all;
+use rusqlite::Connection;
 
-use super::super::Means;
-use super::super::calls::{self, Ran};
+use super::super::calls::{self, Calling, Ran};
+use super::super::{Means, parking};
 use super::{Active, Asker, TurnError, tool_role};
+use crate::asks;
 use crate::bus::journal;
 use crate::event::Happening;
 use crate::memory;
@@ -16,7 +18,7 @@ use crate::message::Sender;
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Call, Outcome, Session};
-use crate::tools::{Kind, ToolContext};
+use crate::tools::{Kind, ToolContext, message};
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
@@ -28,17 +30,27 @@ struct Open {
     at: usize,
     call: Call,
     reads: bool,
+    /// Somebody must allow it first.
+    asks: bool,
+}
+
+/// How far the calls of a step have got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Settled {
+    All,
+    /// One of them waits for somebody, and the turn is parked.
+    Parked,
 }
 
 impl Active<'_> {
     /// Runs what is planned in the last step until the person says something more.
-    pub(super) async fn settle_calls(&mut self) -> Result<(), TurnError> {
+    pub(super) async fn settle_calls(&mut self) -> Result<Settled, TurnError> {
         let calls = self.current().steps.last().map(|step| step.calls.clone()).unwrap_or_default();
         let unsettled =
             calls.into_iter().enumerate().filter(|(_, call)| !call.outcome.is_settled());
         let unsettled: Vec<_> = unsettled.collect();
         if unsettled.is_empty() {
-            return Ok(());
+            return Ok(Settled::All);
         }
         let open = self.check(unsettled).await?;
         for batch in batches(open) {
@@ -46,11 +58,44 @@ impl Active<'_> {
             let heard = !self.pending.is_empty();
             let begins = |open: &Open| !heard || open.call.outcome != Outcome::Planned;
             let batch: Vec<_> = batch.into_iter().filter(begins).collect();
-            if !batch.is_empty() {
-                self.run_together(batch).await?;
+            let parked = match batch.as_slice() {
+                [] => false,
+                [one] if one.asks => {
+                    parking::ask_leave(self.means, &self.calling(&one.call)).await?;
+                    true
+                }
+                _ => self.run_together(batch).await?,
+            };
+            if parked {
+                return Ok(Settled::Parked);
             }
         }
-        Ok(())
+        Ok(Settled::All)
+    }
+
+    fn calling<'a>(&'a self, call: &'a Call) -> Calling<'a> {
+        Calling {
+            turn: self.turn,
+            call,
+            person: &self.asker.sender,
+            role: self.asker.role,
+            at: &self.session.address,
+        }
+    }
+
+    /// Whether somebody must allow a call first, and has not yet.
+    async fn must_ask(&self, call: &Call, kind: Kind) -> Result<bool, TurnError> {
+        let is_planned = call.outcome == Outcome::Planned;
+        if !is_planned || !self.means.asking.approvals.wants(&call.tool, kind, self.asker.role) {
+            return Ok(false);
+        }
+        let (id, tool) = (call.id, call.tool.clone());
+        let (channel, sender) =
+            (self.session.address.channel.clone(), self.asker.sender.id.clone());
+        let is_allowed = move |store: &Connection| {
+            Ok(asks::is_approved(store, id)? || asks::is_granted(store, &channel, &sender, &tool)?)
+        };
+        Ok(!self.means.bus.store.read(is_allowed).await?)
     }
 
     /// Settles the calls that cannot begin; gives the others.
@@ -60,10 +105,13 @@ impl Active<'_> {
         let mut open = Vec::new();
         for (at, call) in calls {
             match calls::check(self.means, &call, &cx) {
-                Ok(kind) => open.push(Open { at, call, reads: kind == Kind::Reads }),
+                Ok(kind) => {
+                    let asks = self.must_ask(&call, kind).await?;
+                    open.push(Open { at, call, reads: kind == Kind::Reads && !asks, asks });
+                }
                 // What was begun before a crash is looked at first.
                 Err(_) if call.outcome != Outcome::Planned => {
-                    open.push(Open { at, call, reads: false });
+                    open.push(Open { at, call, reads: false, asks: false });
                 }
                 Err(words) => {
                     self.emit_start(&call);
@@ -77,7 +125,8 @@ impl Active<'_> {
     }
 
     /// Runs calls side by side; there is more than one only of those that look.
-    async fn run_together(&mut self, batch: Vec<Open>) -> Result<(), TurnError> {
+    /// True if one of them parks the turn.
+    async fn run_together(&mut self, batch: Vec<Open>) -> Result<bool, TurnError> {
         let doing: Vec<_> =
             batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
         self.wires.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
@@ -86,7 +135,7 @@ impl Active<'_> {
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
             this.emit_start(&open.call);
-            let ran = calls::run(this.means, this.turn, &open.call, cx).await?;
+            let ran = calls::run(this.means, &this.calling(&open.call), cx).await?;
             this.emit_end(&open.call, &ran, begun);
             Ok::<_, TurnError>((open.at, ran))
         });
@@ -94,7 +143,13 @@ impl Active<'_> {
             let (at, ran) = ran?;
             self.settled(at, ran);
         }
-        Ok(())
+        let step = self.current().steps.last().expect("the step whose calls these are");
+        let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
+        let here = &self.session.address;
+        if calls.iter().any(|call| message::said_here(call, here).is_some()) {
+            self.begin_draft_anew().await?;
+        }
+        Ok(calls.iter().any(|call| call.outcome == Outcome::Waiting))
     }
 
     fn settled(&mut self, at: usize, ran: Ran) {

@@ -1,0 +1,280 @@
+//! Waiting for a person is not a running task. A call that somebody is asked about parks its turn:
+//! one transaction stores the call as waiting, the message that asks, and when that expires; the
+//! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
+//! after a restart as before.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use chrono::{Local, Utc};
+use rusqlite::Connection;
+
+use super::calls::Calling;
+use super::invoked::Invoked;
+use super::prompt::{self, Tail};
+use super::queue::Parts;
+use super::turn::TurnError;
+use super::{Agent, Means, commits, progress, role_of, transcript};
+use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
+use crate::bus::journal::{self, RowId, Span, Waiting};
+use crate::message::{Address, Body, Choice, Entitled, Question};
+use crate::people;
+use crate::replies;
+use crate::session::Outcome;
+use crate::store::{StoreError, Sync};
+
+/// The shortest time until asks are looked at again.
+const MOMENT: Duration = Duration::from_millis(50);
+
+/// Asks the person who speaks what the model wants to know.
+pub(super) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Result<(), TurnError> {
+    let new = New {
+        turn: calling.turn,
+        call: calling.call.id,
+        kind: Kind::Question,
+        at: calling.at.clone(),
+        who: Some(calling.person.id.clone()),
+        time: means.asking.question_time,
+    };
+    park(means, calling, (new, None), move |_| body).await
+}
+
+/// Asks those who may say so whether a call may be made: here if the one who speaks may, else where
+/// the owner last spoke in private.
+pub(super) async fn ask_leave(means: &Means, calling: &Calling<'_>) -> Result<(), TurnError> {
+    let owner = means.bus.store.read(people::owner_place).await?;
+    let elsewhere = owner.filter(|_| calling.role < Approvals::BY);
+    let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
+    let time = means.asking.approval_time;
+    let new = New {
+        turn: calling.turn,
+        call: calling.call.id,
+        kind: Kind::Approval,
+        at: elsewhere.unwrap_or_else(|| calling.at.clone()),
+        who: None,
+        time,
+    };
+    let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
+    let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
+    park(means, calling, (new, told), move |AskId(id)| {
+        let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
+        Body::Choice(Question {
+            text: replies::may_i(id, person, &tool, &arguments, minutes),
+            choices: vec![
+                choice(replies::ONCE, format!("/approve {id}")),
+                choice(replies::ALWAYS, format!("/approve {id} always")),
+                choice(replies::DENY, format!("/deny {id}")),
+            ],
+            who: Entitled::Admins,
+        })
+    })
+    .await
+}
+
+async fn park(
+    means: &Means,
+    calling: &Calling<'_>,
+    (new, told): (New, Option<(Address, &'static str)>),
+    body: impl FnOnce(AskId) -> Body + Send + 'static,
+) -> Result<(), TurnError> {
+    let draft = commits::parks(&means.bus.store, new, told, body).await?;
+    means.bus.outbox.up();
+    if let Some(draft) = draft {
+        progress::erase(means, calling.at, draft).await;
+    }
+    Ok(())
+}
+
+/// What somebody entitled says of a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Approve {
+        ask: AskId,
+        always: bool,
+    },
+    Deny(AskId),
+    /// What was allowed for good of a tool is not any more.
+    Revoke(String),
+    List,
+}
+
+impl Verdict {
+    /// Reads what follows `/approve`; none if it was said wrongly.
+    pub(super) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let Some(ask) = words.next() else { return Some(Self::List) };
+        let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
+        match words.next().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("once") => Some(Self::Approve { ask, always: false }),
+            Some("always") => Some(Self::Approve { ask, always: true }),
+            Some(_) => None,
+        }
+    }
+
+    /// Reads what follows `/deny`.
+    pub(super) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let what = words.next()?;
+        Some(match what.trim_start_matches('#').parse() {
+            Ok(ask) => Self::Deny(AskId(ask)),
+            Err(_) => Self::Revoke(what.to_owned()),
+        })
+    }
+}
+
+/// Carries `/approve` and `/deny` out.
+pub(super) async fn obey(
+    means: &Means,
+    control: &Waiting,
+    verdict: Option<Verdict>,
+) -> Result<(), StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let Some(verdict) = verdict else {
+        return commits::obeyed(&means.bus.store, control, replies::APPROVE_USAGE.to_owned()).await;
+    };
+    if role < Approvals::BY {
+        let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
+        return commits::obeyed(&means.bus.store, control, words).await;
+    }
+    let by = control.sender().name.clone();
+    commits::obeyed_with(&means.bus.store, control, move |store| match verdict {
+        Verdict::Approve { ask, always } => approve(store, ask, always, &by),
+        Verdict::Deny(ask) => deny(store, ask, &by),
+        Verdict::Revoke(tool) => Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)),
+        Verdict::List => {
+            let (waiting, granted) = (asks::approvals(store)?, asks::grants(store)?);
+            let waiting = waiting.iter().map(|(id, tool, arguments)| (id.0, &**tool, &**arguments));
+            let granted =
+                granted.iter().map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
+            Ok(replies::approvals(waiting, granted))
+        }
+    })
+    .await
+}
+
+fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::Result<String> {
+    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+    let choice = if always { replies::ALWAYS } else { replies::ONCE };
+    asks::end(store, &ask, Ended::Settled, &replies::choice_of(choice, by))?;
+    let (channel, person, tool) = transcript::caller(store, ask.call)?;
+    if always {
+        let (channel, sender) = (channel.to_string(), person.id.to_string());
+        asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
+    }
+    transcript::call_may_run(store, ask.call)?;
+    transcript::unpark(store, ask.turn)?;
+    Ok(match always {
+        true => replies::approved_always(&tool, person),
+        false => replies::approved_once(&tool),
+    })
+}
+
+fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<String> {
+    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+    asks::end(store, &ask, Ended::Settled, &replies::choice_of(replies::DENY, by))?;
+    let (_, _, tool) = transcript::caller(store, ask.call)?;
+    unpark(store, &ask, &Outcome::Denied(prompt::denied_by(by)))?;
+    Ok(replies::denied_call(&tool))
+}
+
+fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
+    Ok(asks::open(store, id)?.filter(|ask| ask.kind == Kind::Approval))
+}
+
+/// The turn goes on with this outcome of the call that waited.
+fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<()> {
+    transcript::call_ended(store, ask.call, outcome)?;
+    transcript::unpark(store, ask.turn)
+}
+
+/// What waits for people.
+pub(super) struct Asked {
+    /// Where turns are parked.
+    pub(super) parked: HashSet<Address>,
+    /// Until the next one's time is over.
+    pub(super) next: Option<Duration>,
+}
+
+impl Agent {
+    /// Unparks what has waited for too long, and what was answered by what waits at these places, of
+    /// which the newest rows are known.
+    pub(super) async fn look_after_asks(
+        &mut self,
+        places: &[(Address, RowId)],
+    ) -> Result<Asked, StoreError> {
+        let now = Utc::now();
+        let look =
+            move |store: &Connection| Ok((asks::overdue(store, now)?, asks::questions(store)?));
+        let (overdue, questions) = self.read(look).await?;
+        for ask in overdue {
+            self.expire(ask).await?;
+        }
+        for ask in questions {
+            let newest = places.iter().find(|(at, newest)| *at == ask.at && *newest > ask.after);
+            if let Some((_, newest)) = newest {
+                self.hear_answer(ask, *newest).await?;
+            }
+        }
+        let look =
+            |store: &Connection| Ok((transcript::unfinished(store)?, asks::next_expiry(store)?));
+        let (unfinished, next) = self.read(look).await?;
+        let parked = unfinished.into_iter().filter(|turn| turn.parked).map(|turn| turn.address);
+        let next = next.map(|at| (at - Utc::now()).to_std().unwrap_or_default().max(MOMENT));
+        Ok(Asked { parked: parked.collect(), next })
+    }
+
+    async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {
+        let expire = move |store: &Connection| {
+            if !asks::end(store, &ask, Ended::Expired, replies::NOBODY_ANSWERED)? {
+                return Ok(());
+            }
+            let outcome = match ask.kind {
+                Kind::Approval => Outcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
+                Kind::Question => Outcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
+            };
+            unpark(store, &ask, &outcome)
+        };
+        self.means.bus.store.write("ask expired", Sync::Now, expire).await?;
+        self.unparked();
+        Ok(())
+    }
+
+    /// The next plain message of who was asked, there, is the answer.
+    async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<(), StoreError> {
+        let Some(who) = ask.who.clone() else { return Ok(()) };
+        let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
+        let said = move |store: &Connection| journal::said_by(store, &at, span, &who);
+        let rows = self.read(said).await?;
+        let Some(first) = rows.first() else { return Ok(()) };
+        if !matches!(self.parts_to_come(&rows).await?, Parts::None) {
+            return Ok(());
+        }
+        let (sender, place) = (first.sender().clone(), first.inbound.place);
+        let role = role_of(&self.means, &ask.at, &sender).await?;
+        let answer = prompt::tail(&Tail {
+            now: Local::now(),
+            role,
+            place,
+            rows: &rows,
+            invoked: &Invoked::default(),
+            background: &[],
+            changes: vec![],
+        });
+        let answered = move |store: &Connection| {
+            let settled = journal::wait(store, &rows)?
+                && asks::end(store, &ask, Ended::Settled, &replies::answered_by(&sender.name))?;
+            if settled {
+                journal::take(store, &rows, ask.turn)?;
+                unpark(store, &ask, &Outcome::Done(answer))?;
+            }
+            Ok(())
+        };
+        self.means.bus.store.write("answer heard", Sync::Now, answered).await?;
+        self.unparked();
+        Ok(())
+    }
+
+    /// Something may be taken up again.
+    pub(super) fn unparked(&mut self) {
+        self.cut_off = None;
+        self.means.bus.outbox.up();
+    }
+}

@@ -1,0 +1,98 @@
+//! What the bot says when it asks, and when somebody has answered.
+
+use std::fmt::{Display, Write as _};
+
+use super::as_is;
+
+// What stands on the buttons.
+pub const ONCE: &str = "Once";
+pub const ALWAYS: &str = "Always";
+pub const DENY: &str = "No";
+
+// What stands in the place of the buttons afterwards.
+pub const NOBODY_ANSWERED: &str = "nobody answered in time";
+pub const NO_LONGER_NEEDED: &str = "no longer needed";
+
+pub const APPROVE_USAGE: &str = "Say /approve for what waits, /approve NUMBER to allow it once, /approve NUMBER always, /deny NUMBER, or /deny TOOL to take back what was always allowed.";
+pub const NOT_YOURS_TO_APPROVE: &str = "Only an admin or my owner can say whether I may do that.";
+pub const ASKED_ELSEWHERE: &str =
+    "I have asked my owner whether I may do that, and wait for the answer.";
+pub const NOTHING_TO_APPROVE: &str = "Nothing waits to be allowed.";
+
+/// How much of a call's arguments is shown; who allows it must see what it does.
+const ARGUMENTS_CHARS_MAX: usize = 6_000;
+
+pub fn answered_by(name: &str) -> String {
+    format!("answered by {}", as_is(name))
+}
+
+pub fn choice_of(choice: &str, name: &str) -> String {
+    format!("{choice} ({})", as_is(name))
+}
+
+/// A question as it stands there once nobody can press its buttons any more.
+pub fn closed(question: &str, words: &str) -> String {
+    format!("{question}\n\n→ {words}")
+}
+
+/// Asks whether a call may be made.
+pub fn may_i(id: i64, person: impl Display, tool: &str, arguments: &str, minutes: u64) -> String {
+    let shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
+    let rest = arguments.chars().count() - shown.chars().count();
+    let more = match rest {
+        0 => String::new(),
+        rest => format!(" … and {rest} characters more, which are too many to show"),
+    };
+    // A fence that nothing in it can close.
+    let ticks = shown.split(|sign| sign != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(ticks.max(2) + 1);
+    format!(
+        "For {}, I would call {} with\n{fence}json\n{shown}\n{fence}{more}\nMay I? (Or say /approve {id}, \
+         /approve {id} always, /deny {id}. In {minutes} min I take it for a no.)",
+        as_is(person),
+        as_is(tool)
+    )
+}
+
+pub fn approved_once(tool: &str) -> String {
+    format!("Allowed, this once: {}.", as_is(tool))
+}
+
+pub fn approved_always(tool: &str, person: impl Display) -> String {
+    let tool = as_is(tool);
+    format!("Allowed, from now on for {}: {tool}. /deny {tool} takes that back.", as_is(person))
+}
+
+pub fn denied_call(tool: &str) -> String {
+    format!("Not allowed: {}.", as_is(tool))
+}
+
+pub fn revoked_grants(tool: &str, grants: usize) -> String {
+    match grants {
+        0 => format!("{} was not allowed to anybody for good.", as_is(tool)),
+        _ => format!("I ask again before each call of {}.", as_is(tool)),
+    }
+}
+
+/// What waits, each with its number, tool and arguments; and what is allowed for good: tool and person.
+pub fn approvals<'a>(
+    waiting: impl Iterator<Item = (i64, &'a str, &'a str)>,
+    granted: impl Iterator<Item = (&'a str, String)>,
+) -> String {
+    const SHOWN_CHARS_MAX: usize = 200;
+    let mut text = String::new();
+    for (id, tool, arguments) in waiting {
+        let shown: String = arguments.chars().take(SHOWN_CHARS_MAX).collect();
+        let more = if shown.len() < arguments.len() { "…" } else { "" };
+        writeln!(text, "{id}: {} {}{more}", as_is(tool), as_is(shown)).expect("a string takes all");
+    }
+    if text.is_empty() {
+        text.push_str(NOTHING_TO_APPROVE);
+        text.push('\n');
+    }
+    for (tool, person) in granted {
+        writeln!(text, "Always allowed: {} for {}", as_is(tool), as_is(person))
+            .expect("a string takes all");
+    }
+    text.trim_end().to_owned()
+}

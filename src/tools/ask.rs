@@ -1,0 +1,57 @@
+//! Asking the person who speaks: the turn waits for the answer.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, message};
+use crate::message::{Body, Entitled, Question};
+use crate::people::Role;
+
+const QUESTION_CHARS_MAX: usize = 2_000;
+
+pub struct AskQuestion;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    question: String,
+    /// Answers to choose from.
+    #[serde(default)]
+    choices: Vec<String>,
+}
+
+#[async_trait]
+impl Tool for AskQuestion {
+    type Args = Args;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "ask_question",
+        description: "Ask the person something that you need to go on, and wait for the answer.",
+        role: Role::User,
+        kind: Kind::Queues,
+        retries: false,
+    };
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let question = args.question.trim();
+        if question.is_empty() {
+            return tell("The question has no text.".to_owned());
+        }
+        if question.chars().count() > QUESTION_CHARS_MAX {
+            return tell(format!("A question has at most {QUESTION_CHARS_MAX} characters."));
+        }
+        let choices = message::choices(&args.choices).map_err(ToolError::TellModel)?;
+        let text = question.to_owned();
+        let body = match choices.is_empty() {
+            true => Body::Text(text),
+            false => {
+                Body::Choice(Question { text, choices, who: Entitled::Only(cx.who.id.clone()) })
+            }
+        };
+        Ok(ToolOutput { asks: Some(body), ..ToolOutput::default() })
+    }
+}
+
+fn tell(words: String) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::TellModel(words))
+}

@@ -1,0 +1,248 @@
+//! Questions and approvals: a turn waits for a person without a task, and each is settled once.
+
+use std::fs;
+use std::time::Duration;
+
+use peacrab::asks::{Approvals, Asking};
+use peacrab::config::AgentConfig;
+use peacrab::message::{DeliveryId, Press};
+use peacrab::people::Role;
+use peacrab::replies;
+use serde_json::json;
+
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{Gate, Reply, calls, held, says};
+
+/// Asks which colour, and goes on when it is told.
+fn asks() -> Reply {
+    calls(&[("ask_question", json!({"question": "Which?", "choices": ["red", "blue"]}))])
+}
+
+fn writes() -> Reply {
+    calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))])
+}
+
+fn approving(change: impl FnOnce(&mut Asking)) -> Parts {
+    let approvals = Approvals { tools: vec!["write_*".to_owned()], roles: vec![Role::User] };
+    let mut asking = Asking { approvals, ..Asking::default() };
+    change(&mut asking);
+    Parts { agent: AgentConfig { asking, ..AgentConfig::default() }, ..Parts::default() }
+}
+
+/// The question whose buttons were shown last.
+fn asked(rig: &Rig) -> DeliveryId {
+    let got = rig.home.got();
+    let got = got.borrow();
+    DeliveryId(got.iter().rev().find(|got| !got.choices.is_empty()).unwrap().delivery)
+}
+
+fn press(rig: &Rig, who: &str, chat: &str, choice: usize) {
+    let delivery = asked(rig);
+    rig.say_changed(who, chat, "", |message| {
+        message.body.press = Some(Press { delivery, choice });
+    });
+}
+
+/// The numbers of what is open.
+fn open(rig: &Rig) -> Vec<String> {
+    rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'")
+}
+
+fn note(rig: &Rig) -> Option<String> {
+    fs::read_to_string(rig.workspace().join("note.md")).ok()
+}
+
+#[tokio::test]
+async fn a_plain_message_of_who_was_asked_is_the_answer() {
+    let mut rig = Rig::new().await;
+    rig.model.on("paint", [asks(), says("Blue it is.")]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    assert_eq!(rig.ask("1", "blue").await, replies::closed("Which?", "answered by Person 7"));
+    assert_eq!(rig.hear("1").await, "Blue it is.");
+    let told = rig.model.asked().last().unwrap().transcript();
+    assert!(told.contains("result: [") && told.ends_with("blue"), "{told}");
+    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_button_is_an_answer_of_whom_it_was_for() {
+    let mut rig = Rig::new().await;
+    rig.model.on("paint", [asks(), says("Red it is.")]);
+    rig.say_as(USER, "-1", "paint it");
+    assert_eq!(rig.hear("-1").await, "Which?");
+    press(&rig, OTHER_USER, "-1", 1);
+    // Others wait meanwhile.
+    rig.say_as(OTHER_USER, "-1", "blue");
+    rig.waiting(1).await;
+    assert_eq!(open(&rig).len(), 1);
+    press(&rig, USER, "-1", 0);
+    assert_eq!(rig.hear("-1").await, replies::decided("Which?", "red", "Person 8"));
+    assert_eq!(rig.heard("-1", 2).await, ["Red it is.", "re: blue"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_outlives_a_restart() {
+    let mut rig = Rig::new().await;
+    rig.model.on("paint", [asks(), says("Blue it is.")]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    for _ in 0..4 {
+        rig.stop_and_start_again().await;
+    }
+    press(&rig, OWNER, "1", 1);
+    assert_eq!(rig.hear("1").await, replies::decided("Which?", "blue", "Person 7"));
+    assert_eq!(rig.hear("1").await, "Blue it is.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_that_nobody_answers_ends_and_the_model_is_told() {
+    let mut rig = Rig::of(approving(|it| it.question_time = Duration::from_millis(200))).await;
+    rig.model.on("paint", [asks(), says("I took red.")]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    let closed = replies::closed("Which?", replies::NOBODY_ANSWERED);
+    assert_eq!(rig.heard("1", 2).await, [&*closed, "I took red."]);
+    assert!(rig.model.asked()[1].transcript().contains("result: Nobody answered in time."));
+    press(&rig, OWNER, "1", 1);
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_and_new_take_a_question_back() {
+    for (command, words) in [("/stop", replies::STOPPED), ("/new", replies::NEW_SESSION)] {
+        let mut rig = Rig::new().await;
+        rig.model.on("paint", [asks()]);
+        assert_eq!(rig.ask("1", "paint it").await, "Which?");
+        rig.say("1", command);
+        let mut heard = rig.heard("1", 2).await;
+        heard.sort();
+        let mut expected = [replies::closed("Which?", replies::NO_LONGER_NEEDED), words.to_owned()];
+        expected.sort();
+        assert_eq!(heard, expected);
+        assert_eq!(rig.ask("1", "red").await, "re: red");
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn what_was_said_before_the_question_is_no_answer() {
+    let mut rig = Rig::new().await;
+    // Collected for later, not steered.
+    rig.ask("1", "/queue collect").await;
+    let gate = Gate::shut();
+    rig.model.on("wait", [held(&gate, asks()), says("done")]);
+    rig.say("1", "wait");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "early");
+    rig.waiting(1).await;
+    gate.open();
+    assert_eq!(rig.hear("1").await, "Which?");
+    rig.say("1", "late");
+    assert_eq!(rig.hear("1").await, replies::closed("Which?", "answered by Person 7"));
+    assert_eq!(rig.heard("1", 2).await, ["done", "re: early"]);
+    assert!(rig.model.asked()[1].transcript().ends_with("late"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_made_once_it_is_allowed_and_not_before() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    rig.model.on("write", [writes(), says("Written.")]);
+    let question = rig.ask("1", "write it").await;
+    assert!(question.contains("write_file") && question.contains("\"hello\""), "{question}");
+    assert_eq!(note(&rig), None);
+    rig.stop_and_start_again().await;
+    let id = open(&rig).remove(0);
+    rig.say("1", &format!("/approve {id}"));
+    let mut heard = rig.heard("1", 3).await;
+    heard.sort();
+    assert!(heard.contains(&"Written.".to_owned()), "{heard:?}");
+    assert!(heard.contains(&replies::approved_once("write_file")), "{heard:?}");
+    assert_eq!(note(&rig).as_deref(), Some("hello"));
+    assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
+    // Single use.
+    rig.model.on("again", [writes(), says("Again.")]);
+    assert!(rig.ask("1", "again").await.contains("May I?"));
+    press(&rig, OWNER, "1", 2);
+    let heard = rig.heard("1", 3).await;
+    assert!(heard.contains(&replies::denied_call("write_file")), "{heard:?}");
+    assert!(rig.model.asked().last().unwrap().transcript().contains("did not allow it"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn always_holds_for_one_person_and_tool_until_it_is_taken_back() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    rig.model.on("write", [writes(), says("Written.")]);
+    rig.ask("1", "write it").await;
+    press(&rig, OWNER, "1", 1);
+    rig.heard("1", 3).await;
+    rig.model.on("again", [writes(), says("Again.")]);
+    assert_eq!(rig.ask("1", "again").await, "Again.");
+    let listed = rig.ask("1", "/approve").await;
+    assert!(
+        listed.contains("write\\_file for 7 on home") || listed.contains("write_file for 7"),
+        "{listed}"
+    );
+    assert_eq!(rig.ask("1", "/deny write_file").await, replies::revoked_grants("write_file", 1));
+    rig.model.on("third", [writes()]);
+    assert!(rig.ask("1", "third").await.contains("May I?"));
+    rig.say("1", "/stop");
+    assert!(rig.heard("1", 2).await.contains(&replies::STOPPED.to_owned()));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn only_an_admin_allows_and_is_asked_where_they_are() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    rig.ask("owner", "hello").await;
+    rig.model.on("write", [writes(), says("Written.")]);
+    rig.say_as(USER, "u", "write it");
+    assert_eq!(rig.hear("u").await, replies::ASKED_ELSEWHERE);
+    let question = rig.hear("owner").await;
+    assert!(question.contains("Person 8") && question.contains("write_file"), "{question}");
+    let id = open(&rig).remove(0);
+    rig.say_as(USER, "u", &format!("/approve {id}"));
+    assert_eq!(rig.hear("u").await, replies::NOT_YOURS_TO_APPROVE);
+    press(&rig, OWNER, "owner", 0);
+    rig.heard("owner", 2).await;
+    assert_eq!(rig.hear("u").await, "Written.");
+    assert_eq!(note(&rig).as_deref(), Some("hello"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn no_word_is_a_no() {
+    let mut rig = Rig::of(approving(|it| it.approval_time = Duration::from_millis(200))).await;
+    rig.model.on("write", [writes(), says("I was not allowed to.")]);
+    assert!(rig.ask("1", "write it").await.contains("May I?"));
+    let heard = rig.heard("1", 2).await;
+    assert!(heard[0].ends_with(replies::NOBODY_ANSWERED), "{heard:?}");
+    assert_eq!(heard[1], "I was not allowed to.");
+    assert_eq!(note(&rig), None);
+    assert_eq!(rig.look("SELECT state FROM calls"), ["denied"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn whose_role_needs_leave_needs_it_for_all_that_does_more_than_look() {
+    let mut rig = Rig::of(approving(|it| it.approvals.tools.clear())).await;
+    fs::write(rig.workspace().join("list.md"), "milk").unwrap();
+    let reads = calls(&[("read_file", json!({"path": "list.md"}))]);
+    rig.model.on("read", [reads, says("Milk.")]);
+    rig.say_as(USER, "u", "read it");
+    assert_eq!(rig.hear("u").await, "Milk.");
+    rig.model.on("write", [writes(), says("No.")]);
+    rig.say_as(USER, "u", "write it");
+    // The owner has not been here: asked where the call was made.
+    assert!(rig.hear("u").await.contains("May I?"));
+    rig.model.on("notes", [writes(), says("Written.")]);
+    assert_eq!(rig.ask("1", "notes").await, "Written.");
+    let id = open(&rig).remove(0);
+    rig.say("1", &format!("/deny {id}"));
+    assert_eq!(rig.hear("1").await, replies::denied_call("write_file"));
+    rig.heard("u", 2).await;
+    rig.finish().await;
+}
