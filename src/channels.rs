@@ -1,6 +1,8 @@
 //! A platform as the agent sees it: listen, send once, hint, find. What differs between platforms
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod call;
 pub mod config;
 pub mod deliver;
 #[cfg(feature = "discord")]
@@ -25,7 +27,7 @@ use chrono::{DateTime, Utc};
 
 use tokio::io::AsyncWriteExt as _;
 
-use crate::bus::Publisher;
+use crate::bus::{PublishError, Publisher};
 use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
 use crate::replies;
 
@@ -126,6 +128,13 @@ pub enum ChannelError {
 impl ChannelError {
     pub fn unavailable(reason: impl Into<String>) -> Self {
         Self::Unavailable { after: None, reason: reason.into() }
+    }
+}
+
+/// What could not be kept is not acknowledged, and comes again with the next link.
+impl From<PublishError> for ChannelError {
+    fn from(error: PublishError) -> Self {
+        Self::unavailable(error.to_string())
     }
 }
 

@@ -16,6 +16,7 @@
 //! Modules stand in reading order; one imports only those above it.
 
 pub mod secret;
+pub mod http;
 pub mod replies;
 pub mod message;
 pub mod session;

@@ -4,6 +4,11 @@
 use crate::people::Access;
 use crate::secret::Secret;
 
+/// Where the platforms are; each can be told to be elsewhere.
+pub const DISCORD_URL: &str = "https://discord.com";
+pub const SLACK_URL: &str = "https://slack.com/api";
+pub const TELEGRAM_URL: &str = "https://api.telegram.org";
+
 /// One `[channels.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {

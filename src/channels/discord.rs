@@ -30,7 +30,7 @@ pub use super::config::{DiscordConfig as Config, DiscordThreads as Threads};
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
 };
-use crate::bus::{PublishError, Publisher};
+use crate::bus::Publisher;
 use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, CallError};
@@ -207,8 +207,4 @@ fn channel_id(text: &str) -> Result<id::ChannelId, String> {
 
 fn message_id(text: &str) -> Result<id::MessageId, String> {
     number(text).map(id::MessageId::new)
-}
-
-fn not_kept(error: &PublishError) -> ChannelError {
-    ChannelError::unavailable(error.to_string())
 }

@@ -200,7 +200,7 @@ impl Telegram {
         update: &RawUpdate,
         bot: &Identity,
         publisher: &Publisher,
-    ) -> Result<Option<Answer>, ChannelError> {
+    ) -> Result<Option<Answer>, PublishError> {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
         let ears = Ears {
@@ -233,7 +233,6 @@ impl Telegram {
                 publisher.keep_raw(key, update.to_string()).await.map(|()| None)
             }
         }
-        .map_err(|error| not_kept(&error))
     }
 }
 
@@ -269,7 +268,7 @@ impl Channel for Telegram {
         publisher.heard_byte();
         publisher.link_up(about(&bot));
         self.list_commands().await;
-        let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
+        let mark = publisher.mark().await?;
         let mut offset = Offset::from_mark(bot.id, mark);
         // Beside the loop: nobody waits for what only a presser sees.
         let mut answers = FuturesUnordered::new();
@@ -288,7 +287,7 @@ impl Channel for Telegram {
             }
             match offset.mark() {
                 Some(mark) if !updates.is_empty() => {
-                    publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
+                    publisher.set_mark(mark).await?;
                 }
                 _ if asked.elapsed() < EMPTY_POLL_MIN => {
                     beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
@@ -350,8 +349,4 @@ fn update_id(update: &RawUpdate) -> Result<i32, ChannelError> {
             "telegram sent an update without an id, which cannot be confirmed",
         )
     })
-}
-
-fn not_kept(error: &PublishError) -> ChannelError {
-    ChannelError::unavailable(error.to_string())
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::channels::config::{
-    DiscordConfig, DiscordThreads, SlackConfig, SlackThreads, TelegramConfig,
+    DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
+    TelegramConfig,
 };
 use crate::channels::{self, Kind};
 use crate::message::ChannelName;
@@ -13,10 +14,6 @@ use crate::secret::Secret;
 use super::reading::{Located, Section};
 use super::sections::url;
 use super::{TERMINAL, secrets};
-
-pub(super) const DISCORD_URL: &str = "https://discord.com";
-pub(super) const SLACK_URL: &str = "https://slack.com/api";
-pub(super) const TELEGRAM_URL: &str = "https://api.telegram.org";
 
 /// More people than that are a matter for `*`.
 const PEOPLE_MAX: usize = 1000;

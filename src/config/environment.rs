@@ -7,7 +7,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use crate::channels::config::{
-    DiscordConfig, DiscordThreads, SlackConfig, SlackThreads, TelegramConfig,
+    DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
+    TelegramConfig,
 };
 use crate::channels::{self, Kind};
 use crate::message::ChannelName;
@@ -15,7 +16,6 @@ use crate::people::Access;
 use crate::provider;
 use crate::workspace::skills::Surroundings;
 
-use super::channels::{DISCORD_URL, SLACK_URL, TELEGRAM_URL};
 use super::reading::Source;
 use super::sections::{OPENAI_URL, TOKENS_MAX};
 use super::{Place, rehearsal, secrets};

@@ -7,6 +7,7 @@ use crate::asks::{Approvals, Asking};
 use crate::channels::intake;
 use crate::event;
 use crate::hooks::Hook;
+use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
 use crate::session::QueueMode;
@@ -69,7 +70,7 @@ pub(super) fn agent<'a>(
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
-    let asking = Asking::default();
+    let asking = default.asking;
     let agent = AgentConfig {
         providers,
         summary_provider,
@@ -275,12 +276,6 @@ pub(super) fn url(value: &Located<'_>) -> Option<String> {
 /// As [`url`]; says what must be otherwise.
 pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
     let url = url::Url::parse(text).map_err(|_| "must be an address that begins with https://")?;
-    let here = match url.host() {
-        Some(url::Host::Domain(name)) => name == "localhost",
-        Some(url::Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(url::Host::Ipv6(ip)) => ip.is_loopback(),
-        None => false,
-    };
     match url.scheme() {
         "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
             Err("must not hold a name or password")
@@ -289,7 +284,7 @@ pub(super) fn checked_url(text: &str) -> Result<String, &'static str> {
             Err("must end with its path: no ? or #")
         }
         "https" => Ok(url.as_str().trim_end_matches('/').to_owned()),
-        "http" if here => Ok(url.as_str().trim_end_matches('/').to_owned()),
+        "http" if is_loopback(&url) => Ok(url.as_str().trim_end_matches('/').to_owned()),
         "http" => Err("must begin with https://; http:// is for this machine only (127.0.0.1)"),
         _ => Err("must begin with https://"),
     }

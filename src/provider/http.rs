@@ -8,13 +8,14 @@ use anyhow::{Context as _, ensure};
 use chrono::Utc;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use reqwest::multipart::Form;
-use reqwest::{Client, RequestBuilder, Response, redirect};
+use reqwest::{Client, RequestBuilder, Response};
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
 use super::ProviderError;
 use super::fault::{self, Fault};
+use crate::http;
 use crate::secret::Secret;
 
 /// What is read of an error's body; more is never shown anyway.
@@ -58,7 +59,7 @@ impl Limits {
     pub(super) fn of(base_url: &str) -> Self {
         let limits = Self::default();
         match Url::parse(base_url) {
-            Ok(url) if is_loopback(&url) => Self { stall: limits.begin, ..limits },
+            Ok(url) if http::is_loopback(&url) => Self { stall: limits.begin, ..limits },
             _ => Self { begin: REMOTE_BEGIN, ..limits },
         }
     }
@@ -183,25 +184,11 @@ impl std::io::Write for Count {
 
 /// Made here only, so that no request goes without a bound.
 fn client(url: &Url, headers: HeaderMap, limits: Limits) -> anyhow::Result<Client> {
-    let mut builder = Client::builder()
+    let builder = http::client(url, limits.connect)
         .default_headers(headers)
         .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
-        .redirect(redirect::Policy::none())
-        .connect_timeout(limits.connect)
         .tcp_keepalive(limits.stall);
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
     builder.build().context("cannot make an HTTP client")
-}
-
-fn is_loopback(url: &Url) -> bool {
-    match url.host() {
-        Some(Host::Ipv4(ip)) => ip.is_loopback(),
-        Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        Some(Host::Domain(name)) => name == "localhost",
-        None => false,
-    }
 }
 
 fn media_type(response: &Response) -> String {
@@ -211,11 +198,7 @@ fn media_type(response: &Response) -> String {
 
 /// The innermost error, which names the cause; the outer ones repeat the URL.
 fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    http::root_cause(error).unwrap_or_else(|| error.to_string())
 }
 
 fn silent(limit: Duration) -> ProviderError {

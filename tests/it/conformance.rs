@@ -59,6 +59,8 @@ macro_rules! conforms {
                 notices_a_silent_link,
                 goes_on_elsewhere_when_a_token_is_revoked,
                 comes_up_once_there_is_a_network,
+                names_an_address_where_somebody_else_answers,
+                names_an_address_where_nobody_answers,
                 answers_once_what_is_said_during_a_restart,
                 keeps_two_bots_of_one_platform_apart,
             }

@@ -6,9 +6,8 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use anyhow::Context as _;
 use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER, USER_AGENT};
-use reqwest::{Client, RequestBuilder, Response, StatusCode};
+use reqwest::{Client, RequestBuilder, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serenity::constants::USER_AGENT as WHO;
@@ -17,16 +16,8 @@ use tokio::time::Instant;
 
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
-
-/// What serenity's routes begin with.
-const DISCORD_URL: &str = "https://discord.com";
-
-/// A connection that has been idle for longer is not used again: servers and routers forget them,
-/// and a request lost in one may or may not have arrived.
-const IDLE_MAX: Duration = Duration::from_secs(20);
-
-/// A hundred of the longest messages are well below.
-const ANSWER_BYTES_MAX: usize = 8 << 20;
+use crate::channels::call::{self, Caller, Meaning};
+use crate::channels::config::DISCORD_URL;
 
 /// Waits up to here are made within a call, which drafts allow five seconds; longer ones are the
 /// caller's to make.
@@ -40,28 +31,16 @@ const AFTER_SECS_MAX: f64 = 3600.0;
 
 /// Discord's REST with our token.
 pub(super) struct Api {
-    client: Client,
+    caller: Caller,
     /// As the header has it.
     token: String,
-    base: String,
     deadline: Duration,
     /// Until when each route rests, and under the empty name all of them. A mutex, since sends and
     /// the listener are different tasks; it guards a few instants.
     rests: Mutex<HashMap<String, Instant>>,
 }
 
-/// What went wrong, sorted by what is known.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// There was no connection: the request has not gone out.
-    NotSent(String),
-    /// The link was lost, or the deadline passed, after the request may have gone out.
-    Lost(String),
-    /// The server said no.
-    Denied(Denial),
-    /// The server said yes, in a way that cannot be read.
-    Unreadable(String),
-}
+pub(super) type CallError = call::CallError<Denial>;
 
 #[derive(Debug, Default)]
 pub(super) struct Denial {
@@ -72,6 +51,8 @@ pub(super) struct Denial {
     pub(super) after: Option<Duration>,
     /// Whether these are Discord's words, and not those of something on the way to it.
     is_discords: bool,
+    /// What to say instead, if that may be another server.
+    doubt: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -88,35 +69,21 @@ impl Api {
         let token = config.token.reveal().trim();
         let token = token.strip_prefix("Bot ").unwrap_or(token);
         anyhow::ensure!(!token.is_empty(), "the Discord token is empty");
-        let base: reqwest::Url = config
-            .api_url
-            .parse()
-            .with_context(|| format!("api_url `{}` is not a URL", config.api_url))?;
-        let mut client = Client::builder()
-            .connect_timeout(deadlines.connect)
-            .pool_idle_timeout(IDLE_MAX)
-            // A call that times out takes its dead connection along; HTTP/2 would use it again.
-            .http1_only()
-            .redirect(reqwest::redirect::Policy::none());
-        if base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
-            client = client.no_proxy();
-        }
         Ok(Self {
-            client: client.build().context("cannot set up HTTP")?,
+            caller: Caller::new(&config.api_url, DISCORD_URL, deadlines.connect)?,
             token: format!("Bot {token}"),
-            base: config.api_url.clone(),
             deadline: deadlines.call,
             rests: Mutex::default(),
         })
     }
 
     pub(super) fn client(&self) -> &Client {
-        &self.client
+        &self.caller.client
     }
 
     /// Where files may be fetched from, besides Discord's own servers for them.
-    pub(super) fn base(&self) -> &str {
-        &self.base
+    pub(super) fn base(&self) -> &Url {
+        &self.caller.base
     }
 
     /// The token without the word before it, for the gateway.
@@ -165,43 +132,37 @@ impl Api {
     ) -> Result<T, CallError> {
         let name = format!("upload {}", route.path());
         self.rest(&name).await?;
-        let url = route.path().replace(DISCORD_URL, self.base.trim_end_matches('/'));
-        let request = self.client.post(url).multipart(form).header(AUTHORIZATION, &self.token);
+        // As serenity does with its own requests: its routes begin with Discord's address.
+        let base = self.base().as_str().trim_end_matches('/');
+        let url = route.path().replace(DISCORD_URL, base);
+        let request = self.client().post(url).multipart(form).header(AUTHORIZATION, &self.token);
         let body = self.conclude(&name, request.header(USER_AGENT, WHO)).await?;
-        serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| self.caller.unreadable(&error))
     }
 
     async fn read<T: DeserializeOwned>(&self, request: Request<'_>) -> Result<T, CallError> {
         let body = self.execute(request).await?;
-        serde_json::from_slice(&body).map_err(|error| CallError::Unreadable(error.to_string()))
+        serde_json::from_slice(&body).map_err(|error| self.caller.unreadable(&error))
     }
 
     async fn execute(&self, request: Request<'_>) -> Result<Vec<u8>, CallError> {
         let route = format!("{:?} {}", request.method_ref(), request.route_ref().path());
         self.rest(&route).await?;
         let built = request
-            .build(&self.client, &self.token, Some(&self.base))
+            .build(self.client(), &self.token, Some(self.base().as_str()))
             .map_err(|error| CallError::NotSent(error.to_string()))?;
         self.conclude(&route, built.timeout(self.deadline)).await
     }
 
     async fn conclude(&self, route: &str, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
-        let response = request.send().await.map_err(|error| {
-            let reason = in_words(&error);
-            if error.is_connect() || error.is_builder() {
-                CallError::NotSent(reason)
-            } else {
-                CallError::Lost(reason)
-            }
-        })?;
+        let response = self.caller.send(request).await?;
         let (status, headers) = (response.status(), response.headers().clone());
-        let body = read_whole(response).await;
+        let body = call::whole(response).await;
         if status.is_success() {
             self.note_rest(route, used_up(&headers));
-            return body.map_err(CallError::Unreadable);
+            return body;
         }
-        let refusal: Refusal =
-            body.ok().and_then(|body| serde_json::from_slice(&body).ok()).unwrap_or_default();
+        let refusal: Refusal = serde_json::from_slice(&body?).unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         // The body tells fractions; the header is there too when a proxy speaks for Discord.
         let after = refusal.retry_after.or(header).and_then(seconds);
@@ -215,8 +176,9 @@ impl Api {
             }
             message => message,
         };
+        let doubt = self.caller.doubt(status).filter(|_| !is_discords);
         let (status, code) = (status.as_u16(), refusal.code);
-        Err(CallError::Denied(Denial { status, code, message, after, is_discords }))
+        Err(CallError::Denied(Denial { status, code, message, after, is_discords, doubt }))
     }
 
     /// Waits while the route rests; what would take long is not sent, and says until when.
@@ -271,64 +233,7 @@ fn seconds(after: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(after.min(AFTER_SECS_MAX)).ok()
 }
 
-async fn read_whole(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-/// The whole chain of causes, without the URL: an interaction's holds a token.
-fn in_words(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection was lost"
-    };
-    let mut cause = std::error::Error::source(error);
-    let mut words = what.to_owned();
-    while let Some(inner) = cause {
-        words = format!("{what}: {inner}");
-        cause = inner.source();
-    }
-    words
-}
-
 impl CallError {
-    /// For calls that change nothing that people see: reading, asking who we are, typing.
-    pub(super) fn while_asking(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) => match denial.status {
-                401 if denial.is_discords => token_not_accepted(&denial.message),
-                400 | 403 | 404 if denial.is_final() => ChannelError::Refused(denial.refusal()),
-                _ => denial.unavailable(),
-            },
-            Self::NotSent(reason) | Self::Lost(reason) => {
-                ChannelError::unavailable(format!("discord: {reason}"))
-            }
-            Self::Unreadable(reason) => {
-                ChannelError::unavailable(format!("discord's answer cannot be read: {reason}"))
-            }
-        }
-    }
-
-    /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
-    pub(super) fn while_sending(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) => denial.while_sending(),
-            Self::NotSent(reason) => ChannelError::unavailable(format!("discord: {reason}")),
-            Self::Lost(reason) | Self::Unreadable(reason) => {
-                ChannelError::Ambiguous(format!("discord: {reason}"))
-            }
-        }
-    }
-
     /// For an edit. It may be made again without harm, so "perhaps" is "not yet"; but where
     /// something else may be said there meanwhile, `perhaps` it is.
     pub(super) fn while_editing(self, perhaps: bool) -> ChannelError {
@@ -372,10 +277,15 @@ const NOT_OF_EDITS: [u64; 5] = [40067, 50001, 50007, 50013, 50035];
 /// Discord's code for what Cloudflare turns away before it reaches Discord.
 const TURNED_AWAY: u64 = 40333;
 
-impl Denial {
-    /// Whether Discord itself refused, and will the next time.
-    fn is_final(&self) -> bool {
-        !matches!(self.code, 0 | TURNED_AWAY)
+impl Meaning for Denial {
+    const PLATFORM: &'static str = "discord";
+
+    fn while_asking(self) -> ChannelError {
+        match self.status {
+            401 if self.is_discords => token_not_accepted(&self.message),
+            400 | 403 | 404 if self.is_final() => ChannelError::Refused(self.refusal()),
+            _ => self.unavailable(),
+        }
     }
 
     fn while_sending(self) -> ChannelError {
@@ -390,6 +300,13 @@ impl Denial {
             _ => self.unavailable(),
         }
     }
+}
+
+impl Denial {
+    /// Whether Discord itself refused, and will the next time.
+    fn is_final(&self) -> bool {
+        !matches!(self.code, 0 | TURNED_AWAY)
+    }
 
     fn unavailable(self) -> ChannelError {
         let reason = match self.status {
@@ -400,7 +317,10 @@ impl Denial {
     }
 
     fn in_words(&self) -> String {
-        format!("discord answers with {}: {}", self.status, self.message)
+        match &self.doubt {
+            Some(doubt) => format!("discord answers with {doubt}"),
+            None => format!("discord answers with {}: {}", self.status, self.message),
+        }
     }
 
     fn refusal(&self) -> String {

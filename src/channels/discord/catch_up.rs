@@ -10,10 +10,10 @@ use serde_json::Value;
 use serenity::http::Route;
 use tokio::time::sleep;
 
+use super::channel_id;
 use super::hearing::{Ear, Heard};
 use super::inbound;
 use super::wire::{self, Message};
-use super::{channel_id, not_kept};
 use crate::channels::ChannelError;
 use crate::message::{Address, MessageId};
 
@@ -64,7 +64,7 @@ impl From<ChannelError> for Trouble {
 impl Ear<'_> {
     /// Reads back what was said while nobody listened, in all places where the bot was spoken to.
     pub(super) async fn catch_up(&self) -> Result<(), ChannelError> {
-        let heard = self.publisher.last_heard().await.map_err(|error| not_kept(&error))?;
+        let heard = self.publisher.last_heard().await?;
         {
             let mut progress = self.discord.progress();
             let until = progress.until;

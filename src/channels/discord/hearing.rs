@@ -11,10 +11,10 @@ use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
+use super::Discord;
 use super::inbound::{self, Custom, Identity, Reading, Spot};
 use super::spots::Spots;
 use super::wire::{self, Deleted, Interaction, Message};
-use super::{Discord, not_kept};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
 use crate::people::Groups;
@@ -121,7 +121,7 @@ impl Ear<'_> {
                     Heard::New | Heard::Missed { .. } => self.publisher.publish(*inbound).await,
                     Heard::Changed => self.publisher.edit(*inbound).await,
                 };
-                taken.map_err(|error| not_kept(&error))?;
+                taken?;
                 Ok(true)
             }
             Reading::Overheard(line) if strict == custom => {
@@ -153,7 +153,7 @@ impl Ear<'_> {
         let groups = self.groups(spot);
         let takes_part = if spot.thread.is_some() && groups == Groups::Mention {
             let at = spot.address(self.publisher.channel());
-            self.publisher.takes_part(&at).await.map_err(|error| not_kept(&error))?
+            self.publisher.takes_part(&at).await?
         } else {
             false
         };
@@ -173,7 +173,7 @@ impl Ear<'_> {
         for id in deleted.id.iter().chain(&deleted.ids) {
             let key = inbound::key(self.bot, id);
             let withdrawn = self.publisher.withdraw(&at, &id.as_str().into(), key).await;
-            withdrawn.map_err(|error| not_kept(&error))?;
+            withdrawn?;
         }
         Ok(true)
     }
@@ -188,7 +188,7 @@ impl Ear<'_> {
             }
         };
         let kept = self.publisher.keep_raw(key, data.to_string()).await;
-        kept.map_err(|error| not_kept(&error))?;
+        kept?;
         Ok(true)
     }
 

@@ -11,12 +11,12 @@ use serde::Deserialize;
 use serenity::http::Route;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::Discord;
 use super::call::CallError;
 use super::catch_up::Unread;
 use super::gateway::{self, Gateway, Point, Told};
 use super::hearing::{self, Ear};
 use super::inbound::Identity;
-use super::{Discord, not_kept};
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
 
@@ -125,7 +125,8 @@ impl Discord {
         let account = (self.api.token(), bot.id.as_str());
         let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
-        let ended = self.follow(&ear, &mut reader).await;
+        // It holds whatever call is made meanwhile.
+        let ended = Box::pin(self.follow(&ear, &mut reader)).await;
         if reader.link.is_awaited() {
             // Wherever the session was to be gone on with, nobody answers there.
             if let Some(point) = &mut self.progress().point {
@@ -162,7 +163,7 @@ impl Discord {
                         progress.marked = Some(Instant::now());
                         progress.mark()
                     };
-                    publisher.set_mark(mark).await.map_err(|error| not_kept(&error))?;
+                    publisher.set_mark(mark).await?;
                 }
                 Told::Resumed => {
                     publisher.link_up(about.clone());
@@ -224,7 +225,7 @@ impl Discord {
                 return Ok(progress.point.clone());
             }
         }
-        let mark = publisher.mark().await.map_err(|error| not_kept(&error))?;
+        let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
         let Progress { point, until, .. } = Progress::from_mark(&bot.id, &mark, at);
         let mut progress = self.progress();
@@ -267,7 +268,7 @@ impl Discord {
             progress.marked = Some(Instant::now());
             progress.mark()
         };
-        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+        Ok(publisher.set_mark(mark).await?)
     }
 
     /// The session is gone; until when it told us everything is not forgotten.
@@ -277,6 +278,6 @@ impl Discord {
             progress.point = None;
             progress.mark()
         };
-        publisher.set_mark(mark).await.map_err(|error| not_kept(&error))
+        Ok(publisher.set_mark(mark).await?)
     }
 }

@@ -127,7 +127,7 @@ impl Discord {
                     ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
                 })?;
                 let route = Route::ChannelMessages { channel_id: to.channel() };
-                Ok(self.api.upload::<Posted>(route, form))
+                Ok::<_, ChannelError>(self.api.upload::<Posted>(route, form))
             };
             let posted = post()?.await;
             let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;

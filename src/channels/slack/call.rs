@@ -4,9 +4,8 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
+use reqwest::Client;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, RETRY_AFTER};
-use reqwest::{Client, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,25 +16,19 @@ use slack_morphism::api::{
     SlackApiUsersInfoRequest,
 };
 
-use super::failure::CallError;
+use super::failure::{CallError, Denial};
 use super::{Config, Deadlines};
+use crate::channels::call::{self, Caller};
+use crate::channels::config::SLACK_URL;
+use crate::http::is_loopback;
 use crate::secret::Secret;
-
-/// A connection that has been idle for longer is not used again: servers and routers forget them,
-/// and a request lost in one may or may not have arrived.
-const IDLE_MAX: Duration = Duration::from_secs(20);
-
-/// Two hundred messages of the longest texts, with their blocks, are well below.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// Slack warns of JSON without its charset.
 const JSON: &str = "application/json; charset=utf-8";
 
 /// The Web API with our tokens.
 pub(super) struct Api {
-    pub(super) client: Client,
-    /// Ends in a slash.
-    base: Url,
+    caller: Caller,
     bot_token: Secret,
     app_token: Secret,
     deadline: Duration,
@@ -120,22 +113,8 @@ impl Api {
         for (token, what) in [(&config.token, "bot"), (&config.app_token, "app")] {
             anyhow::ensure!(!token.reveal().trim().is_empty(), "the Slack {what} token is empty");
         }
-        let base: Url = format!("{}/", config.api_url.trim_end_matches('/'))
-            .parse()
-            .with_context(|| format!("api_url `{}` is not a URL", config.api_url))?;
-        let mut client = Client::builder()
-            .connect_timeout(deadlines.connect)
-            .pool_idle_timeout(IDLE_MAX)
-            // A call that times out takes its dead connection along; HTTP/2 would use it again.
-            .http1_only()
-            // Where a file moves to, our token must not follow.
-            .redirect(reqwest::redirect::Policy::none());
-        if is_here(&base) {
-            client = client.no_proxy();
-        }
         Ok(Self {
-            client: client.build().context("cannot set up HTTP")?,
-            base,
+            caller: Caller::new(&config.api_url, SLACK_URL, deadlines.connect)?,
             bot_token: config.token.clone(),
             app_token: config.app_token.clone(),
             deadline: deadlines.call,
@@ -144,7 +123,11 @@ impl Api {
 
     /// Whether the Web API is on this machine, and so may be what it links to.
     pub(super) fn is_here(&self) -> bool {
-        is_here(&self.base)
+        is_loopback(&self.caller.base)
+    }
+
+    pub(super) fn client(&self) -> &Client {
+        &self.caller.client
     }
 
     pub(super) fn bot_token(&self) -> &str {
@@ -156,70 +139,40 @@ impl Api {
         &self,
         request: &M,
     ) -> Result<T, CallError> {
-        let url = self.base.join(M::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
+        let url = self.caller.base.join(M::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
         let token = match M::TOKEN {
             Token::Bot => &self.bot_token,
             Token::App => &self.app_token,
         };
-        let post = self.client.post(url).timeout(self.deadline).bearer_auth(token.reveal().trim());
+        let post =
+            self.client().post(url).timeout(self.deadline).bearer_auth(token.reveal().trim());
         let post = match M::TAKES {
             // The header that is there already stays.
             Takes::Json => post.header(CONTENT_TYPE, JSON).json(request),
             Takes::Form => post.form(request),
         };
-        let response = post.send().await.map_err(|error| CallError::of(&error))?;
+        let response = self.caller.send(post).await?;
         let (status, after) = (response.status(), retry_after(response.headers()));
-        match read(response).await {
-            Ok(body) => judge(status, after, &body),
-            Err(reason) if status.is_success() => Err(CallError::Unreadable(reason)),
-            Err(reason) => Err(CallError::denied(status.as_u16(), &reason, after)),
+        let body = call::whole(response).await?;
+        let answer = serde_json::from_slice::<Value>(&body);
+        let ok = answer.as_ref().ok().and_then(|answer| answer.get("ok")).and_then(Value::as_bool);
+        match (answer, ok) {
+            (Ok(answer), Some(true)) if status.is_success() => {
+                T::deserialize(answer).map_err(|error| CallError::Unreadable(error.to_string()))
+            }
+            (Ok(answer), Some(false)) => Err(CallError::Denied(Denial::of(status, after, &answer))),
+            (Ok(_), _) if status.is_success() => {
+                Err(CallError::Unreadable("it is not what Slack answers".to_owned()))
+            }
+            (Err(error), _) if status.is_success() => Err(self.caller.unreadable(&error)),
+            _ => {
+                let doubt = self.caller.doubt(status);
+                Err(CallError::Denied(Denial::silent(status, after, doubt)))
+            }
         }
     }
-}
-
-pub(super) fn is_here(url: &Url) -> bool {
-    url.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]"))
 }
 
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
-}
-
-async fn read(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) =
-        response.chunk().await.map_err(|error| super::failure::in_words(&error))?
-    {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-fn judge<T: DeserializeOwned>(
-    status: StatusCode,
-    after: Option<Duration>,
-    body: &[u8],
-) -> Result<T, CallError> {
-    let answer: Option<Value> = serde_json::from_slice(body).ok();
-    let ok = answer.as_ref().and_then(|answer| answer.get("ok")).and_then(Value::as_bool);
-    match (answer, ok) {
-        (Some(answer), Some(true)) if status.is_success() => {
-            T::deserialize(answer).map_err(|error| CallError::Unreadable(error.to_string()))
-        }
-        (Some(answer), Some(false)) => {
-            let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default();
-            let mut denied = CallError::denied(status.as_u16(), field("error"), after);
-            if let CallError::Denied(denial) = &mut denied {
-                field("needed").clone_into(&mut denial.needed);
-            }
-            Err(denied)
-        }
-        _ if status.is_success() => {
-            Err(CallError::Unreadable("it is not what Slack answers".to_owned()))
-        }
-        _ => Err(CallError::denied(status.as_u16(), "", after)),
-    }
 }

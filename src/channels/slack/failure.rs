@@ -2,29 +2,24 @@
 
 use std::time::Duration;
 
-use crate::channels::ChannelError;
+use reqwest::StatusCode;
+use serde_json::Value;
 
-/// What went wrong, sorted by what is known.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// There was no connection: the request has not gone out.
-    NotSent(String),
-    /// The link was lost, or the deadline passed, after the request may have gone out.
-    Lost(String),
-    /// The server said no.
-    Denied(Denial),
-    /// The server said yes, in a way that cannot be read.
-    Unreadable(String),
-}
+use crate::channels::ChannelError;
+use crate::channels::call::{self, Meaning};
+
+pub(super) type CallError = call::CallError<Denial>;
 
 #[derive(Debug, Default)]
 pub(super) struct Denial {
     status: u16,
-    /// Slack's word for it, as `channel_not_found`.
+    /// Slack's word for it, as `channel_not_found`; empty without one.
     pub(super) error: String,
     after: Option<Duration>,
     /// The scopes that are missing, if that is it.
-    pub(super) needed: String,
+    needed: String,
+    /// What to say instead, if it may have been another server than Slack's.
+    doubt: Option<String>,
 }
 
 /// Some aspect of the operation may have succeeded before, as Slack's reference says of these.
@@ -62,51 +57,11 @@ const REFUSALS: &[(&[&str], &str)] = &[
 ];
 
 impl CallError {
-    pub(super) fn denied(status: u16, error: &str, after: Option<Duration>) -> Self {
-        Self::Denied(Denial { status, error: error.to_owned(), after, needed: String::new() })
-    }
-
-    pub(super) fn of(error: &reqwest::Error) -> Self {
-        let reason = in_words(error);
-        if error.is_connect() || error.is_builder() {
-            Self::NotSent(reason)
-        } else {
-            Self::Lost(reason)
-        }
-    }
-
-    /// For calls that change nothing that people see, and may be made again.
-    pub(super) fn while_asking(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) => denial.closed().unwrap_or_else(|denial| denial.unavailable()),
-            Self::NotSent(reason) | Self::Lost(reason) => {
-                ChannelError::unavailable(format!("slack: {reason}"))
-            }
-            Self::Unreadable(reason) => {
-                ChannelError::unavailable(format!("slack's answer cannot be read: {reason}"))
-            }
-        }
-    }
-
     /// For what may be repeated without harm, but refused: an edit, say.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
             Self::Denied(denial) => denial.final_or_later(),
             other => other.while_asking(),
-        }
-    }
-
-    /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
-    pub(super) fn while_sending(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) if denial.is_perhaps_done() => {
-                ChannelError::Ambiguous(format!("slack answers {}", denial.words()))
-            }
-            Self::Denied(denial) => denial.final_or_later(),
-            Self::NotSent(reason) => ChannelError::unavailable(format!("slack: {reason}")),
-            Self::Lost(reason) | Self::Unreadable(reason) => {
-                ChannelError::Ambiguous(format!("slack: {reason}"))
-            }
         }
     }
 
@@ -148,7 +103,37 @@ impl CallError {
 /// Where Slack does not say how long: its limits are counted by the minute.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
 
+impl Meaning for Denial {
+    const PLATFORM: &'static str = "slack";
+
+    fn while_asking(self) -> ChannelError {
+        self.closed().unwrap_or_else(Self::unavailable)
+    }
+
+    fn while_sending(self) -> ChannelError {
+        if self.is_perhaps_done() {
+            return ChannelError::Ambiguous(format!("slack answers {}", self.words()));
+        }
+        self.final_or_later()
+    }
+}
+
 impl Denial {
+    /// As Slack words it.
+    pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
+        let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self { error: field("error"), needed: field("needed"), ..Self::silent(status, after, None) }
+    }
+
+    /// Without a word of Slack's.
+    pub(super) fn silent(
+        status: StatusCode,
+        after: Option<Duration>,
+        doubt: Option<String>,
+    ) -> Self {
+        Self { status: status.as_u16(), after, doubt, ..Self::default() }
+    }
+
     fn says(&self, errors: &[&str]) -> bool {
         errors.contains(&self.error.as_str())
     }
@@ -177,7 +162,11 @@ impl Denial {
     }
 
     fn words(&self) -> String {
-        if self.error.is_empty() { self.status.to_string() } else { self.error.clone() }
+        match &self.doubt {
+            Some(doubt) => doubt.clone(),
+            None if self.error.is_empty() => self.status.to_string(),
+            None => self.error.clone(),
+        }
     }
 
     fn scope(&self) -> &str {
@@ -231,22 +220,4 @@ impl Denial {
             |(_, meaning)| format!("{meaning} ({})", self.error),
         )
     }
-}
-
-/// The whole chain of causes, without the URL.
-pub(super) fn in_words(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection was lost"
-    };
-    let mut cause = std::error::Error::source(error);
-    let mut words = what.to_owned();
-    while let Some(inner) = cause {
-        words = format!("{what}: {inner}");
-        cause = inner.source();
-    }
-    words
 }

@@ -15,10 +15,12 @@ use slack_morphism::api::{
 };
 use tokio::io::AsyncReadExt as _;
 
-use super::call::{Api, Method, Takes, is_here};
-use super::failure::{CallError, in_words};
+use super::call::{Api, Method, Takes};
+use super::failure::CallError;
 use super::sending::Spot;
+use crate::channels::call::in_words;
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
+use crate::http::is_loopback;
 use crate::message::{MediaKind, MediaRef, Outbound};
 
 /// The largest file that Slack takes.
@@ -110,7 +112,7 @@ pub(super) async fn fetch(
         }
     };
     check(api, &url)?;
-    let get = api.client.get(url).timeout(TRANSFER_TIME_MAX).bearer_auth(api.bot_token());
+    let get = api.client().get(url).timeout(TRANSFER_TIME_MAX).bearer_auth(api.bot_token());
     let response = get.send().await.map_err(|error| lost(&error))?;
     let mut response = downloaded(response, media)?;
     while let Some(bytes) = response.chunk().await.map_err(|error| lost(&error))? {
@@ -142,7 +144,7 @@ fn lost(error: &reqwest::Error) -> ChannelError {
 fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
     let host = url.host_str().unwrap_or_default();
     let is_slack = host == "slack.com" || host.ends_with(".slack.com");
-    let fits = url.scheme() == "https" && is_slack || api.is_here() && is_here(url);
+    let fits = url.scheme() == "https" && is_slack || api.is_here() && is_loopback(url);
     if fits {
         Ok(())
     } else {
@@ -199,7 +201,7 @@ async fn put(api: &Api, url: Url, file: tokio::fs::File, length: u64) -> Result<
         Ok::<_, std::io::Error>((read > 0).then_some((piece, file)))
     });
     let post = api
-        .client
+        .client()
         .post(url)
         .timeout(TRANSFER_TIME_MAX)
         .header(CONTENT_LENGTH, length)

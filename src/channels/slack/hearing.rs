@@ -80,7 +80,7 @@ impl Ears<'_> {
                 Frame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => return Ok(()),
                 Frame::Disconnect(reason) => return Err(refused(&reason)),
                 Frame::Envelope(envelope) => {
-                    let answer = self.accept(&envelope).await.map_err(|e| not_kept(&e))?;
+                    let answer = self.accept(&envelope).await?;
                     let (words, whisper) = match answer {
                         Answer::None => (None, None),
                         Answer::Words(words) => (Some(words), None),
@@ -262,8 +262,4 @@ impl Ears<'_> {
             tracing::debug!(%at, ?error, "Could not say a private word");
         }
     }
-}
-
-fn not_kept(error: &PublishError) -> ChannelError {
-    ChannelError::unavailable(error.to_string())
 }

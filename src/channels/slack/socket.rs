@@ -14,8 +14,8 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::Deadlines;
-use super::call::is_here;
 use crate::channels::ChannelError;
+use crate::http::is_loopback;
 
 /// Far more than an event with its blocks and files takes.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -67,7 +67,7 @@ impl Socket {
     ) -> Result<Self, ChannelError> {
         let is_safe = url.parse::<reqwest::Url>().is_ok_and(|url| match url.scheme() {
             "wss" => true,
-            "ws" => may_be_plain && is_here(&url),
+            "ws" => may_be_plain && is_loopback(&url),
             _ => false,
         });
         if !is_safe {

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use reqwest::multipart::Form;
-use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
+use reqwest::{RequestBuilder, Response, StatusCode, Url};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -13,35 +12,19 @@ use teloxide::requests::Payload;
 
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
-
-/// A connection that has been idle for longer is not used again: servers and routers forget them,
-/// and a request lost in one may or may not have arrived.
-const IDLE_MAX: Duration = Duration::from_secs(20);
-
-/// A hundred updates of the longest texts are well below.
-const ANSWER_BYTES_MAX: usize = 16 << 20;
+use crate::channels::call::{self, Caller, Meaning};
+use crate::channels::config::TELEGRAM_URL;
 
 /// The Bot API with our token.
 pub(super) struct Api {
-    client: Client,
+    caller: Caller,
     /// Ends in `/bot<token>/`, so it is not shown.
     base: Url,
     /// Ends in `/file/bot<token>/`, likewise.
     files: Url,
 }
 
-/// What went wrong, sorted by what is known.
-#[derive(Debug)]
-pub(super) enum CallError {
-    /// There was no connection: the request has not gone out.
-    NotSent(String),
-    /// The link was lost, or the deadline passed, after the request may have gone out.
-    Lost(String),
-    /// The server said no.
-    Denied(Denial),
-    /// The server said yes, in a way that cannot be read.
-    Unreadable(String),
-}
+pub(super) type CallError = call::CallError<Denial>;
 
 #[derive(Debug, Default)]
 pub(super) struct Denial {
@@ -51,6 +34,8 @@ pub(super) struct Denial {
     pub(super) after: Option<Duration>,
     /// The supergroup that the group has become.
     pub(super) moved_to: Option<i64>,
+    /// What to say instead, if it may have been another server than Telegram's.
+    doubt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -74,12 +59,9 @@ impl Api {
     pub(super) fn new(config: &Config, deadlines: &Deadlines) -> anyhow::Result<Self> {
         let token = config.token.reveal().trim();
         anyhow::ensure!(!token.is_empty(), "the Telegram token is empty");
-        let server: Url = config
-            .api_url
-            .parse()
-            .with_context(|| format!("api_url `{}` is not a URL", config.api_url))?;
+        let caller = Caller::new(&config.api_url, TELEGRAM_URL, deadlines.connect)?;
         let under = |path: &[&str]| {
-            let mut url = server.clone();
+            let mut url = caller.base.clone();
             url.path_segments_mut()
                 .map_err(|()| anyhow::anyhow!("api_url `{}` cannot have a path", config.api_url))?
                 .pop_if_empty()
@@ -88,16 +70,7 @@ impl Api {
         };
         let ours = format!("bot{token}");
         let (base, files) = (under(&[&ours, ""])?, under(&["file", &ours, ""])?);
-        let mut client = Client::builder()
-            .connect_timeout(deadlines.connect)
-            .pool_idle_timeout(IDLE_MAX)
-            // A call that times out takes its dead connection along; HTTP/2 would use it again.
-            .http1_only()
-            .redirect(reqwest::redirect::Policy::none());
-        if base.host_str().is_some_and(|host| matches!(host, "127.0.0.1" | "localhost" | "[::1]")) {
-            client = client.no_proxy();
-        }
-        Ok(Self { client: client.build().context("cannot set up HTTP")?, base, files })
+        Ok(Self { caller, base, files })
     }
 
     /// Calls `P`'s method and reads its result as `T`, within `deadline`.
@@ -107,7 +80,7 @@ impl Api {
         deadline: Duration,
     ) -> Result<T, CallError> {
         let url = self.base.join(P::NAME).map_err(|e| CallError::NotSent(e.to_string()))?;
-        answer(self.client.post(url).timeout(deadline).json(payload)).await
+        self.answer(self.caller.client.post(url).timeout(deadline).json(payload)).await
     }
 
     /// Calls a method that takes a file along.
@@ -118,7 +91,7 @@ impl Api {
         deadline: Duration,
     ) -> Result<T, CallError> {
         let url = self.base.join(method).map_err(|e| CallError::NotSent(e.to_string()))?;
-        answer(self.client.post(url).timeout(deadline).multipart(form)).await
+        self.answer(self.caller.client.post(url).timeout(deadline).multipart(form)).await
     }
 
     /// Begins to read a file, at a path that `getFile` gave. All of it has to come within `deadline`.
@@ -131,13 +104,26 @@ impl Api {
         if let Ok(mut segments) = url.path_segments_mut() {
             segments.pop_if_empty().extend(path.split('/'));
         }
-        let response = sent(self.client.get(url).timeout(deadline)).await?;
+        let response = self.caller.send(self.caller.client.get(url).timeout(deadline)).await?;
         let status = response.status();
         if status.is_success() {
             return Ok(Download(response));
         }
-        let description = status.canonical_reason().unwrap_or("an unknown status").to_owned();
-        Err(CallError::Denied(Denial { code: status.as_u16(), description, ..Denial::default() }))
+        Err(CallError::Denied(Denial::bare(status)))
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: RequestBuilder) -> Result<T, CallError> {
+        let response = self.caller.send(request).await?;
+        let status = response.status();
+        let body = call::whole(response).await?;
+        match serde_json::from_slice(&body) {
+            Ok(answer) => judge(status, answer),
+            Err(error) if status.is_success() => Err(self.caller.unreadable(&error)),
+            Err(_) => {
+                let doubt = self.caller.doubt(status);
+                Err(CallError::Denied(Denial { doubt, ..Denial::bare(status) }))
+            }
+        }
     }
 }
 
@@ -147,113 +133,25 @@ pub(super) struct Download(Response);
 impl Download {
     /// The next bytes; none at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
-        self.0.chunk().await.map_err(|error| CallError::Lost(in_words(&error)))
+        self.0.chunk().await.map_err(|error| CallError::Lost(call::in_words(&error)))
     }
 }
 
-async fn sent(request: RequestBuilder) -> Result<Response, CallError> {
-    request.send().await.map_err(|error| {
-        let reason = in_words(&error);
-        if error.is_connect() || error.is_builder() {
-            CallError::NotSent(reason)
-        } else {
-            CallError::Lost(reason)
-        }
-    })
-}
-
-async fn answer<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, CallError> {
-    let response = sent(request).await?;
-    let status = response.status();
-    match read(response).await {
-        Ok(body) => judge(status, &body),
-        Err(reason) if status.is_success() => Err(CallError::Unreadable(reason)),
-        Err(reason) => Err(CallError::Denied(Denial {
-            code: status.as_u16(),
-            description: reason,
-            ..Denial::default()
-        })),
-    }
-}
-
-async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
-        }
-        body.extend_from_slice(&chunk);
-    }
-    Ok(body)
-}
-
-fn judge<T: DeserializeOwned>(status: StatusCode, body: &[u8]) -> Result<T, CallError> {
-    let answer: Answer = match serde_json::from_slice(body) {
-        Ok(answer) => answer,
-        Err(error) if status.is_success() => return Err(CallError::Unreadable(error.to_string())),
-        Err(_) => Answer {
-            ok: false,
-            result: None,
-            error_code: None,
-            description: status.canonical_reason().unwrap_or("an unknown status").to_owned(),
-            parameters: Parameters::default(),
-        },
-    };
+fn judge<T: DeserializeOwned>(status: StatusCode, answer: Answer) -> Result<T, CallError> {
     if !answer.ok {
         return Err(CallError::Denied(Denial {
             code: answer.error_code.unwrap_or(status.as_u16()),
             description: answer.description,
             after: answer.parameters.retry_after.map(Duration::from_secs),
             moved_to: answer.parameters.migrate_to_chat_id,
+            doubt: None,
         }));
     }
     T::deserialize(answer.result.unwrap_or_default())
         .map_err(|error| CallError::Unreadable(error.to_string()))
 }
 
-/// The whole chain of causes, without the URL: it holds the token.
-fn in_words(error: &reqwest::Error) -> String {
-    let what = if error.is_timeout() {
-        "no answer in time"
-    } else if error.is_connect() {
-        "no connection"
-    } else {
-        "the connection was lost"
-    };
-    let mut cause = std::error::Error::source(error);
-    let mut words = what.to_owned();
-    while let Some(inner) = cause {
-        words = format!("{what}: {inner}");
-        cause = inner.source();
-    }
-    words
-}
-
 impl CallError {
-    /// For calls that change nothing that people see: polling, asking who we are, typing.
-    pub(super) fn while_asking(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) => denial.while_asking(),
-            Self::NotSent(reason) | Self::Lost(reason) => {
-                ChannelError::unavailable(format!("telegram: {reason}"))
-            }
-            Self::Unreadable(reason) => {
-                ChannelError::unavailable(format!("telegram's answer cannot be read: {reason}"))
-            }
-        }
-    }
-
-    /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
-    pub(super) fn while_sending(self) -> ChannelError {
-        match self {
-            Self::Denied(denial) => denial.while_sending(),
-            Self::NotSent(reason) => ChannelError::unavailable(format!("telegram: {reason}")),
-            Self::Lost(reason) | Self::Unreadable(reason) => {
-                ChannelError::Ambiguous(format!("telegram: {reason}"))
-            }
-        }
-    }
-
     pub(super) fn says(&self, words: &[&str]) -> bool {
         match self {
             Self::Denied(denial) => denial.code == 400 && denial.says(words),
@@ -272,15 +170,12 @@ impl CallError {
     }
 }
 
-impl Denial {
-    fn says(&self, words: &[&str]) -> bool {
-        let description = self.description.to_ascii_lowercase();
-        words.iter().any(|word| description.contains(word))
-    }
+impl Meaning for Denial {
+    const PLATFORM: &'static str = "telegram";
 
     fn while_asking(self) -> ChannelError {
         match self.code {
-            401 | 404 => token_not_accepted(&self.description),
+            401 | 404 => self.closed(),
             409 if self.says(&["webhook"]) => ChannelError::unavailable(
                 "a webhook is set for this bot, so it cannot be polled: remove it with the method \
                  deleteWebhook",
@@ -295,29 +190,56 @@ impl Denial {
 
     fn while_sending(self) -> ChannelError {
         match self.code {
-            401 | 404 => token_not_accepted(&self.description),
+            401 | 404 => self.closed(),
             // What stands before the Bot API gave up waiting for it.
             504 => ChannelError::Ambiguous(format!("telegram: {}", self.description)),
             400 | 403 | 413 => ChannelError::Refused(self.refusal()),
             _ => self.unavailable(),
         }
     }
+}
+
+impl Denial {
+    /// Without a word that tells more.
+    fn bare(status: StatusCode) -> Self {
+        let description = status.canonical_reason().unwrap_or("an unknown status").to_owned();
+        Self { code: status.as_u16(), description, ..Self::default() }
+    }
+
+    fn says(&self, words: &[&str]) -> bool {
+        let description = self.description.to_ascii_lowercase();
+        words.iter().any(|word| description.contains(word))
+    }
+
+    /// Of what only the operator can mend.
+    fn closed(self) -> ChannelError {
+        ChannelError::Closed(match self.doubt {
+            Some(doubt) => format!("telegram answers with {doubt}"),
+            None => format!(
+                "token not accepted: Telegram says {}. Get a valid one from @BotFather, put it \
+                 where the channel's `token` is read from, and restart",
+                self.description
+            ),
+        })
+    }
 
     fn unavailable(self) -> ChannelError {
-        let Self { code, description, after, .. } = self;
-        let reason = match (code, description.is_empty()) {
+        let Self { code, description, after, doubt, .. } = self;
+        let reason = match (code, doubt) {
             (429, _) => "telegram wants us to slow down".to_owned(),
-            (_, true) => format!("telegram answers with {code}"),
-            (_, false) => format!("telegram answers with {code}: {description}"),
+            (_, Some(doubt)) => format!("telegram answers with {doubt}"),
+            (_, None) if description.is_empty() => format!("telegram answers with {code}"),
+            (_, None) => format!("telegram answers with {code}: {description}"),
         };
         ChannelError::Unavailable { after, reason }
     }
 
     fn refusal(&self) -> String {
-        self.about_the_place().map_or_else(
-            || format!("telegram refuses the message: {}", self.description),
-            |meaning| format!("{meaning} ({})", self.description),
-        )
+        match (self.about_the_place(), &self.doubt) {
+            (Some(meaning), _) => format!("{meaning} ({})", self.description),
+            (None, Some(doubt)) => format!("telegram answers with {doubt}"),
+            (None, None) => format!("telegram refuses the message: {}", self.description),
+        }
     }
 
     /// What a refusal means that has nothing to do with the message. Descriptions are as the Bot
@@ -339,11 +261,4 @@ impl Denial {
         ];
         known.iter().find(|(words, _)| self.says(words)).map(|(_, meaning)| *meaning)
     }
-}
-
-fn token_not_accepted(description: &str) -> ChannelError {
-    ChannelError::Closed(format!(
-        "token not accepted: Telegram says {description}. Get a valid one from @BotFather, put it \
-         where the channel's `token` is read from, and restart"
-    ))
 }

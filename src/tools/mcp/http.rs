@@ -9,17 +9,18 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::stream::{BoxStream, StreamExt};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, redirect};
+use reqwest::{Client, Method, RequestBuilder, Response, StatusCode};
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
 use sse_stream::{Sse, SseStream};
 use tokio::time::{Instant, timeout_at};
-use url::{Host, Url};
+use url::Url;
 
 use super::RESULT_BYTES_MAX;
 use super::stdio::too_large;
+use crate::http;
 use crate::secret::Secret;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -59,21 +60,10 @@ impl Http {
             value.set_sensitive(true);
             map.insert(name, value);
         }
-        let mut builder = Client::builder()
+        let builder = http::client(&Url::parse(url)?, CONNECT_TIME_MAX)
             .default_headers(map)
             .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
-            .redirect(redirect::Policy::none())
-            .connect_timeout(CONNECT_TIME_MAX)
             .tcp_keepalive(KEEPALIVE);
-        let here = match Url::parse(url)?.host() {
-            Some(Host::Ipv4(ip)) => ip.is_loopback(),
-            Some(Host::Ipv6(ip)) => ip.is_loopback(),
-            Some(Host::Domain(name)) => name == "localhost",
-            None => false,
-        };
-        if here {
-            builder = builder.no_proxy();
-        }
         let client = builder.build().context("cannot make an HTTP client")?;
         Ok(Self { client, time_max: call_time_max + SLACK })
     }

@@ -76,6 +76,7 @@ impl OnDiscord {
 impl Stage for OnDiscord {
     const TELLS_OF_DELETIONS: bool = true;
     const CAN_BE_ASKED: bool = true;
+    const TOKENS: &'static [&'static str] = &[TOKEN];
     const TYPES_IN: Place = Place::Private(Who::Ada);
 
     async fn start() -> Self {

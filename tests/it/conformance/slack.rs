@@ -121,6 +121,7 @@ fn buttons(blocks: &Value) -> impl Iterator<Item = (String, String)> {
 impl Stage for OnSlack {
     const TELLS_OF_DELETIONS: bool = true;
     const CAN_BE_ASKED: bool = true;
+    const TOKENS: &'static [&'static str] = &[BOT_TOKEN, APP_TOKEN];
     const TYPES_IN: Place = Place::Pane(Who::Ada);
 
     async fn start() -> Self {

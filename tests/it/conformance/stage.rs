@@ -21,6 +21,7 @@ pub(crate) enum Place {
     /// Of the group.
     Thread,
     /// Slack's for assistants: a thread of a private chat.
+    #[cfg_attr(not(feature = "slack"), expect(dead_code, reason = "no other platform has it"))]
     Pane(Who),
     Elsewhere,
 }
@@ -77,6 +78,8 @@ pub(crate) trait Stage: Sized {
     const TELLS_OF_DELETIONS: bool;
     /// Whether it can be asked for a message of which nobody knows whether it arrived.
     const CAN_BE_ASKED: bool;
+    /// Of the first bot.
+    const TOKENS: &'static [&'static str];
     /// Where it shows that a bot works.
     const TYPES_IN: Place;
 

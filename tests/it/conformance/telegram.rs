@@ -77,6 +77,7 @@ impl OnTelegram {
 impl Stage for OnTelegram {
     const TELLS_OF_DELETIONS: bool = false;
     const CAN_BE_ASKED: bool = false;
+    const TOKENS: &'static [&'static str] = &[TOKEN];
     const TYPES_IN: Place = Place::Private(Who::Ada);
 
     async fn start() -> Self {
@@ -167,7 +168,7 @@ impl Stage for OnTelegram {
 
     fn typings(&self) -> usize {
         let received = self.0.received();
-        received.iter().filter(|call| call.method == "sendChatAction").count()
+        received.iter().filter(|call| call.call == "sendChatAction").count()
     }
 
     fn reacted(&self, place: Place, message: &str) -> bool {

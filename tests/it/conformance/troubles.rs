@@ -1,11 +1,13 @@
 //! What is promised while something is wrong: with a call, with the link, with the token.
 
+use axum::Router;
 use tokio::net::TcpListener;
+use tokio::task::JoinSet;
 
 use super::scene::{AWAY, HOME, Scene};
 use super::stage::{Act, Place, Stage, Trouble, Who};
 use crate::support::script::{Gate, paced};
-use crate::support::wire::closed_port;
+use crate::support::wire::{closed_port, error_page, serve};
 
 use Place::Private;
 use Who::{Ada, Bob};
@@ -120,6 +122,38 @@ pub(super) async fn comes_up_once_there_is_a_network<S: Stage>() {
     scene.becomes("the link", |scene| scene.is_up(HOME)).await;
     scene.ask(Private(Ada), Ada, "one").await;
     scene.ends_with(1, &["re: one"]).await;
+}
+
+pub(super) async fn names_an_address_where_somebody_else_answers<S: Stage>() {
+    for status in [200, 302, 401, 403, 404] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let page = move || async move { error_page(status) };
+        let mut other = JoinSet::new();
+        other.spawn(serve(listener, Router::new().fallback(page)));
+        let trouble = trouble_at::<S>(base.clone()).await;
+        let status = if status == 200 { String::new() } else { status.to_string() };
+        assert!(trouble.contains(&status) && trouble.contains(&format!(" at {base}")), "{trouble}");
+    }
+}
+
+pub(super) async fn names_an_address_where_nobody_answers<S: Stage>() {
+    let (_socket, base) = closed_port();
+    let trouble = trouble_at::<S>(base.clone()).await;
+    assert!(trouble.contains("no connection"), "{trouble}");
+    assert!(trouble.contains(&format!(" at {base}")), "{trouble}");
+}
+
+/// What is said of a link to this address, which is wrong.
+async fn trouble_at<S: Stage>(base: String) -> String {
+    let mut scene = Scene::of(S::start().await, base);
+    scene.start().await;
+    scene.becomes("trouble", |scene| !scene.trouble(HOME).is_empty()).await;
+    let trouble = scene.trouble(HOME);
+    assert!(trouble.ends_with(": is api_url right?"), "{trouble}");
+    assert!(!S::TOKENS.iter().any(|token| trouble.contains(token)), "{trouble}");
+    scene.stop().await;
+    trouble
 }
 
 pub(super) async fn answers_once_what_is_said_during_a_restart<S: Stage>() {

@@ -8,7 +8,8 @@ use peacrab::replies;
 use peacrab::store::{Options, Sync};
 use serde_json::json;
 
-use super::{Desk, address, discord};
+use super::{address, discord};
+use crate::support::desk::Desk;
 use crate::support::discord_api::line::{ADA, BOB, CREW, LAB, Line, THREAD};
 use crate::support::discord_api::{DiscordApi, Fault, Sent};
 

@@ -6,7 +6,8 @@ use peacrab::channels::ChannelError;
 use peacrab::channels::discord::Deadlines;
 use peacrab::channels::discord::Threads;
 
-use super::{DEADLINES, Desk, discord, discord_with};
+use super::{DEADLINES, discord, discord_with};
+use crate::support::desk::Desk;
 use crate::support::discord_api::line::{ADA, Line};
 use crate::support::discord_api::{DiscordApi, Disturb, Fault};
 

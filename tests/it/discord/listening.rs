@@ -7,7 +7,8 @@ use peacrab::message::{Body, DeliveryId, Outbound};
 use peacrab::people::Groups;
 use peacrab::store::Options;
 
-use super::{DEADLINES, Desk, address, discord, discord_with};
+use super::{DEADLINES, address, discord, discord_with};
+use crate::support::desk::Desk;
 use crate::support::discord_api::line::{
     ADA, BOB, BOT, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD,
 };
@@ -287,7 +288,7 @@ async fn a_mention_of_its_role_is_one_of_it() {
         assert_eq!(desk.wait_for(2).await, [hi.clone(), hi]);
     })
     .await;
-    let asked = |call: &&crate::support::discord_api::Received| call.call.ends_with("/roles");
+    let asked = |call: &&crate::support::watched::Received| call.call.ends_with("/roles");
     assert_eq!(api.received().iter().filter(asked).count(), 1);
 }
 

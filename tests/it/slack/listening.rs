@@ -8,8 +8,10 @@ use peacrab::people::{Access, Groups};
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Sync};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
-use super::{CREW, DEADLINES, Desk, address, config, slack};
+use super::{CREW, DEADLINES, address, config, slack};
+use crate::support::desk::{DEADLINE, Desk};
 use crate::support::slack_api::line::{ADA, BOB, Line};
 use crate::support::slack_api::socket::LinkFault;
 use crate::support::slack_api::{APP_TOKEN, BOT_TOKEN, Fault, SlackApi};
@@ -27,7 +29,7 @@ async fn keeps_what_it_hears_and_then_acknowledges_it() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.say(&from_ada("one"));
     api.say(&in_crew("not for the bot"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_acknowledged().await;
         api.say(&in_crew("<@U0CRAB> two"));
         api.wait_for_acknowledged().await;
@@ -44,7 +46,7 @@ async fn keeps_what_it_hears_and_then_acknowledges_it() {
 #[tokio::test]
 async fn a_mention_is_heard_once_whichever_event_comes_first() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.say(&in_crew("<@U0CRAB> one"));
         api.wait_for_acknowledged().await;
         api.mention_first();
@@ -58,9 +60,9 @@ async fn a_mention_is_heard_once_whichever_event_comes_first() {
 #[tokio::test]
 async fn acknowledges_nothing_that_could_not_be_kept() {
     let full = Options { pages_max: Some(1), ..Options::default() };
-    let (api, desk) = (SlackApi::start().await, Desk::with(&full, Access::default()));
+    let (api, desk) = (SlackApi::start().await, Desk::with(&full, |_| {}));
     api.say(&from_ada(&"long ".repeat(20_000)));
-    let error = desk.listen(&api).await.unwrap_err();
+    let error = desk.listen(&slack(&api)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     assert_eq!((api.unacknowledged(), desk.texts().await), (1, vec![]));
 }
@@ -70,7 +72,7 @@ async fn hears_once_what_it_is_told_twice() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let ts = api.say(&from_ada("one"));
     api.push_event(from_ada("one").event(&ts));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["one"]);
 }
 
@@ -80,12 +82,12 @@ async fn what_was_not_acknowledged_comes_again_on_the_next_link() {
     // The names take so long that the link is gone before anything is kept.
     api.fail("users.info", 1, &Fault::Hang);
     api.say(&from_ada("one"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_calls("users.info", 1).await;
     })
     .await;
     assert_eq!((api.unacknowledged(), desk.texts().await.len()), (1, 0));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!((desk.texts().await, api.delivered()), (vec!["one".to_owned()], 2));
 }
 
@@ -97,7 +99,7 @@ async fn what_is_acknowledged_late_comes_again_and_is_heard_once() {
     api.say(&from_ada("one"));
     let slow = Deadlines { names: Duration::from_millis(500), ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), slow).unwrap();
-    desk.listening_with(&slack, async {
+    desk.listening(&slack, async {
         api.wait_for_acknowledged().await;
         api.say(&from_ada("two"));
         api.wait_for_acknowledged().await;
@@ -120,9 +122,9 @@ async fn a_link_that_fell_silent_is_noticed() {
         std::future::pending::<()>().await;
         begun
     };
-    let begun = Instant::now();
+    let (begun, adapter) = (Instant::now(), slack(&api));
     let error = tokio::select! {
-        ended = desk.listen(&api) => ended.unwrap_err(),
+        error = desk.listen(&adapter) => error,
         _ = silenced => unreachable!(),
     };
     assert!(error.to_string().contains("silent"), "{error}");
@@ -135,7 +137,7 @@ async fn a_link_that_fell_silent_is_noticed() {
 #[tokio::test]
 async fn a_quiet_link_is_not_a_silent_one() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_links(1).await;
         // Longer than silence is borne, with nothing but pings.
         tokio::time::sleep(DEADLINES.silence + Duration::from_millis(300)).await;
@@ -160,8 +162,9 @@ async fn says_why_a_link_ended() {
             api.break_link(fault);
             std::future::pending::<()>().await;
         };
+        let adapter = slack(&api);
         let error = tokio::select! {
-            ended = desk.listen(&api) => ended.unwrap_err(),
+            error = desk.listen(&adapter) => error,
             () = broken => unreachable!(),
         };
         assert!(error.to_string().contains(words) || fault == LinkFault::Drop, "{error}");
@@ -169,7 +172,7 @@ async fn says_why_a_link_ended() {
         assert_eq!(matches!(error, ChannelError::Closed(_)), closes, "{error}");
     }
     api.refuse_link("link_disabled");
-    assert!(matches!(desk.listen(&api).await, Err(ChannelError::Closed(_))));
+    assert!(matches!(desk.listen(&slack(&api)).await, ChannelError::Closed(_)));
 }
 
 #[tokio::test]
@@ -180,9 +183,10 @@ async fn takes_a_fresh_link_when_slack_wants_that() {
         api.break_link(LinkFault::Disconnect("refresh_requested"));
         std::future::pending::<()>().await;
     };
+    let adapter = slack(&api);
     tokio::select! {
         // Too soon after the first; under back-off, then.
-        ended = desk.listen(&api) => ended.unwrap(),
+        ended = timeout(DEADLINE, adapter.listen(&desk.publisher)) => ended.unwrap().unwrap(),
         () = refreshed => unreachable!(),
     }
     assert!(desk.link.state().up, "this is no trouble");
@@ -193,7 +197,7 @@ async fn nothing_falls_between_two_links() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let soon = Deadlines { steady: Duration::ZERO, ..DEADLINES };
     let slack = Slack::with_deadlines(&config(&api), soon).unwrap();
-    desk.listening_with(&slack, async {
+    desk.listening(&slack, async {
         for round in 1..=3 {
             api.wait_for_links(round).await;
             api.break_link(LinkFault::Disconnect("warning"));
@@ -208,7 +212,7 @@ async fn nothing_falls_between_two_links() {
 #[tokio::test]
 async fn nonsense_is_outlived() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_links(1).await;
         api.break_link(LinkFault::Nonsense);
         api.push_envelope("of_next_year", json!({ "x": 1 }));
@@ -224,7 +228,7 @@ async fn keeps_what_cannot_be_read_and_goes_on() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.say(&from_ada("garbled").with("ts", json!([1])));
     api.say(&from_ada("clear"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     let unreadable = desk.count("SELECT count(*) FROM unreadable").await;
     assert_eq!((desk.texts().await, unreadable), (vec!["clear".to_owned()], 1));
 }
@@ -234,7 +238,7 @@ async fn is_not_troubled_by_what_is_in_no_book_yet() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.invent_fields();
     api.say(&from_ada("hello"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["hello"]);
 }
 
@@ -277,7 +281,7 @@ async fn understands_the_envelopes_of_slacks_own_documents() {
     ] {
         api.push_envelope(kind, payload);
     }
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["/help", "Hi here!"]);
 }
 
@@ -301,10 +305,10 @@ async fn tokens_that_are_not_accepted_are_for_the_operator() {
         assert!(!desk.link.state().up);
     }
     api.revoke(Some("token_revoked"));
-    assert!(matches!(desk.listen(&api).await, Err(ChannelError::Closed(_))));
+    assert!(matches!(desk.listen(&slack(&api)).await, ChannelError::Closed(_)));
     api.revoke(None);
     api.fail("apps.connections.open", 1, &Fault::Deny("missing_scope"));
-    let error = desk.listen(&api).await.unwrap_err();
+    let error = desk.listen(&slack(&api)).await;
     assert!(error.to_string().contains("channels:history is needed"), "{error}");
     assert!(error.to_string().contains("App-Level Tokens"), "{error}");
 }
@@ -335,14 +339,14 @@ async fn a_name_that_is_not_to_be_had_holds_nothing_up() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.fail("users.info", 1, &Fault::Deny("missing_scope"));
     api.say(&from_ada("one"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     let row = desk.heard().await.remove(0);
     assert!(format!("{:?}", row.cause).contains("U0ADA\""), "{row:?}");
     assert_eq!(api.calls("users.info").len(), 1);
 }
 
-fn groups(groups: Groups) -> Access {
-    Access { groups, ..Access::default() }
+fn desk_with(change: impl FnOnce(&mut Access)) -> Desk {
+    Desk::with(&Options::default(), change)
 }
 
 #[tokio::test]
@@ -352,13 +356,13 @@ async fn answers_in_groups_as_the_config_says() {
         (Groups::Mention, vec!["two", "four"]),
         (Groups::Always, vec!["one", "two", "three", "four"]),
     ] {
-        let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), groups(mode)));
+        let (api, desk) = (SlackApi::start().await, desk_with(|access| access.groups = mode));
         api.say(&in_crew("one"));
         let root = api.say(&in_crew("<@U0CRAB> two"));
         api.say(&in_crew("three").in_thread("1700000001.000100"));
         // A reply in a thread that it takes part in is one to it.
         api.say(&in_crew("four").in_thread(&root));
-        desk.listening(&api, api.wait_for_acknowledged()).await;
+        desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
         assert_eq!(desk.texts().await, expected, "{mode:?}");
         let heard = desk.bus.overheard.look(&address(CREW, None));
         assert_eq!(heard.len(), usize::from(mode == Groups::Mention), "{mode:?}");
@@ -367,14 +371,11 @@ async fn answers_in_groups_as_the_config_says() {
 
 #[tokio::test]
 async fn listed_chats_have_rules_of_their_own() {
-    let access = Access {
-        chats: [("C0QUIET".to_owned(), Groups::Off), ("T0CREW".to_owned(), Groups::Always)].into(),
-        ..Access::default()
-    };
-    let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+    let chats = [("C0QUIET".to_owned(), Groups::Off), ("T0CREW".to_owned(), Groups::Always)];
+    let (api, desk) = (SlackApi::start().await, desk_with(|access| access.chats = chats.into()));
     api.say(&in_crew("one"));
     api.say(&Line::channel("C0QUIET", &BOB, "<@U0CRAB> two"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["one"]);
 }
 
@@ -382,11 +383,10 @@ async fn listed_chats_have_rules_of_their_own() {
 async fn other_bots_are_heard_only_if_the_config_names_them() {
     for (bots, expected) in [(vec![], 0), (vec!["B0BEEP"], 1), (vec!["U0BEEP"], 1)] {
         let bots = bots.into_iter().map(str::to_owned).collect();
-        let access = Access { bots, ..Access::default() };
-        let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+        let (api, desk) = (SlackApi::start().await, desk_with(|access| access.bots = bots));
         let beep = in_crew("<@U0CRAB> beep").with("user", "U0BEEP").with("bot_id", "B0BEEP");
         api.say(&beep);
-        desk.listening(&api, api.wait_for_acknowledged()).await;
+        desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
         assert_eq!(desk.heard().await.len(), expected);
     }
 }
@@ -395,7 +395,7 @@ async fn other_bots_are_heard_only_if_the_config_names_them() {
 async fn an_edit_of_a_waiting_message_counts_and_a_deletion_takes_it_back() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let (first, second) = (api.say(&from_ada("helo")), api.say(&from_ada("second")));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_acknowledged().await;
         api.edit("D0ADA", &first, "hello");
         // A link unfolds.
@@ -413,7 +413,7 @@ async fn an_edit_of_a_waiting_message_counts_and_a_deletion_takes_it_back() {
 async fn an_edit_that_begins_to_speak_to_it_is_heard() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let ts = api.say(&in_crew("hello"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_acknowledged().await;
         api.edit(CREW, &ts, "<@U0CRAB> hello");
         api.wait_for_acknowledged().await;
@@ -435,14 +435,14 @@ async fn finds_what_was_said_while_nobody_listened() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     let root = api.say(&in_crew("<@U0CRAB> before"));
     api.say(&from_ada("before, in private"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     forget_state(&desk).await;
     api.say_unheard(&from_ada("missed, in private"));
     api.say_unheard(&in_crew("missed, in the thread").in_thread(&root));
     api.say_unheard(&in_crew("missed, and not for the bot"));
     api.say_unheard(&in_crew("<@U0CRAB> missed, in the channel"));
     api.say_unheard(&Line::im(&BOB, "said where it never was"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         // The last of the places.
         api.wait_for_calls("conversations.replies", 1).await;
         api.say(&from_ada("live"));
@@ -467,11 +467,11 @@ async fn a_place_that_cannot_be_looked_at_holds_up_no_other() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.say(&from_ada("before"));
     api.say(&Line::im(&BOB, "before"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     api.say_unheard(&from_ada("missed"));
     api.say_unheard(&Line::im(&BOB, "missed"));
     api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_calls("conversations.history", 2).await;
         api.say(&from_ada("live"));
         api.wait_for_acknowledged().await;
@@ -485,10 +485,10 @@ async fn a_place_that_cannot_be_looked_at_holds_up_no_other() {
 async fn what_was_missed_is_looked_up_as_slowly_as_slack_wants() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.say(&from_ada("before"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     api.say_unheard(&from_ada("missed"));
     api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.wait_for_calls("conversations.history", 2).await;
         api.say(&from_ada("live"));
         api.wait_for_acknowledged().await;
@@ -503,7 +503,7 @@ async fn a_channel_can_be_answered_without_threads() {
     let config = Config { threads: Threads::Channel, ..config(&api) };
     let slack = Slack::with_deadlines(&config, DEADLINES).unwrap();
     api.say(&in_crew("<@U0CRAB> hi"));
-    desk.listening_with(&slack, api.wait_for_acknowledged()).await;
+    desk.listening(&slack, api.wait_for_acknowledged()).await;
     assert_eq!(desk.heard().await[0].from, address(CREW, None));
 }
 
@@ -511,7 +511,7 @@ async fn a_channel_can_be_answered_without_threads() {
 async fn a_slash_command_is_heard() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.slash(&ADA, CREW, "stop");
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.texts().await, ["/stop"]);
     assert_eq!(api.answers(), [peacrab::replies::COMMAND_TAKEN]);
     assert_eq!(api.offences(), Vec::<String>::new());
@@ -523,13 +523,13 @@ async fn says_so_where_a_command_is_given_and_it_is_not_there() {
     api.fail("conversations.history", 1, &Fault::Deny("channel_not_found"));
     // Two others' private chat.
     api.slash(&ADA, "D0OTHERS", "status");
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(api.answers(), [peacrab::replies::COMMAND_ELSEWHERE]);
     assert_eq!(desk.texts().await, Vec::<String>::new());
     // Where that cannot be found out, it is no private chat.
     api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
     api.slash(&ADA, "D0OTHERS", "status");
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.heard().await[0].place, peacrab::message::Place::Group);
 }
 
@@ -537,19 +537,19 @@ async fn says_so_where_a_command_is_given_and_it_is_not_there() {
 async fn what_could_not_be_looked_up_is_looked_up_later() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.say(&from_ada("before"));
-    desk.listening(&api, api.wait_for_acknowledged()).await;
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     api.say_unheard(&from_ada("missed"));
     let slack = slack(&api);
     // For longer than new events wait for it.
     api.fail("conversations.history", 12, &Fault::Status(500));
     // What is heard meanwhile does not make up for it; nor does a new link.
-    desk.listening_with(&slack, async {
+    desk.listening(&slack, async {
         api.wait_for_calls("conversations.history", 1).await;
         api.say(&from_ada("live"));
         api.wait_for_acknowledged().await;
     })
     .await;
-    desk.listening_with(&slack, async {
+    desk.listening(&slack, async {
         while desk.texts().await.len() < 3 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
@@ -560,10 +560,10 @@ async fn what_could_not_be_looked_up_is_looked_up_later() {
 
 #[tokio::test]
 async fn an_old_line_that_is_changed_speaks_only_if_it_says_so() {
-    let access = groups(Groups::Always);
-    let (api, desk) = (SlackApi::start().await, Desk::with(&Options::default(), access));
+    let desk = desk_with(|access| access.groups = Groups::Always);
+    let api = SlackApi::start().await;
     let aside = api.say_unheard(&in_crew("nobody was there"));
-    desk.listening(&api, async {
+    desk.listening(&slack(&api), async {
         api.edit(CREW, &aside, "nobody is there");
         api.wait_for_acknowledged().await;
         api.say(&in_crew("after"));
@@ -579,7 +579,7 @@ async fn a_button_that_nobody_remembers_is_answered_in_private() {
     let adapter = slack(&api);
     let sent = super::sending::post(&adapter, address(CREW, None), "a question of last year").await;
     api.press(&BOB, sent.id.unwrap().as_str(), "p:77:0");
-    desk.listening_with(&adapter, async {
+    desk.listening(&adapter, async {
         let word = api.wait_for_words(CREW, "too old").await;
         assert_eq!(word.only_for.as_deref(), Some("U0BOB"));
         api.wait_for_acknowledged().await;

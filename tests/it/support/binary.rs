@@ -16,11 +16,13 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
+use super::model_api::{KEY, MODEL, ModelApi};
+
 #[cfg(feature = "telegram")]
 mod telegram;
 
 #[cfg(feature = "telegram")]
-pub(crate) use telegram::{channel, home, home_at, model, model_at, now, said};
+pub(crate) use telegram::{channel, home, home_at, now, said};
 
 /// The longest that a test waits for something that must come, on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -182,4 +184,16 @@ pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T
         }
     };
     timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("waited in vain for {what}"))
+}
+
+/// A provider of the name.
+pub(crate) fn model(name: &str, api: &ModelApi) -> String {
+    model_at(name, &api.base_url)
+}
+
+pub(crate) fn model_at(name: &str, url: &str) -> String {
+    format!(
+        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
+         base_url = \"{url}\"\n"
+    )
 }

@@ -7,7 +7,7 @@ pub(crate) mod line;
 mod rules;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,20 +16,16 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use super::record::record;
-use super::wire::{Cutter, Upload, Wires, parameters};
+use super::watched::{Received, Watched};
+use super::wire::{self, Cutter, Upload, error_page, parameters};
 pub(crate) use files::SentFile;
 use line::{Line, Person};
-pub(crate) use state::{ANOTHER_TOKEN, TOKEN};
+pub(crate) use state::{ANOTHER_TOKEN, Sent, TOKEN};
 use state::{Denial, State};
-pub(crate) use state::{Request as Received, Sent};
-
-/// The longest that a test waits for something that must come.
-const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Telegram's own bound of a poll.
 const POLL_SECS_MAX: u64 = 50;
@@ -77,17 +73,11 @@ impl Fault {
 /// The running stand-in; it ends when dropped.
 pub(crate) struct BotApi {
     url: String,
-    inner: Arc<Inner>,
+    state: Arc<Inner>,
     _server: JoinSet<()>,
 }
 
-struct Inner {
-    token: &'static str,
-    // A mutex, since the server's tasks and the test look at one state; never held over an await.
-    state: Mutex<State>,
-    /// Rings whenever the state has changed.
-    changed: watch::Sender<()>,
-}
+type Inner = Watched<State>;
 
 impl BotApi {
     pub(crate) async fn start() -> Self {
@@ -109,21 +99,16 @@ impl BotApi {
         let (bot, _) = token.split_once(':').unwrap();
         let bot = bot.parse().unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let inner =
-            Inner { token, state: Mutex::new(State::new(bot)), changed: watch::Sender::new(()) };
-        let inner = Arc::new(inner);
+        let state = Arc::new(Watched::new(State::new(bot, token)));
         let router = Router::new()
             .route("/{token}/{method}", axum::routing::any(answer))
             .route("/file/{token}/{*path}", axum::routing::get(files::give))
             .layer(DefaultBodyLimit::max(BODY_MAX))
             .fallback(|| async { denied(&Denial::new(404, "Not Found")) })
-            .with_state(Arc::clone(&inner));
+            .with_state(Arc::clone(&state));
         let mut server = JoinSet::new();
-        server.spawn(async move {
-            let service = router.into_make_service_with_connect_info::<Cutter>();
-            axum::serve(Wires(listener), service).await.unwrap();
-        });
-        Self { url, inner, _server: server }
+        server.spawn(wire::serve(listener, router));
+        Self { url, state, _server: server }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -131,93 +116,89 @@ impl BotApi {
     }
 
     pub(crate) fn token(&self) -> &'static str {
-        self.inner.token
+        self.state.look().token
     }
 
     /// From now on, the token is not accepted any more.
     pub(crate) fn revoke(&self) {
-        self.change(|state| state.is_revoked = true);
+        self.state.change(|state| state.is_revoked = true);
     }
 
     /// Tells the last update once more, as if it were new.
     pub(crate) fn repeat_last_update(&self) {
-        self.change(State::repeat);
+        self.state.change(State::repeat);
     }
 
     /// Somebody says something; returns the message's id. Chats, topics and people that speak are
     /// known from then on.
     pub(crate) fn say(&self, line: &Line) -> i64 {
-        self.change(|state| state.say(line))
+        self.state.change(|state| state.say(line))
     }
 
     /// Somebody changes what they said.
     pub(crate) fn edit(&self, id: i64, line: &Line) {
-        self.change(|state| state.edit_line(id, line));
+        self.state.change(|state| state.edit_line(id, line));
     }
 
     /// Somebody presses a button of one of the bot's messages; gives the query's id.
     pub(crate) fn press(&self, by: &Person, message: i64, label: &str) -> String {
-        self.change(|state| state.press(by, message, label, false))
+        self.state.change(|state| state.press(by, message, label, false))
     }
 
     /// What a button of one of the bot's messages says to the bot.
     pub(crate) fn button(&self, message: i64, label: &str) -> String {
-        let (_, data) = self.state().button(message, label);
+        let (_, data) = self.state.look().button(message, label);
         data.as_str().unwrap().to_owned()
     }
 
     /// The same, of a message so old that it is not shown to the bot any more.
     pub(crate) fn press_old(&self, by: &Person, message: i64, label: &str) -> String {
-        self.change(|state| state.press(by, message, label, true))
+        self.state.change(|state| state.press(by, message, label, true))
     }
 
     /// Somebody presses something that is none of the bot's buttons.
     pub(crate) fn press_other(&self, by: &Person, fields: &Value) -> String {
-        self.change(|state| state.query(by, fields))
+        self.state.change(|state| state.query(by, fields))
     }
 
     /// What the bot said to who pressed, by the query's id.
     pub(crate) async fn wait_for_answer(&self, query: &str) -> Option<String> {
-        let answered = |state: &State| state.answers.iter().any(|(id, _)| id == query);
-        self.wait_until("an answer to a press", answered).await;
-        let answers = self.state().answers.clone();
-        answers.into_iter().find(|(id, _)| id == query).unwrap().1
+        self.state.comes("an answer to a press", |state| state.answer_to(query)).await
     }
 
     /// The same, if there is one yet.
     pub(crate) fn answer_to(&self, query: &str) -> Option<Option<String>> {
-        let answers = self.state().answers.clone();
-        answers.into_iter().find(|(id, _)| id == query).map(|(_, words)| words)
+        self.state.look().answer_to(query)
     }
 
     /// Telegram has a file of this id.
     pub(crate) fn keep_file(&self, id: &str, bytes: &[u8]) {
-        self.change(|state| state.files.insert(id.to_owned(), bytes.to_vec()));
+        self.state.change(|state| state.files.insert(id.to_owned(), bytes.to_vec()));
     }
 
     /// Files are promised from now on, and never come.
     pub(crate) fn hold_files_back(&self) {
-        self.change(|state| state.files_hang = true);
+        self.state.change(|state| state.files_hang = true);
     }
 
     /// What Telegram lists as the bot's commands.
     pub(crate) fn commands(&self) -> Value {
-        self.state().commands.clone()
+        self.state.look().commands.clone()
     }
 
     /// BotFather turns privacy mode off.
     pub(crate) fn turn_privacy_off(&self) {
-        self.change(|state| state.sees_groups = true);
+        self.state.change(|state| state.sees_groups = true);
     }
 
     /// The emoji that the bot put at a message.
     pub(crate) fn reaction(&self, chat: i64, message: i64) -> Option<String> {
-        self.state().reactions.get(&(chat, message)).cloned()
+        self.state.look().reactions.get(&(chat, message)).cloned()
     }
 
     /// An update of another kind, without its id.
     pub(crate) fn push_update(&self, update: Value) {
-        self.change(|state| state.push(update));
+        self.state.change(|state| state.push(update));
     }
 
     /// A message whose form nobody knows; returns its id.
@@ -227,93 +208,54 @@ impl BotApi {
 
     /// A week without updates has passed: the next one's id is `id`, lower or higher.
     pub(crate) fn pass_a_week(&self, id: i64) {
-        self.change(|state| state.next_update = id);
+        self.state.change(|state| state.next_update = id);
     }
 
     /// From now on, everything has fields that are not in any book yet.
     pub(crate) fn invent_fields(&self) {
-        self.change(|state| state.invents = true);
+        self.state.change(|state| state.invents = true);
     }
 
     /// The next `times` calls of `method` come to `fault`; after those that were asked for before.
     pub(crate) fn fail(&self, method: &str, times: usize, fault: &Fault) {
         let method = rules::method(method).unwrap();
-        self.change(|state| {
-            state.faults.extend(std::iter::repeat_n((method, fault.clone()), times));
-        });
+        self.state.change(|state| state.calls.fail(method, times, fault));
     }
 
     /// What the bot's messages look like now, oldest first.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.state().sent.clone()
+        self.state.look().sent.clone()
     }
 
     /// All well-formed calls so far, polls too.
     pub(crate) fn received(&self) -> Vec<Received> {
-        self.state().received.clone()
+        self.state.look().calls.received.clone()
     }
 
     /// Updates that are not confirmed yet.
     pub(crate) fn unconfirmed(&self) -> usize {
-        self.state().pending.len()
+        self.state.look().pending.len()
     }
 
     pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
-        self.wait_until("messages sent", |state| state.sent.len() >= count).await;
+        self.state.becomes("messages sent", |state| state.sent.len() >= count).await;
         self.sent()
     }
 
     /// Until a message to `chat` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, chat: i64, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.chat == chat && sent.text.contains(words);
-        self.wait_until(words, |state| state.sent.iter().any(|sent| fits(&sent))).await;
-        let sent = self.sent();
-        sent.iter().find(fits).cloned().unwrap()
+        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until `method` has been called that often.
     pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
-        self.wait_until(method, |state| {
-            state.received.iter().filter(|call| call.method == method).count() >= count
-        })
-        .await;
+        self.state.becomes(method, |state| state.calls.of(method).count() >= count).await;
     }
 
     /// Until the bot has confirmed all updates.
     pub(crate) async fn wait_for_confirmed(&self) {
-        self.wait_until("confirmations", |state| state.pending.is_empty()).await;
-    }
-
-    async fn wait_until(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
-        let mut changed = self.inner.changed.subscribe();
-        let waiting = async {
-            while !done(&self.state()) {
-                changed.changed().await.unwrap();
-            }
-        };
-        if timeout(DEADLINE, waiting).await.is_err() {
-            let state = self.state();
-            panic!(
-                "waited in vain for {what}; sent {:#?}; received {:#?}",
-                state.sent, state.received
-            );
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap()
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        self.inner.change(change)
-    }
-}
-
-impl Inner {
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = change(&mut self.state.lock().unwrap());
-        self.changed.send_replace(());
-        result
+        self.state.becomes("confirmations", |state| state.pending.is_empty()).await;
     }
 }
 
@@ -323,8 +265,8 @@ async fn answer(
     ConnectInfo(cutter): ConnectInfo<Cutter>,
     request: Request,
 ) -> Response {
-    let is_ours = token == format!("bot{}", inner.token);
-    if !is_ours || inner.state.lock().unwrap().is_revoked {
+    let is_ours = token == format!("bot{}", inner.look().token);
+    if !is_ours || inner.look().is_revoked {
         return denied(&Denial::new(401, "Unauthorized"));
     }
     let Some(method) = rules::method(&method) else {
@@ -339,17 +281,14 @@ async fn answer(
     };
     let body = Value::Object(parameters.clone());
     record("telegram", "POST", method, &body);
-    let fault = inner.change(|state| state.receive(method, body));
+    let fault = inner.change(|state| state.calls.receive(method, body));
     match fault {
         None => plain(perform(&inner, method, &parameters, file.as_ref()).await),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::TooMany { after }) => denied(&Denial::too_many(after)),
         Some(Fault::Deny(code, description)) => denied(&Denial::new(code, description)),
         Some(Fault::Moved(to)) => denied(&inner.change(|state| state.move_chat(to))),
-        Some(Fault::Status(code)) => {
-            let page = "<html><body>An error page</body></html>";
-            (StatusCode::from_u16(code).unwrap(), page).into_response()
-        }
+        Some(Fault::Status(code)) => error_page(code),
         Some(Fault::CutAfter) => {
             let answer = plain(perform(&inner, method, &parameters, file.as_ref()).await);
             cutter.cut();
@@ -380,12 +319,12 @@ async fn poll(inner: &Inner, parameters: &Map<String, Value>) -> Result<Value, D
     let limit = usize::try_from(number("limit").unwrap_or(100).clamp(1, 100)).unwrap();
     let secs = u64::try_from(number("timeout").unwrap_or(0)).unwrap_or(0).min(POLL_SECS_MAX);
     let until = Instant::now() + Duration::from_secs(secs);
-    let mut changed = inner.changed.subscribe();
+    let mut changed = inner.subscribe();
     let turn = inner.change(|state| state.begin_poll(parameters));
     loop {
         changed.borrow_and_update();
         {
-            let state = inner.state.lock().unwrap();
+            let state = inner.look();
             if state.poll != turn {
                 let Fault::Deny(code, description) = Fault::CONFLICT else { unreachable!() };
                 return Err(Denial::new(code, description));

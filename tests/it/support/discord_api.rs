@@ -8,22 +8,18 @@ mod rules;
 mod sessions;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
+use super::watched::{Received, Watched};
 use line::{ANOTHER_BOT, BOT, Line, Person};
 pub(crate) use sessions::Disturb;
 use state::State;
-pub(crate) use state::{Interaction, Request as Received, Sent};
-
-/// The longest that a test waits for something that must come.
-const DEADLINE: Duration = Duration::from_secs(20);
+pub(crate) use state::{Interaction, Sent};
 
 pub(crate) const TOKEN: &str = "ODAwMDA.AAAA.this-is-a-token-of-the-right-length";
 pub(crate) const ANOTHER_TOKEN: &str = "ODAwMDA.BBBB.this-is-a-token-of-the-right-length";
@@ -60,17 +56,11 @@ impl Fault {
 /// The running stand-in; it ends when dropped.
 pub(crate) struct DiscordApi {
     url: String,
-    inner: Arc<Inner>,
+    state: Arc<Inner>,
     _servers: JoinSet<()>,
 }
 
-struct Inner {
-    token: &'static str,
-    // A mutex, since the servers' tasks and the test look at one state; never held over an await.
-    state: Mutex<State>,
-    /// Rings whenever the state has changed.
-    changed: watch::Sender<()>,
-}
+type Inner = Watched<State>;
 
 impl DiscordApi {
     pub(crate) async fn start() -> Self {
@@ -92,12 +82,12 @@ impl DiscordApi {
         let gateway = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", rest.local_addr().unwrap());
         let gateway_url = format!("ws://{}", gateway.local_addr().unwrap());
-        let state = Mutex::new(State::new(bot, gateway_url, url.clone()));
-        let inner = Arc::new(Inner { token, state, changed: watch::Sender::new(()) });
+        let state = State::new((bot, token), gateway_url, url.clone());
+        let state = Arc::new(Watched::new(state));
         let mut servers = JoinSet::new();
-        servers.spawn(rest::serve(rest, Arc::clone(&inner)));
-        servers.spawn(gateway::serve(gateway, Arc::clone(&inner)));
-        Self { url, inner, _servers: servers }
+        servers.spawn(rest::serve(rest, Arc::clone(&state)));
+        servers.spawn(gateway::serve(gateway, Arc::clone(&state)));
+        Self { url, state, _servers: servers }
     }
 
     pub(crate) fn url(&self) -> &str {
@@ -106,7 +96,7 @@ impl DiscordApi {
 
     /// From now on, the token is not accepted any more, not even on a link that stands.
     pub(crate) fn revoke(&self) {
-        self.change(|state| {
+        self.state.change(|state| {
             state.is_revoked = true;
             state.sessions.disturb.push_back(Disturb::Close(Some(4004)));
         });
@@ -114,50 +104,50 @@ impl DiscordApi {
 
     /// Somebody says something; returns the message's id.
     pub(crate) fn say(&self, line: &Line) -> u64 {
-        self.change(|state| state.say(line, true))
+        self.state.change(|state| state.say(line, true))
     }
 
     /// Somebody says something of which the gateway does not tell.
     pub(crate) fn say_unheard(&self, line: &Line) -> u64 {
-        self.change(|state| state.say(line, false))
+        self.state.change(|state| state.say(line, false))
     }
 
     /// Somebody begins a post in a forum; returns its id.
     pub(crate) fn begin_post(&self, line: &Line) -> u64 {
-        self.change(|state| state.begin_post(line))
+        self.state.change(|state| state.begin_post(line))
     }
 
     pub(crate) fn edit(&self, message: u64, line: &Line) {
-        self.change(|state| state.edit_line(message, line));
+        self.state.change(|state| state.edit_line(message, line));
     }
 
     pub(crate) fn delete(&self, channel: u64, message: u64) {
-        self.change(|state| state.delete(channel, message));
+        self.state.change(|state| state.delete(channel, message));
     }
 
     /// Any event.
     pub(crate) fn tell(&self, name: &str, event: Value) {
-        self.change(|state| state.sessions.dispatch(name, event));
+        self.state.change(|state| state.sessions.dispatch(name, event));
     }
 
     /// Tells what happens from here on only with [`Self::release_in_reverse`].
     pub(crate) fn hold_events(&self) {
-        self.change(|state| state.sessions.hold());
+        self.state.change(|state| state.sessions.hold());
     }
 
     pub(crate) fn release_in_reverse(&self) {
-        self.change(|state| state.sessions.release_in_reverse());
+        self.state.change(|state| state.sessions.release_in_reverse());
     }
 
     /// Tells the last event once more.
     pub(crate) fn repeat_last_event(&self) {
-        self.change(|state| state.sessions.repeat());
+        self.state.change(|state| state.sessions.repeat());
     }
 
     /// Somebody presses a button of the bot's message; returns the interaction's id.
     pub(crate) fn press(&self, by: &Person, message: &Sent, button: &str) -> u64 {
         let data = json!({ "component_type": 2, "custom_id": button });
-        self.change(|state| state.interact(by, message.channel, 3, &data, Some(message.id)))
+        self.state.change(|state| state.interact(by, message.channel, 3, &data, Some(message.id)))
     }
 
     /// Somebody invokes a command; its one option is `text`.
@@ -166,84 +156,84 @@ impl DiscordApi {
         if let Some(text) = text {
             data["options"] = json!([{ "name": "text", "type": 3, "value": text }]);
         }
-        self.change(|state| state.interact(by, channel, 2, &data, None))
+        self.state.change(|state| state.interact(by, channel, 2, &data, None))
     }
 
     pub(crate) fn interaction(&self, id: u64) -> Interaction {
-        self.state().interactions[&id].clone()
+        self.state.look().interactions[&id].clone()
     }
 
     pub(crate) async fn wait_for_answer(&self, interaction: u64) -> Interaction {
-        let answered = |state: &State| state.interactions[&interaction].answer.is_some();
-        self.wait_until("an answer to the interaction", answered).await;
-        self.state().interactions[&interaction].clone()
+        let answered = |state: &State| {
+            let interaction = &state.interactions[&interaction];
+            interaction.answer.is_some().then(|| interaction.clone())
+        };
+        self.state.comes("an answer to the interaction", answered).await
     }
 
     /// The next `times` calls of `call` (`POST /channels/*/messages`) come to `fault`; after those
     /// that were asked for before.
-    pub(crate) fn fail(&self, call: &'static str, times: usize, fault: &Fault) {
-        self.change(|state| {
-            state.faults.extend(std::iter::repeat_n((call, fault.clone()), times));
-        });
+    pub(crate) fn fail(&self, call: &str, times: usize, fault: &Fault) {
+        self.state.change(|state| state.calls.fail(call, times, fault));
     }
 
     /// Something happens to the live gateway connection.
     pub(crate) fn disturb(&self, disturb: Disturb) {
-        self.change(|state| state.sessions.disturb.push_back(disturb));
+        self.state.change(|state| state.sessions.disturb.push_back(disturb));
     }
 
     /// The next IDENTIFY ends with this close code.
     pub(crate) fn refuse_identify(&self, code: u16) {
-        self.change(|state| state.sessions.refuse.push_back(code));
+        self.state.change(|state| state.sessions.refuse.push_back(code));
     }
 
     /// The next connections to the gateway are accepted and never spoken to.
     pub(crate) fn mute_gateway(&self, times: usize) {
-        self.change(|state| state.sessions.mute = times);
+        self.state.change(|state| state.sessions.mute = times);
     }
 
     /// Sessions are to be resumed at another address.
     pub(crate) fn resume_at(&self, url: &str) {
-        self.change(|state| state.sessions.resume_url = Some(url.to_owned()));
+        self.state.change(|state| state.sessions.resume_url = Some(url.to_owned()));
     }
 
     pub(crate) fn set_heartbeat(&self, every: Duration) {
         let every = u64::try_from(every.as_millis()).unwrap();
-        self.change(|state| state.sessions.heartbeat_ms = every);
+        self.state.change(|state| state.sessions.heartbeat_ms = every);
     }
 
     /// The portal's switch for message contents.
     pub(crate) fn forbid_message_content(&self) {
-        self.change(|state| state.sessions.content_allowed = false);
+        self.state.change(|state| state.sessions.content_allowed = false);
     }
 
     pub(crate) fn use_up_session_starts(&self) {
-        self.change(|state| state.sessions.starts_left = 0);
+        self.state.change(|state| state.sessions.starts_left = 0);
     }
 
     /// Some minutes pass without a connection: sessions cannot be resumed.
     pub(crate) fn forget_sessions(&self) {
-        self.change(|state| state.sessions.forget());
+        self.state.change(|state| state.sessions.forget());
     }
 
     /// From now on, so many calls of a route are let through within a window.
     pub(crate) fn limit_routes(&self, count: u32, window: Duration) {
-        self.change(|state| state.limit = Some((count, window)));
+        self.state.change(|state| state.limit = Some((count, window)));
     }
 
     /// A thread or channel goes.
     pub(crate) fn remove_channel(&self, id: u64) {
-        self.change(|state| state.channels.remove(&id));
+        self.state.change(|state| state.channels.remove(&id));
     }
 
     /// The name of a thread.
     pub(crate) fn thread_name(&self, id: u64) -> Option<String> {
-        self.state().channels.get(&id).map(|channel| channel.name.clone())
+        self.state.look().channels.get(&id).map(|channel| channel.name.clone())
     }
 
     /// What a message says of a file that lies at Discord from now on.
     pub(crate) fn attachment(&self, channel: u64, name: &str, bytes: &[u8]) -> Value {
-        self.change(|state| {
+        self.state.change(|state| {
             state.files.insert(format!("/attachments/{channel}/{name}"), bytes.to_vec());
             state.store_file(channel, name, bytes)
         })
@@ -251,91 +241,54 @@ impl DiscordApi {
 
     /// What the bot's messages look like now, oldest first.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.state().sent.clone()
+        self.state.look().sent.clone()
     }
 
     pub(crate) fn reactions(&self) -> Vec<(u64, String)> {
-        self.state().reactions.clone()
+        self.state.look().reactions.clone()
     }
 
     pub(crate) fn commands(&self) -> Vec<Value> {
-        self.state().commands.clone()
+        self.state.look().commands.clone()
     }
 
     /// All well-formed calls so far.
     pub(crate) fn received(&self) -> Vec<Received> {
-        self.state().received.clone()
+        self.state.look().calls.received.clone()
     }
 
     /// How often was identified, and how often resumed.
     pub(crate) fn sessions(&self) -> (usize, usize) {
-        let state = self.state();
+        let state = self.state.look();
         (state.sessions.identified, state.sessions.resumed)
     }
 
     /// What the bot did wrong at the gateway.
     pub(crate) fn gateway_faults(&self) -> Vec<String> {
-        self.state().sessions.faults.clone()
+        self.state.look().sessions.faults.clone()
     }
 
     pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {
-        self.wait_until("messages sent", |state| state.sent.len() >= count).await;
+        self.state.becomes("messages sent", |state| state.sent.len() >= count).await;
         self.sent()
     }
 
     /// Until a message to `channel` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, channel: u64, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.channel == channel && sent.text.contains(words);
-        self.wait_until(words, |state| state.sent.iter().any(|sent| fits(&sent))).await;
-        let sent = self.sent();
-        sent.iter().find(fits).cloned().unwrap()
+        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until so many sessions have been begun, and so many resumed.
     pub(crate) async fn wait_for_sessions(&self, identified: usize, resumed: usize) {
-        self.wait_until("sessions", |state| {
-            state.sessions.identified >= identified && state.sessions.resumed >= resumed
-        })
-        .await;
+        self.state
+            .becomes("sessions", |state| {
+                state.sessions.identified >= identified && state.sessions.resumed >= resumed
+            })
+            .await;
     }
 
     pub(crate) async fn wait_for_heartbeats(&self, count: usize) {
-        self.wait_until("heartbeats", |state| state.sessions.heartbeats >= count).await;
-    }
-
-    async fn wait_until(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
-        let mut changed = self.inner.changed.subscribe();
-        let waiting = async {
-            while !done(&self.state()) {
-                changed.changed().await.unwrap();
-            }
-        };
-        if timeout(DEADLINE, waiting).await.is_err() {
-            let state = self.state();
-            panic!(
-                "waited in vain for {what}; sent {:#?}; received {:#?}; gateway: {:?}",
-                state.sent, state.received, state.sessions.faults
-            );
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap()
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        self.inner.change(change)
-    }
-}
-
-impl Inner {
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = change(&mut self.state.lock().unwrap());
-        self.changed.send_replace(());
-        result
-    }
-
-    fn take_disturbance(&self) -> Option<Disturb> {
-        self.state.lock().unwrap().sessions.disturb.pop_front()
+        self.state.becomes("heartbeats", |state| state.sessions.heartbeats >= count).await;
     }
 }

@@ -1,6 +1,6 @@
 //! Fakes of the platforms that Peacrab talks to. They refuse what the real ones would refuse.
 
-#[cfg(any(feature = "discord", feature = "telegram"))]
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 #[cfg_attr(
     not(feature = "telegram"),
     expect(dead_code, reason = "most tests of the real program speak through Telegram")
@@ -8,6 +8,8 @@
 pub(crate) mod binary;
 #[cfg(feature = "telegram")]
 pub(crate) mod bot_api;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod desk;
 #[cfg(feature = "discord")]
 pub(crate) mod discord_api;
 pub(crate) mod double;
@@ -20,6 +22,8 @@ pub(crate) mod script;
 pub(crate) mod slack_api;
 pub(crate) mod tools;
 pub(crate) mod transcriber;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod watched;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 #[cfg_attr(
     not(any(feature = "slack", feature = "telegram")),

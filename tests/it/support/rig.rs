@@ -124,7 +124,19 @@ impl Rig {
     }
 
     pub(crate) async fn start(&mut self) {
-        let daemon = Daemon::open(self.plan()).await.unwrap();
+        // Programs that other tests are just starting still have this process's files open, the one that
+        // is locked among them.
+        let begun = tokio::time::Instant::now();
+        let daemon = loop {
+            match Daemon::open(self.plan()).await {
+                Err(error)
+                    if begun.elapsed() < PATIENCE && error.to_string().contains("another") =>
+                {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
+                opened => break opened.unwrap(),
+            }
+        };
         self.events = Some(daemon.desk().means.events.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));

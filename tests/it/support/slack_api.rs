@@ -6,7 +6,7 @@ mod rules;
 pub(crate) mod socket;
 mod state;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,23 +16,16 @@ use axum::http::{HeaderMap, Method as Verb, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::watch;
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 
 use super::record::record;
-use super::wire::{Cutter, Wires, parameters};
+use super::watched::Watched;
+use super::wire::{self, Cutter, error_page, parameters};
 use line::{Line, Person};
 use rules::{Takes, Token, Wrong};
 use socket::LinkFault;
 use state::State;
-pub(crate) use state::{Request as Received, Sent, Upload};
-
-/// The longest that a test waits for something that must come.
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// Slack's own: an envelope that is not acknowledged within it comes again.
-const AGAIN_AFTER: Duration = Duration::from_secs(3);
+pub(crate) use state::{Sent, Upload};
 
 pub(crate) const BOT: &str = "U0CRAB";
 pub(crate) const BOT_ID: &str = "B0CRAB";
@@ -69,21 +62,11 @@ pub(crate) enum Fault {
 /// The running stand-in; it ends when dropped.
 pub(crate) struct SlackApi {
     url: String,
-    inner: Arc<Inner>,
+    state: Arc<Inner>,
     _server: JoinSet<()>,
 }
 
-struct Inner {
-    /// The bot's, and the app's.
-    tokens: [&'static str; 2],
-    // A mutex, since the server's tasks and the test look at one state; never held over an await.
-    state: Mutex<State>,
-    /// For the link that is there now, or for the next that opens.
-    link_fault: Mutex<Option<(LinkFault, bool)>>,
-    again_after: Mutex<Duration>,
-    /// Rings whenever the state has changed.
-    changed: watch::Sender<()>,
-}
+type Inner = Watched<State>;
 
 impl SlackApi {
     pub(crate) async fn start() -> Self {
@@ -110,26 +93,18 @@ impl SlackApi {
         let links = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let socket_url = format!("ws://{}", links.local_addr().unwrap());
-        let inner = Arc::new(Inner {
-            tokens,
-            state: Mutex::new(State::new(account, url.clone(), socket_url)),
-            link_fault: Mutex::new(None),
-            again_after: Mutex::new(AGAIN_AFTER),
-            changed: watch::Sender::new(()),
-        });
+        let state = State::new(tokens, account, [url.clone(), socket_url]);
+        let state = Arc::new(Watched::new(state));
         let router = Router::new()
             .route("/api/{method}", axum::routing::any(answer))
             .route("/upload/{file}", axum::routing::post(take_upload))
             .route("/files/{file}", axum::routing::get(give_file))
             .fallback(|| async { (StatusCode::NOT_FOUND, "Not Found") })
-            .with_state(Arc::clone(&inner));
+            .with_state(Arc::clone(&state));
         let mut server = JoinSet::new();
-        server.spawn(async move {
-            let service = router.into_make_service_with_connect_info::<Cutter>();
-            axum::serve(Wires(listener), service).await.unwrap();
-        });
-        server.spawn(socket::serve(links, Arc::clone(&inner)));
-        Self { url, inner, _server: server }
+        server.spawn(wire::serve(listener, router));
+        server.spawn(socket::serve(links, Arc::clone(&state)));
+        Self { url, state, _server: server }
     }
 
     /// What the config calls `api_url`.
@@ -142,44 +117,44 @@ impl SlackApi {
         let (length, id) = (content.len() as u64, format!("FHERE{name}"));
         let content = Some(content.to_vec());
         let upload = Upload { name: name.to_owned(), length, content };
-        self.change(|state| state.uploads.insert(id.clone(), upload));
+        self.state.change(|state| state.uploads.insert(id.clone(), upload));
         format!("{}/files/{id}", self.url)
     }
 
     /// Somebody says something; returns the message's time.
     pub(crate) fn say(&self, line: &Line) -> String {
-        self.change(|state| state.say(line))
+        self.state.change(|state| state.say(line))
     }
 
     /// Somebody says something, and its event is lost.
     pub(crate) fn say_unheard(&self, line: &Line) -> String {
-        self.change(|state| state.keep(line))
+        self.state.change(|state| state.keep(line))
     }
 
     /// Somebody changes what they said.
     pub(crate) fn edit(&self, channel: &str, ts: &str, text: &str) {
-        self.change(|state| state.change(channel, ts, text));
+        self.state.change(|state| state.change(channel, ts, text));
     }
 
     pub(crate) fn delete(&self, channel: &str, ts: &str) {
-        self.change(|state| state.delete(channel, ts));
+        self.state.change(|state| state.delete(channel, ts));
     }
 
     pub(crate) fn push_event(&self, event: Value) {
-        self.change(|state| state.push_event(event));
+        self.state.change(|state| state.push_event(event));
     }
 
     /// Tells the last event once more, in an envelope of its own.
     pub(crate) fn repeat_last_event(&self) {
-        self.change(State::repeat);
+        self.state.change(State::repeat);
     }
 
     pub(crate) fn push_envelope(&self, kind: &'static str, payload: Value) {
-        self.change(|state| state.push(kind, payload));
+        self.state.change(|state| state.push(kind, payload));
     }
 
     pub(crate) fn press(&self, by: &Person, ts: &str, action: &str) {
-        self.change(|state| state.press(by, ts, action));
+        self.state.change(|state| state.press(by, ts, action));
     }
 
     /// `/peacrab TEXT`.
@@ -197,152 +172,103 @@ impl SlackApi {
 
     /// From now on `app_mention` comes before `message`.
     pub(crate) fn mention_first(&self) {
-        self.change(|state| state.mention_first = true);
+        self.state.change(|state| state.mention_first = true);
     }
 
     /// From now on, everything has fields and blocks that are not in any book yet.
     pub(crate) fn invent_fields(&self) {
-        self.change(|state| state.invents = true);
+        self.state.change(|state| state.invents = true);
     }
 
     /// From now on, no token is accepted, in this word; none takes it back.
     pub(crate) fn revoke(&self, error: Option<&'static str>) {
-        self.change(|state| state.revoked = error);
+        self.state.change(|state| state.revoked = error);
     }
 
     /// How long until an envelope comes again.
     pub(crate) fn again_after(&self, pause: Duration) {
-        *self.inner.again_after.lock().unwrap() = pause;
+        self.state.change(|state| state.again_after = pause);
     }
 
     /// The next `times` calls of `method` come to `fault`; after those that were asked for before.
     pub(crate) fn fail(&self, method: &str, times: usize, fault: &Fault) {
         let method = rules::method(method).unwrap().name;
-        self.change(|state| {
-            state.faults.extend(std::iter::repeat_n((method, fault.clone()), times));
-        });
+        self.state.change(|state| state.calls.fail(method, times, fault));
     }
 
     /// Does this to the link that is there now.
     pub(crate) fn break_link(&self, fault: LinkFault) {
-        *self.inner.link_fault.lock().unwrap() = Some((fault, false));
-        self.change(|_| {});
+        self.state.change(|state| state.link_fault = Some((fault, false)));
     }
 
     /// Says this to the next link, in place of a greeting.
     pub(crate) fn refuse_link(&self, reason: &'static str) {
-        *self.inner.link_fault.lock().unwrap() = Some((LinkFault::Disconnect(reason), true));
+        let fault = LinkFault::Disconnect(reason);
+        self.state.change(|state| state.link_fault = Some((fault, true)));
     }
 
     /// What the bot's messages look like now, oldest first.
     pub(crate) fn sent(&self) -> Vec<Sent> {
-        self.state().sent.clone()
+        self.state.look().sent.clone()
     }
 
-    /// All well-formed calls so far.
-    pub(crate) fn received(&self) -> Vec<Received> {
-        self.state().received.clone()
-    }
-
+    /// What the well-formed calls of a method took.
     pub(crate) fn calls(&self, method: &str) -> Vec<Value> {
-        let received = self.received();
-        received.into_iter().filter(|c| c.method == method).map(|call| call.body).collect()
+        self.state.look().calls.of(method).map(|call| call.body.clone()).collect()
     }
 
     /// Channel, time and name of each.
     pub(crate) fn reactions(&self) -> Vec<(String, String, String)> {
-        self.state().reactions.clone()
+        self.state.look().reactions.clone()
     }
 
     pub(crate) fn uploads(&self) -> Vec<Upload> {
-        self.state().uploads.values().cloned().collect()
+        self.state.look().uploads.values().cloned().collect()
     }
 
     /// Envelopes that are not acknowledged yet.
     pub(crate) fn unacknowledged(&self) -> usize {
-        self.state().pending.len()
+        self.state.look().pending.len()
     }
 
     /// What was answered to commands at once.
     pub(crate) fn answers(&self) -> Vec<String> {
-        self.state().answers.clone()
+        self.state.look().answers.clone()
     }
 
     /// How often an envelope was sent, repetitions too.
     pub(crate) fn delivered(&self) -> usize {
-        self.state().delivered
+        self.state.look().delivered
     }
 
     /// Links so far.
     pub(crate) fn links(&self) -> u64 {
-        self.state().link
+        self.state.look().link
     }
 
     /// What was done wrong on a link.
     pub(crate) fn offences(&self) -> Vec<String> {
-        self.state().offences.clone()
+        self.state.look().offences.clone()
     }
 
     /// Until a message to `channel` holds `words`; gives the first that does.
     pub(crate) async fn wait_for_words(&self, channel: &str, words: &str) -> Sent {
         let fits = |sent: &&Sent| sent.channel == channel && sent.text.contains(words);
-        self.wait_until(words, |state| state.sent.iter().any(|sent| fits(&sent))).await;
-        let sent = self.sent();
-        sent.iter().find(fits).cloned().unwrap()
+        self.state.comes(words, |state| state.sent.iter().find(fits).cloned()).await
     }
 
     /// Until `method` has been called that often.
     pub(crate) async fn wait_for_calls(&self, method: &str, count: usize) {
-        self.wait_until(method, |state| {
-            state.received.iter().filter(|call| call.method == method).count() >= count
-        })
-        .await;
+        self.state.becomes(method, |state| state.calls.of(method).count() >= count).await;
     }
 
     /// Until the bot has acknowledged all that there is.
     pub(crate) async fn wait_for_acknowledged(&self) {
-        self.wait_until("acknowledgements", |state| state.pending.is_empty()).await;
+        self.state.becomes("acknowledgements", |state| state.pending.is_empty()).await;
     }
 
     pub(crate) async fn wait_for_links(&self, count: u64) {
-        self.wait_until("links", |state| state.link >= count).await;
-    }
-
-    async fn wait_until(&self, what: &str, mut done: impl FnMut(&State) -> bool) {
-        let mut changed = self.inner.changed.subscribe();
-        let waiting = async {
-            while !done(&self.state()) {
-                changed.changed().await.unwrap();
-            }
-        };
-        if timeout(DEADLINE, waiting).await.is_err() {
-            let state = self.state();
-            panic!(
-                "waited in vain for {what}; sent {:#?}; received {:#?}",
-                state.sent, state.received
-            );
-        }
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.inner.state.lock().unwrap()
-    }
-
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        self.inner.change(change)
-    }
-}
-
-impl Inner {
-    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        let result = change(&mut self.state.lock().unwrap());
-        self.changed.send_replace(());
-        result
-    }
-
-    fn take_link_fault(&self, is_new: bool) -> Option<LinkFault> {
-        let mut fault = self.link_fault.lock().unwrap();
-        fault.take_if(|(_, for_new)| *for_new == is_new).map(|(fault, _)| fault)
+        self.state.becomes("links", |state| state.link >= count).await;
     }
 }
 
@@ -353,7 +279,7 @@ async fn answer(
     request: Request,
 ) -> Response {
     let Some(method) = rules::method(&name) else { return denied("unknown_method") };
-    let revoked = inner.state.lock().unwrap().revoked;
+    let revoked = inner.look().revoked;
     if let Err(error) = check_token(&inner, request.headers(), method.token) {
         return denied(error);
     }
@@ -382,7 +308,7 @@ async fn answer(
     };
     let body = Value::Object(arguments.clone());
     record("slack", "POST", method.name, &body);
-    let fault = inner.change(|state| state.receive(method.name, body));
+    let fault = inner.change(|state| state.calls.receive(method.name, body));
     let perform = || inner.change(|state| state.perform(method.name, &arguments));
     come_to(fault, perform, &cutter).await
 }
@@ -403,10 +329,7 @@ async fn come_to(
             }
         }
         Some(Fault::Deny(error)) => denied(error),
-        Some(Fault::Status(code)) => {
-            let page = "<html><body>An error page</body></html>";
-            (StatusCode::from_u16(code).unwrap(), page).into_response()
-        }
+        Some(Fault::Status(code)) => error_page(code),
         Some(Fault::CutAfter) => {
             let answer = plain(perform());
             cutter.cut();
@@ -426,7 +349,7 @@ async fn come_to(
 fn check_token(inner: &Inner, headers: &HeaderMap, wanted: Token) -> Result<(), &'static str> {
     let given = headers.get(AUTHORIZATION).and_then(|token| token.to_str().ok());
     let given = given.and_then(|given| given.strip_prefix("Bearer ")).ok_or("not_authed")?;
-    let [bot, app] = inner.tokens;
+    let [bot, app] = inner.look().tokens;
     let kind = match given {
         given if given == bot => Token::Bot,
         given if given == app => Token::App,
@@ -492,7 +415,7 @@ async fn give_file(
         let page = "<!DOCTYPE html><html>Sign in</html>";
         return ([(CONTENT_TYPE, "text/html; charset=utf-8")], page).into_response();
     }
-    let content = inner.state.lock().unwrap().uploads.get(&file).and_then(|u| u.content.clone());
+    let content = inner.look().uploads.get(&file).and_then(|u| u.content.clone());
     match content {
         Some(content) => ([(CONTENT_TYPE, "application/octet-stream")], content).into_response(),
         None => (StatusCode::NOT_FOUND, "not found").into_response(),

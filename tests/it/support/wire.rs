@@ -7,15 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
+use axum::Router;
 use axum::extract::connect_info::Connected;
 use axum::extract::{FromRequest, Multipart, Request};
+use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse as _, Response};
 use axum::serve::{IncomingStream, Listener};
 use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A file that came with a call.
+#[cfg_attr(
+    all(feature = "slack", not(feature = "telegram")),
+    expect(dead_code, reason = "Slack takes files elsewhere")
+)]
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
     pub(crate) name: String,
@@ -122,6 +129,18 @@ async fn plain(kind: &str, request: Request) -> Option<Map<String, Value>> {
     }
     let body = axum::body::to_bytes(request.into_body(), 1 << 20).await.ok()?;
     if body.is_empty() { Some(Map::new()) } else { serde_json::from_slice(&body).ok() }
+}
+
+/// Serves until it is dropped.
+pub(crate) async fn serve(listener: TcpListener, router: Router) {
+    let service = router.into_make_service_with_connect_info::<Cutter>();
+    axum::serve(Wires(listener), service).await.unwrap();
+}
+
+/// A page as proxies make it.
+pub(crate) fn error_page(status: u16) -> Response {
+    let page = "<html><body>An error page</body></html>";
+    (StatusCode::from_u16(status).unwrap(), page).into_response()
 }
 
 /// An address that is ours and refuses connections until it is listened on.

@@ -1,80 +1,20 @@
 //! Polling: nothing is confirmed that is not kept, and nothing is kept twice.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::bus::{Bus, Link, Publisher, outbox};
+use peacrab::bus::outbox;
 use peacrab::channels::{Channel, ChannelError};
-use peacrab::message::{Body, Choice, Entitled, Inbound, Outbound, Question};
-use peacrab::people::{Access, People};
+use peacrab::message::{Body, Choice, Entitled, Outbound, Question};
 use peacrab::replies;
-use peacrab::store::{Options, Store, Sync};
+use peacrab::store::{Options, Sync};
 use serde_json::json;
-use tempfile::TempDir;
-use tokio::time::timeout;
 
 use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};
 use crate::support::bot_api::line::{ADA, BOB, Line};
 use crate::support::bot_api::{BotApi, Fault};
+use crate::support::desk::Desk;
 
-const DEADLINE: Duration = Duration::from_secs(20);
-
-/// A bus that lets everybody in, and where it is kept.
-struct Desk {
-    bus: Bus,
-    link: Arc<Link>,
-    publisher: Publisher,
-    _home: TempDir,
-}
-
-impl Desk {
-    fn new(options: &Options) -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let store = Store::open(home.path(), options).unwrap();
-        let access = Access { allow: vec!["*".to_owned()], ..Access::default() };
-        let people = People::new(BTreeMap::from([("home".into(), access)]));
-        let bus = Bus::new(store, people, 100);
-        let link = Arc::new(Link::default());
-        let (publisher, _) = bus.publisher(&"home".into(), Arc::clone(&link));
-        Self { bus, link, publisher, _home: home }
-    }
-
-    /// Does something while the adapter listens.
-    async fn listening<T>(&self, api: &BotApi, doing: impl Future<Output = T>) -> T {
-        let telegram = telegram(api, DEADLINES);
-        tokio::select! {
-            ended = telegram.listen(&self.publisher) => panic!("stopped listening: {ended:?}"),
-            done = doing => done,
-        }
-    }
-
-    /// Listens until the link ends.
-    async fn listen(&self, api: &BotApi) -> ChannelError {
-        let telegram = telegram(api, DEADLINES);
-        timeout(DEADLINE, telegram.listen(&self.publisher)).await.unwrap().unwrap_err()
-    }
-
-    async fn heard(&self) -> Vec<Inbound> {
-        let rows = self.bus.store.read(|store| {
-            let mut rows = store.prepare("SELECT message FROM inbound ORDER BY id")?;
-            rows.query_map([], |row| row.get(0))?.collect::<Result<Vec<String>, _>>()
-        });
-        rows.await.unwrap().iter().map(|row| serde_json::from_str(row).unwrap()).collect()
-    }
-
-    async fn texts(&self) -> Vec<String> {
-        self.heard().await.into_iter().map(|inbound| inbound.body.text).collect()
-    }
-
-    async fn count_unreadable(&self) -> i64 {
-        let count = self
-            .bus
-            .store
-            .read(|store| store.query_row("SELECT count(*) FROM unreadable", [], |row| row.get(0)));
-        count.await.unwrap()
-    }
-}
+const UNREADABLE: &str = "SELECT count(*) FROM unreadable";
 
 fn from_ada(text: &str) -> Line {
     Line::private(&ADA, text)
@@ -82,11 +22,11 @@ fn from_ada(text: &str) -> Line {
 
 #[tokio::test]
 async fn keeps_what_it_hears_and_then_confirms_it() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&from_ada("one"));
     api.say(&Line::group(CREW, &BOB, "not for the bot"));
     api.say(&from_ada("two"));
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         api.wait_for_confirmed().await;
         assert_eq!(desk.texts().await, ["one", "two"]);
         api.say(&from_ada("three"));
@@ -102,48 +42,48 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
 #[tokio::test]
 async fn confirms_nothing_that_could_not_be_kept() {
     let full = Options { pages_max: Some(1), ..Options::default() };
-    let (api, desk) = (BotApi::start().await, Desk::new(&full));
+    let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
     api.say(&from_ada(&"long ".repeat(20_000)));
-    let error = desk.listen(&api).await;
+    let error = desk.listen(&telegram(&api, DEADLINES)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     assert_eq!((api.unconfirmed(), desk.texts().await), (1, vec![]));
 }
 
 #[tokio::test]
 async fn being_dropped_confirms_nothing_and_loses_nothing() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&from_ada("one"));
     let mut inbox = desk.bus.inbox.watch();
-    desk.listening(&api, async { inbox.changed().await.unwrap() }).await;
+    desk.listening(&telegram(&api, DEADLINES), async { inbox.changed().await.unwrap() }).await;
     api.say(&from_ada("two"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["one", "two"]);
 }
 
 #[tokio::test]
 async fn goes_on_from_its_mark_after_a_restart() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&from_ada("one"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     let received = api.received();
     let (before, polls) =
-        (received.len(), received.iter().filter(|call| call.method == "getUpdates").count());
-    desk.listening(&api, api.wait_for_calls("getUpdates", polls + 1)).await;
+        (received.len(), received.iter().filter(|call| call.call == "getUpdates").count());
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", polls + 1)).await;
     let received = api.received();
-    let first_poll = received[before..].iter().find(|call| call.method == "getUpdates").unwrap();
+    let first_poll = received[before..].iter().find(|call| call.call == "getUpdates").unwrap();
     assert_eq!(first_poll.body["offset"], 901, "{first_poll:?}");
 }
 
 #[tokio::test]
 async fn follows_ids_that_become_lower() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&from_ada("one"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     api.pass_a_week(17);
     let week_ago = chrono::Utc::now() - chrono::Duration::days(7);
     age_mark(&desk, week_ago.timestamp_millis()).await;
     api.say(&from_ada("two"));
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         api.wait_for_confirmed().await;
         api.say(&from_ada("three"));
         api.wait_for_confirmed().await;
@@ -162,40 +102,40 @@ async fn age_mark(desk: &Desk, at: i64) {
 
 #[tokio::test]
 async fn keeps_what_cannot_be_read_and_goes_on() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say_garbled(&from_ada("garbled"));
     api.push_update(json!({ "of_next_year": {} }));
     api.say(&from_ada("clear"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
-    assert_eq!((desk.texts().await, desk.count_unreadable().await), (vec!["clear".to_owned()], 2));
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["clear".to_owned()], 2));
 }
 
 #[tokio::test]
 async fn is_not_troubled_by_fields_that_it_does_not_know() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.invent_fields();
     api.say(&from_ada("hello"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn a_wrong_token_is_for_the_operator() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     let stranger = telegram_at(api.url(), "4242:wrong", DEADLINES);
     let error = stranger.listen(&desk.publisher).await.unwrap_err();
     assert!(matches!(&error, ChannelError::Closed(why) if why.contains("@BotFather")), "{error}");
     assert!(!desk.link.state().up);
     api.fail("getUpdates", 1, &Fault::UNAUTHORIZED);
-    assert!(matches!(desk.listen(&api).await, ChannelError::Closed(_)));
+    assert!(matches!(desk.listen(&telegram(&api, DEADLINES)).await, ChannelError::Closed(_)));
 }
 
 #[tokio::test]
 async fn says_who_else_takes_its_messages() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     for (fault, words) in [(Fault::CONFLICT, "another program"), (Fault::WEBHOOK, "webhook")] {
         api.fail("getUpdates", 1, &fault);
-        let error = desk.listen(&api).await;
+        let error = desk.listen(&telegram(&api, DEADLINES)).await;
         assert!(
             matches!(&error, ChannelError::Unavailable { reason, .. } if reason.contains(words)),
             "{error}"
@@ -205,14 +145,15 @@ async fn says_who_else_takes_its_messages() {
 
 #[tokio::test]
 async fn of_two_that_poll_the_later_wins() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
+    let (one, other) = (telegram(&api, DEADLINES), telegram(&api, DEADLINES));
     let second = async {
         api.wait_for_calls("getUpdates", 1).await;
-        desk.listen(&api).await
+        desk.listen(&other).await
     };
     // One of them ends; which one is a matter of who polls last.
     let error = tokio::select! {
-        error = desk.listen(&api) => error,
+        error = desk.listen(&one) => error,
         error = second => error,
     };
     assert!(error.to_string().contains("another program"), "{error}");
@@ -220,74 +161,74 @@ async fn of_two_that_poll_the_later_wins() {
 
 #[tokio::test]
 async fn notices_a_link_that_went_silent() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     for fault in [Fault::Hang, Fault::Status(502), Fault::TooMany { after: 3 }, Fault::CutAfter] {
         api.fail("getUpdates", 1, &fault);
-        let error = desk.listen(&api).await;
+        let error = desk.listen(&telegram(&api, DEADLINES)).await;
         assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     }
     api.fail("getUpdates", 1, &Fault::Garbage);
-    assert!(desk.listen(&api).await.to_string().contains("cannot be read"));
+    assert!(desk.listen(&telegram(&api, DEADLINES)).await.to_string().contains("cannot be read"));
 }
 
 #[tokio::test]
 async fn hears_once_what_it_is_told_twice() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&from_ada("one"));
     api.fail("getUpdates", 1, &Fault::CutAfter);
-    desk.listen(&api).await;
+    desk.listen(&telegram(&api, DEADLINES)).await;
     let again = json!({ "message": from_ada("one").json(11, None) });
     api.push_update(again);
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["one"]);
 }
 
 #[tokio::test]
 async fn hears_who_replies_to_what_it_said() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.say(&Line::group(CREW, &BOB, "just talking"));
     let question = message(address(CREW, None), "Shall I?");
     telegram(&api, DEADLINES).send(&question).await.unwrap();
     let said = api.wait_for_sent(1).await.remove(0);
     api.say(&Line::group(CREW, &BOB, "please do").replying_to(said.id));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["please do"]);
 }
 
 #[tokio::test]
 async fn says_in_its_status_whether_it_sees_all_of_groups() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.turn_privacy_off();
-    desk.listening(&api, api.wait_for_calls("getUpdates", 1)).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 1)).await;
     assert_eq!(desk.link.state().about, "@peacrab_bot");
 }
 
 #[tokio::test]
 async fn has_its_commands_listed_once() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     let polls = |count| api.wait_for_calls("getUpdates", count);
-    desk.listening(&api, polls(1)).await;
+    desk.listening(&telegram(&api, DEADLINES), polls(1)).await;
     assert_eq!(api.commands()[0]["command"], "stop");
     assert_eq!(api.commands().as_array().unwrap().len(), replies::COMMANDS.len());
-    desk.listening(&api, polls(2)).await;
-    let told = api.received().iter().filter(|call| call.method == "setMyCommands").count();
+    desk.listening(&telegram(&api, DEADLINES), polls(2)).await;
+    let told = api.received().iter().filter(|call| call.call == "setMyCommands").count();
     assert_eq!(told, 1);
 }
 
 #[tokio::test]
 async fn hears_though_its_commands_cannot_be_listed() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     api.fail("getMyCommands", 1, &Fault::TooMany { after: 60 });
     api.say(&from_ada("hello"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["hello"]);
 }
 
 #[tokio::test]
 async fn an_edit_changes_what_waits() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     let id = api.say(&from_ada("hallo"));
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         api.wait_for_confirmed().await;
         api.edit(id, &from_ada("hello"));
         api.wait_for_confirmed().await;
@@ -298,9 +239,9 @@ async fn an_edit_changes_what_waits() {
 
 #[tokio::test]
 async fn an_edit_that_begins_to_speak_to_the_bot_is_heard() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     let id = api.say(&Line::group(CREW, &BOB, "what is the time?"));
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         api.wait_for_confirmed().await;
         api.edit(id, &Line::group(CREW, &BOB, "@peacrab_bot what is the time?"));
         api.wait_for_confirmed().await;
@@ -311,7 +252,7 @@ async fn an_edit_that_begins_to_speak_to_the_bot_is_heard() {
 
 #[tokio::test]
 async fn all_of_an_album_is_said_to_whom_its_words_are() {
-    let (api, desk) = (BotApi::start().await, Desk::new(&Options::default()));
+    let (api, desk) = (BotApi::start().await, Desk::new());
     let photo = |album: &str, id: &str| {
         let sizes = json!([{ "file_id": id, "file_unique_id": id, "width": 9, "height": 9 }]);
         Line::group(CREW, &BOB, "").media("photo", sizes).with("media_group_id", album)
@@ -359,9 +300,9 @@ async fn asked(api: &BotApi, desk: &Desk, who: Entitled) -> i64 {
 
 #[tokio::test]
 async fn a_press_is_heard_and_answered_once_it_is_kept() {
-    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let ((api, _), desk) = (acquainted().await, Desk::new());
     let question = asked(&api, &desk, Entitled::Anyone).await;
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         let pressed = api.press(&ADA, question, "no");
         assert_eq!(api.wait_for_answer(&pressed).await, None);
         assert_eq!(desk.texts().await, ["hello", "I say no"]);
@@ -376,9 +317,9 @@ async fn a_press_is_heard_and_answered_once_it_is_kept() {
 
 #[tokio::test]
 async fn who_may_not_decide_is_told_so() {
-    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let ((api, _), desk) = (acquainted().await, Desk::new());
     let question = asked(&api, &desk, Entitled::Only("1".into())).await;
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         let pressed = api.press(&ADA, question, "yes");
         let words = api.wait_for_answer(&pressed).await;
         assert_eq!(words.as_deref(), Some(replies::NOT_YOURS_TO_PRESS));
@@ -389,10 +330,10 @@ async fn who_may_not_decide_is_told_so() {
 
 #[tokio::test]
 async fn a_button_that_nobody_remembers_is_answered() {
-    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let ((api, _), desk) = (acquainted().await, Desk::new());
     let chat = json!({ "id": ADA.id, "type": "private", "first_name": "Ada" });
     let message = json!({ "message_id": 3, "chat": chat, "date": 0 });
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         let pressed = api.press_other(&ADA, &json!({ "data": "p:999:0", "message": message }));
         let words = api.wait_for_answer(&pressed).await;
         assert_eq!(words.as_deref(), Some(replies::BUTTON_TOO_OLD));
@@ -405,28 +346,28 @@ async fn a_button_that_nobody_remembers_is_answered() {
         api.wait_for_confirmed().await;
     })
     .await;
-    assert_eq!((desk.texts().await, desk.count_unreadable().await), (vec!["hello".to_owned()], 0));
+    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["hello".to_owned()], 0));
 }
 
 #[tokio::test]
 async fn a_press_of_which_nobody_can_be_told_is_heard_all_the_same() {
-    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let ((api, _), desk) = (acquainted().await, Desk::new());
     let question = asked(&api, &desk, Entitled::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     api.say(&from_ada("and?"));
-    desk.listening(&api, api.wait_for_confirmed()).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
     assert_eq!(desk.texts().await, ["hello", "I say yes", "and?"]);
 }
 
 #[tokio::test]
 async fn a_press_that_telegram_does_not_answer_holds_up_nobody() {
-    let ((api, _), desk) = (acquainted().await, Desk::new(&Options::default()));
+    let ((api, _), desk) = (acquainted().await, Desk::new());
     let question = asked(&api, &desk, Entitled::Anyone).await;
     api.fail("answerCallbackQuery", 1, &Fault::Hang);
     api.press_old(&ADA, question, "yes");
     let began = std::time::Instant::now();
-    desk.listening(&api, async {
+    desk.listening(&telegram(&api, DEADLINES), async {
         while desk.texts().await.len() < 2 {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

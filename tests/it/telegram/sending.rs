@@ -215,7 +215,10 @@ async fn shows_that_it_types_in_the_topic() {
     api.say(&Line::group(FORUM, &ADA, "hi").in_topic(9));
     telegram.hint(&address(FORUM, Some(9)), Hint::Typing).await.unwrap();
     let call = api.received().remove(0);
-    assert_eq!((call.method, call.body["message_thread_id"].as_i64()), ("sendChatAction", Some(9)));
+    assert_eq!(
+        (call.call.as_str(), call.body["message_thread_id"].as_i64()),
+        ("sendChatAction", Some(9))
+    );
 }
 
 #[tokio::test]

@@ -1,8 +1,7 @@
-//! What configs say of the stand-ins for Telegram and for a model, and what is said there now.
+//! What configs say of the stand-in for Telegram, and what is said there now.
 
 use super::super::bot_api::BotApi;
 use super::super::bot_api::line::{ADA, BOB, Line, Person};
-use super::super::model_api::{KEY, MODEL, ModelApi};
 
 /// A channel `home` that belongs to Ada and lets Bob in.
 pub(crate) fn home(api: &BotApi) -> String {
@@ -17,18 +16,6 @@ pub(crate) fn home_at(url: &str, token: &str) -> String {
 /// A channel of the name that belongs to nobody.
 pub(crate) fn channel(name: &str, url: &str, token: &str) -> String {
     format!("[channels.{name}]\ntype = \"telegram\"\ntoken = \"{token}\"\napi_url = \"{url}\"\n")
-}
-
-/// A provider of the name.
-pub(crate) fn model(name: &str, api: &ModelApi) -> String {
-    model_at(name, &api.base_url)
-}
-
-pub(crate) fn model_at(name: &str, url: &str) -> String {
-    format!(
-        "[providers.{name}]\ntype = \"openai\"\nmodel = \"{MODEL}\"\napi_key = \"{KEY}\"\n\
-         base_url = \"{url}\"\n"
-    )
 }
 
 /// Said in private, just now.

@@ -73,12 +73,12 @@ pub(super) async fn give(
     Shared(inner): Shared<Arc<Inner>>,
     Path((token, path)): Path<(String, String)>,
 ) -> Response {
-    if token != format!("bot{}", inner.token) {
+    if token != format!("bot{}", inner.look().token) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
     let id = path.strip_prefix("documents/").unwrap_or_default();
     let (file, hangs) = {
-        let state = inner.state.lock().unwrap();
+        let state = inner.look();
         (state.files.get(id).cloned(), state.files_hang)
     };
     match file {

@@ -16,122 +16,93 @@ enum Kind {
 
 use Kind::{Chat, Flag, Integer, List, Object, Text};
 
-type Parameter = (&'static str, Kind, bool);
-
-const METHODS: &[(&str, &[Parameter])] = &[
-    ("getMe", &[]),
-    ("deleteWebhook", &[("drop_pending_updates", Flag, false)]),
-    (
-        "getUpdates",
-        &[
-            ("offset", Integer, false),
-            ("limit", Integer, false),
-            ("timeout", Integer, false),
-            ("allowed_updates", List, false),
-        ],
-    ),
-    (
-        "sendMessage",
-        &[
-            ("chat_id", Chat, true),
-            ("text", Text, true),
-            ("message_thread_id", Integer, false),
-            ("parse_mode", Text, false),
-            ("entities", List, false),
-            ("link_preview_options", Object, false),
-            ("disable_notification", Flag, false),
-            ("protect_content", Flag, false),
-            ("reply_parameters", Object, false),
-            ("reply_markup", Object, false),
-        ],
-    ),
-    (
-        "editMessageText",
-        &[
-            ("chat_id", Chat, true),
-            ("message_id", Integer, true),
-            ("text", Text, true),
-            ("parse_mode", Text, false),
-            ("entities", List, false),
-            ("link_preview_options", Object, false),
-            ("reply_markup", Object, false),
-        ],
-    ),
-    (
-        "sendChatAction",
-        &[("chat_id", Chat, true), ("action", Text, true), ("message_thread_id", Integer, false)],
-    ),
-    ("deleteMessage", &[("chat_id", Chat, true), ("message_id", Integer, true)]),
-    (
-        "setMessageReaction",
-        &[
-            ("chat_id", Chat, true),
-            ("message_id", Integer, true),
-            ("reaction", List, false),
-            ("is_big", Flag, false),
-        ],
-    ),
-    (
-        "answerCallbackQuery",
-        &[
-            ("callback_query_id", Text, true),
-            ("text", Text, false),
-            ("show_alert", Flag, false),
-            ("url", Text, false),
-            ("cache_time", Integer, false),
-        ],
-    ),
-    ("getFile", &[("file_id", Text, true)]),
-    ("sendPhoto", &with_file("photo")),
-    ("sendDocument", &with_file("document")),
-    ("sendVoice", &with_file("voice")),
-    ("sendAudio", &with_file("audio")),
-    ("sendVideo", &with_file("video")),
-    ("getMyCommands", &[("scope", Object, false), ("language_code", Text, false)]),
-    (
-        "setMyCommands",
-        &[("commands", List, true), ("scope", Object, false), ("language_code", Text, false)],
-    ),
+/// What each parameter is, whichever method takes it.
+const PARAMETERS: &[(Kind, &[&str])] = &[
+    (Chat, &["chat_id"]),
+    (Text, &["text", "caption", "parse_mode", "action", "file_id", "url", "language_code"]),
+    (Text, &["callback_query_id", "photo", "document", "voice", "audio", "video"]),
+    (Integer, &["message_id", "message_thread_id", "offset", "limit", "timeout", "cache_time"]),
+    (Flag, &["drop_pending_updates", "disable_notification", "protect_content", "is_big"]),
+    (Flag, &["show_alert"]),
+    (List, &["allowed_updates", "entities", "caption_entities", "reaction", "commands"]),
+    (Object, &["link_preview_options", "reply_parameters", "reply_markup", "scope"]),
 ];
 
-/// What all methods take that send a file. The file itself comes beside the parameters.
-const fn with_file(field: &'static str) -> [Parameter; 10] {
-    [
-        ("chat_id", Chat, true),
-        (field, Text, true),
-        ("message_thread_id", Integer, false),
-        ("caption", Text, false),
-        ("parse_mode", Text, false),
-        ("caption_entities", List, false),
-        ("disable_notification", Flag, false),
-        ("protect_content", Flag, false),
-        ("reply_parameters", Object, false),
-        ("reply_markup", Object, false),
-    ]
-}
+type Names = &'static [&'static str];
+
+/// Each method with the parameters that it needs, and those that it takes.
+const METHODS: &[(&str, Names, Names)] = &[
+    ("getMe", &[], &[]),
+    ("deleteWebhook", &[], &["drop_pending_updates"]),
+    ("getUpdates", &[], &["offset", "limit", "timeout", "allowed_updates"]),
+    ("sendMessage", &["chat_id", "text"], SENT_TEXT),
+    (
+        "editMessageText",
+        &["chat_id", "message_id", "text"],
+        &["parse_mode", "entities", "link_preview_options", "reply_markup"],
+    ),
+    ("sendChatAction", &["chat_id", "action"], &["message_thread_id"]),
+    ("deleteMessage", &["chat_id", "message_id"], &[]),
+    ("setMessageReaction", &["chat_id", "message_id"], &["reaction", "is_big"]),
+    ("answerCallbackQuery", &["callback_query_id"], &["text", "show_alert", "url", "cache_time"]),
+    ("getFile", &["file_id"], &[]),
+    ("sendPhoto", &["chat_id", "photo"], SENT_FILE),
+    ("sendDocument", &["chat_id", "document"], SENT_FILE),
+    ("sendVoice", &["chat_id", "voice"], SENT_FILE),
+    ("sendAudio", &["chat_id", "audio"], SENT_FILE),
+    ("sendVideo", &["chat_id", "video"], SENT_FILE),
+    ("getMyCommands", &[], &["scope", "language_code"]),
+    ("setMyCommands", &["commands"], &["scope", "language_code"]),
+];
+
+const SENT_TEXT: Names = &[
+    "message_thread_id",
+    "parse_mode",
+    "entities",
+    "link_preview_options",
+    "disable_notification",
+    "protect_content",
+    "reply_parameters",
+    "reply_markup",
+];
+
+/// The file itself comes beside the parameters.
+const SENT_FILE: Names = &[
+    "message_thread_id",
+    "caption",
+    "parse_mode",
+    "caption_entities",
+    "disable_notification",
+    "protect_content",
+    "reply_parameters",
+    "reply_markup",
+];
 
 /// The method's own spelling; its name may come in any case.
 pub(crate) fn method(name: &str) -> Option<&'static str> {
-    METHODS.iter().map(|(known, _)| *known).find(|known| known.eq_ignore_ascii_case(name))
+    METHODS.iter().map(|(known, ..)| *known).find(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Checks the parameters, and gives those a type that came as text.
 pub(crate) fn check(method: &str, found: Map<String, Value>) -> Result<Map<String, Value>, String> {
-    let (_, known) = METHODS.iter().find(|(name, _)| *name == method).unwrap();
+    let (_, needed, optional) = METHODS.iter().find(|(name, ..)| *name == method).unwrap();
+    let kind_of = |parameter: &str| {
+        needed.iter().chain(*optional).find(|known| **known == parameter)?;
+        PARAMETERS.iter().find(|(_, names)| names.contains(&parameter)).map(|(kind, _)| *kind)
+    };
     let mut checked = Map::new();
     for (name, value) in found {
-        let Some((_, kind, _)) = known.iter().find(|(known, ..)| *known == name) else {
-            return Err(format!("Bad Request: unknown parameter \"{name}\""));
-        };
-        let value = typed(*kind, value)
+        let kind =
+            kind_of(&name).ok_or_else(|| format!("Bad Request: unknown parameter \"{name}\""))?;
+        let value = typed(kind, value)
             .ok_or_else(|| format!("Bad Request: parameter \"{name}\" has the wrong type"))?;
         checked.insert(name, value);
     }
-    match known.iter().find(|(name, _, required)| *required && !checked.contains_key(*name)) {
+    match needed.iter().find(|name| !checked.contains_key(**name)) {
         None => Ok(checked),
-        Some(("chat_id", ..)) => Err("Bad Request: chat_id is empty".to_owned()),
-        Some(("text", ..)) => Err("Bad Request: message text is empty".to_owned()),
-        Some((name, ..)) => Err(format!("Bad Request: parameter \"{name}\" is required")),
+        Some(&"chat_id") => Err("Bad Request: chat_id is empty".to_owned()),
+        Some(&"text") => Err("Bad Request: message text is empty".to_owned()),
+        Some(name) => Err(format!("Bad Request: parameter \"{name}\" is required")),
     }
 }
 

@@ -1,9 +1,11 @@
 //! What the stand-in knows, and what each call does to it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use serde_json::{Map, Value, json};
 
+use super::super::watched::{Calls, Story};
 use super::super::wire::Upload;
 use super::files::{self, SentFile};
 use super::line::{Line, Person, chat_json};
@@ -48,13 +50,6 @@ impl Sent {
     }
 }
 
-/// A call that was well-formed.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: &'static str,
-    pub(crate) body: Value,
-}
-
 #[derive(Debug)]
 pub(super) struct Denial {
     pub(super) code: u16,
@@ -80,14 +75,14 @@ impl Denial {
 pub(super) struct State {
     /// Its id.
     bot: u64,
+    pub(super) token: &'static str,
     /// By update id; a poll's offset removes those below it.
     pub(super) pending: BTreeMap<i64, Value>,
     pub(super) next_update: i64,
     /// Counts polls, so that the latest one wins.
     pub(super) poll: u64,
     pub(super) sent: Vec<Sent>,
-    pub(super) received: Vec<Request>,
-    pub(super) faults: VecDeque<(&'static str, Fault)>,
+    pub(super) calls: Calls<Fault>,
     pub(super) invents: bool,
     /// The kinds of updates that the bot asked for.
     allowed: Vec<String>,
@@ -98,7 +93,7 @@ pub(super) struct State {
     /// Presses that nobody has answered yet.
     queries: BTreeSet<String>,
     /// What the bot said to who pressed, in order.
-    pub(super) answers: Vec<(String, Option<String>)>,
+    answers: Vec<(String, Option<String>)>,
     pub(super) commands: Value,
     /// Whether BotFather was told to show the bot all that is said in groups.
     pub(super) sees_groups: bool,
@@ -115,16 +110,22 @@ pub(super) struct State {
     messages: BTreeMap<(i64, i64), Value>,
 }
 
+impl Story for State {
+    fn story(&self) -> Vec<&dyn Debug> {
+        vec![&self.sent, &self.calls]
+    }
+}
+
 impl State {
-    pub(super) fn new(bot: u64) -> Self {
+    pub(super) fn new(bot: u64, token: &'static str) -> Self {
         Self {
             bot,
+            token,
             pending: BTreeMap::new(),
             next_update: 900,
             poll: 0,
             sent: Vec::new(),
-            received: Vec::new(),
-            faults: VecDeque::new(),
+            calls: Calls::default(),
             invents: false,
             allowed: Vec::new(),
             files: BTreeMap::new(),
@@ -228,11 +229,9 @@ impl State {
         self.pending.insert(id, whole);
     }
 
-    /// Notes a call, and says what is to go wrong with it.
-    pub(super) fn receive(&mut self, method: &'static str, body: Value) -> Option<Fault> {
-        self.received.push(Request { method, body });
-        let at = self.faults.iter().position(|(failing, _)| *failing == method)?;
-        self.faults.remove(at).map(|(_, fault)| fault)
+    /// What the bot said to who pressed; none yet.
+    pub(super) fn answer_to(&self, query: &str) -> Option<Option<String>> {
+        self.answers.iter().find(|(id, _)| id == query).map(|(_, words)| words.clone())
     }
 
     pub(super) fn begin_poll(&mut self, parameters: &Map<String, Value>) -> u64 {

@@ -90,7 +90,7 @@ impl Wire {
             "op": 10, "d": { "heartbeat_interval": heartbeat, "_trace": [] }, "s": null, "t": null
         });
         self.tell(&hello).await?;
-        let mut changed = self.inner.changed.subscribe();
+        let mut changed = self.inner.subscribe();
         loop {
             changed.borrow_and_update();
             self.disturb().await?;
@@ -141,7 +141,7 @@ impl Wire {
             return self.close(Some(4005)).await;
         }
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != self.inner.token {
+        if token.trim_start_matches("Bot ") != self.inner.look().token {
             return self.close(Some(4004)).await;
         }
         let properties = &said["properties"];
@@ -183,7 +183,7 @@ impl Wire {
 
     async fn resume(&mut self, said: &Value) -> Result<(), Over> {
         let token = said["token"].as_str().unwrap_or_default();
-        if token.trim_start_matches("Bot ") != self.inner.token {
+        if token.trim_start_matches("Bot ") != self.inner.look().token {
             return self.close(Some(4004)).await;
         }
         let id = said["session_id"].as_str().unwrap_or_default().to_owned();
@@ -211,7 +211,7 @@ impl Wire {
     async fn tell_events(&mut self) -> Result<(), Over> {
         let Some(id) = &self.session else { return Ok(()) };
         let events: Vec<Event> = {
-            let state = self.inner.state.lock().unwrap();
+            let state = self.inner.look();
             let session = state.sessions.by_id.get(id);
             session.map(|session| session.log[self.told..].to_vec()).unwrap_or_default()
         };
@@ -241,7 +241,7 @@ impl Wire {
             return None;
         }
         let to_us = event["mentions"].as_array().into_iter().flatten();
-        let ours = self.inner.state.lock().unwrap().bot.id.to_string();
+        let ours = self.inner.look().bot.id.to_string();
         let to_us = to_us.into_iter().any(|person| person["id"].as_str() == Some(&ours));
         if in_server
             && self.intents & MESSAGE_CONTENT == 0
@@ -253,11 +253,15 @@ impl Wire {
         Some(event)
     }
 
+    fn take_disturbance(&self) -> Option<Disturb> {
+        self.inner.look().sessions.disturb.pop_front()
+    }
+
     async fn disturb(&mut self) -> Result<(), Over> {
         if self.session.is_none() {
             return Ok(());
         }
-        while let Some(disturb) = self.inner.take_disturbance() {
+        while let Some(disturb) = self.take_disturbance() {
             match disturb {
                 Disturb::Close(code) => return self.close(code).await,
                 Disturb::Cut => return Err(Over),

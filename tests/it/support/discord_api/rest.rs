@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::super::record::record;
-use super::super::wire::{Cutter, Wires};
+use super::super::wire::{self, Cutter, error_page};
 use super::state::{Call, Denial};
 use super::{Fault, Inner};
 
@@ -24,8 +24,7 @@ type Files = Vec<(String, Vec<u8>)>;
 
 pub(super) async fn serve(listener: TcpListener, inner: Arc<Inner>) {
     let router = Router::new().fallback(answer).with_state(inner);
-    let service = router.into_make_service_with_connect_info::<Cutter>();
-    axum::serve(Wires(listener), service).await.unwrap();
+    wire::serve(listener, router).await;
 }
 
 async fn answer(
@@ -51,7 +50,7 @@ async fn answer(
         return denied(&denial);
     };
     let name = format!("{method} /{below}");
-    let fault = inner.change(|state| state.receive(&name, body.clone()));
+    let fault = inner.change(|state| state.calls.receive(&name, body.clone()));
     let (left, until) = match inner.change(|state| state.take(&method, below)) {
         Ok(taken) => taken,
         Err(wait) => return too_many(wait.as_secs_f64(), false),
@@ -75,12 +74,12 @@ async fn answer(
         None => perform(),
         Some(Fault::Hang) => std::future::pending().await,
         Some(Fault::TooMany { after, is_global }) => too_many(after, is_global),
-        Some(Fault::TooManyBare) => page(429),
-        Some(Fault::Status(code)) => page(code),
+        Some(Fault::TooManyBare) => error_page(429),
+        Some(Fault::Status(code)) => error_page(code),
         Some(Fault::Deny(status, code, words)) => denied(&Denial::new(status, code, words)),
         Some(Fault::StatusAfter(code)) => {
             perform();
-            page(code)
+            error_page(code)
         }
         Some(Fault::CutAfter) => {
             let answer = perform();
@@ -101,8 +100,8 @@ fn may_ask(inner: &Inner, headers: &HeaderMap, path: &str) -> Result<(), Denial>
         return Err(Denial::new(403, 40333, "internal network error"));
     }
     let needs_token = !path.starts_with("interactions/") && !path.starts_with("webhooks/");
-    let is_ours = text(AUTHORIZATION) == format!("Bot {}", inner.token);
-    if needs_token && (!is_ours || inner.state.lock().unwrap().is_revoked) {
+    let is_ours = text(AUTHORIZATION) == format!("Bot {}", inner.look().token);
+    if needs_token && (!is_ours || inner.look().is_revoked) {
         return Err(Denial::new(401, 0, "401: Unauthorized"));
     }
     Ok(())
@@ -143,7 +142,7 @@ fn file(inner: &Inner, path: &str, headers: &HeaderMap) -> Response {
     if headers.contains_key(AUTHORIZATION) {
         return StatusCode::BAD_REQUEST.into_response();
     }
-    let found = inner.state.lock().unwrap().files.get(path).cloned();
+    let found = inner.look().files.get(path).cloned();
     found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), IntoResponse::into_response)
 }
 
@@ -171,9 +170,4 @@ fn too_many(after: f64, is_global: bool) -> Response {
     // The header is in whole seconds; the body is exact.
     let header = [("retry-after", after.ceil().to_string())];
     (StatusCode::TOO_MANY_REQUESTS, header, axum::Json(body)).into_response()
-}
-
-fn page(code: u16) -> Response {
-    let page = "<html><body>An error page</body></html>";
-    (StatusCode::from_u16(code).unwrap(), page).into_response()
 }

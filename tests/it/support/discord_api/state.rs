@@ -1,11 +1,13 @@
 //! What the stand-in knows, and what each call does to it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt::Debug;
 use std::time::{Duration, Instant};
 
 use chrono::Utc;
 use serde_json::{Value, json};
 
+use super::super::watched::{Calls, Story};
 use super::line::{
     ADA, BOB, CREW, FORUM, GUILD, LAB, Line, Person, ROLE, THREAD, id_at, message_json,
 };
@@ -25,14 +27,6 @@ pub(crate) struct Sent {
     pub(crate) buttons: Vec<(String, String)>,
     /// Names and contents of its files.
     pub(crate) files: Vec<(String, Vec<u8>)>,
-}
-
-/// A call that was well-formed.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    /// Method and path, `POST /channels/1/messages`, without what comes before and behind.
-    pub(crate) call: String,
-    pub(crate) body: Value,
 }
 
 #[derive(Debug)]
@@ -83,6 +77,7 @@ pub(crate) struct Interaction {
 
 pub(super) struct State {
     pub(super) bot: Person,
+    pub(super) token: &'static str,
     pub(super) gateway_url: String,
     /// Where files lie.
     pub(super) cdn_url: String,
@@ -92,8 +87,7 @@ pub(super) struct State {
     pub(super) files: BTreeMap<String, Vec<u8>>,
     pub(super) sent: Vec<Sent>,
     pub(super) reactions: Vec<(u64, String)>,
-    pub(super) received: Vec<Request>,
-    pub(super) faults: VecDeque<(&'static str, Fault)>,
+    pub(super) calls: Calls<Fault>,
     pub(super) interactions: BTreeMap<u64, Interaction>,
     pub(super) commands: Vec<Value>,
     pub(super) sessions: Sessions,
@@ -107,8 +101,18 @@ pub(super) struct State {
     last_id: u64,
 }
 
+impl Story for State {
+    fn story(&self) -> Vec<&dyn Debug> {
+        vec![&self.sent, &self.calls, &self.sessions.faults]
+    }
+}
+
 impl State {
-    pub(super) fn new(bot: Person, gateway_url: String, cdn_url: String) -> Self {
+    pub(super) fn new(
+        (bot, token): (Person, &'static str),
+        gateway_url: String,
+        cdn_url: String,
+    ) -> Self {
         let text = |name: &str| Channel {
             kind: 0,
             guild: Some(GUILD),
@@ -119,6 +123,7 @@ impl State {
         let dm = Channel { kind: 1, guild: None, parent: None, name: String::new() };
         Self {
             bot,
+            token,
             gateway_url,
             cdn_url,
             channels: BTreeMap::from([
@@ -133,8 +138,7 @@ impl State {
             files: BTreeMap::new(),
             sent: Vec::new(),
             reactions: Vec::new(),
-            received: Vec::new(),
-            faults: VecDeque::new(),
+            calls: Calls::default(),
             interactions: BTreeMap::new(),
             commands: Vec::new(),
             sessions: Sessions::default(),
@@ -222,13 +226,6 @@ impl State {
         self.interactions.insert(id, Interaction { token, answer: None, is_private: false });
         self.sessions.dispatch("INTERACTION_CREATE", event);
         id
-    }
-
-    /// Notes a call, and says what is to go wrong with it.
-    pub(super) fn receive(&mut self, call: &str, body: Value) -> Option<Fault> {
-        self.received.push(Request { call: call.to_owned(), body });
-        let at = self.faults.iter().position(|(failing, _)| fits(failing, call))?;
-        self.faults.remove(at).map(|(_, fault)| fault)
     }
 
     /// Takes one call from the bucket of its route: what is left and until when, or how long to wait.
@@ -509,14 +506,6 @@ impl Channel {
         }
         channel
     }
-}
-
-/// Whether a call is one of `failing`, in which `*` stands for one part of a path.
-fn fits(failing: &str, call: &str) -> bool {
-    let (failing, call): (Vec<_>, Vec<_>) =
-        (failing.split('/').collect(), call.split('/').collect());
-    failing.len() == call.len()
-        && failing.iter().zip(&call).all(|(failing, part)| *failing == "*" || failing == part)
 }
 
 fn number(text: &str) -> Result<u64, Denial> {

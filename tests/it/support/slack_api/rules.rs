@@ -31,114 +31,72 @@ enum Kind {
 
 use Kind::{Blocks, Channel, Files, Flag, Integer, Metadata, Text, Ts, User};
 
-type Argument = (&'static str, Kind, bool);
+/// What each argument is, whichever method takes it.
+const ARGUMENTS: &[(Kind, &[&str])] = &[
+    (Channel, &["channel", "channel_id"]),
+    (User, &["user"]),
+    (Ts, &["ts", "thread_ts", "timestamp", "oldest", "latest"]),
+    (Text, &["text", "name", "status", "cursor", "file", "filename", "initial_comment"]),
+    (Text, &["alt_txt", "snippet_type"]),
+    (Flag, &["unfurl_links", "unfurl_media", "mrkdwn", "link_names", "inclusive"]),
+    (Flag, &["include_all_metadata", "include_locale"]),
+    (Integer, &["limit", "length"]),
+    (Metadata, &["metadata"]),
+    (Blocks, &["blocks"]),
+    (Files, &["files"]),
+];
+
+/// Those that a method needs, and those that it takes.
+type Names = &'static [&'static str];
 
 pub(super) struct Method {
     pub(super) name: &'static str,
     pub(super) token: Token,
     pub(super) takes: Takes,
-    arguments: &'static [Argument],
+    needed: Names,
+    optional: Names,
 }
 
-const fn json(name: &'static str, arguments: &'static [Argument]) -> Method {
-    Method { name, token: Token::Bot, takes: Takes::Json, arguments }
+const fn json(name: &'static str, needed: Names, optional: Names) -> Method {
+    Method { name, token: Token::Bot, takes: Takes::Json, needed, optional }
 }
 
-const fn form(name: &'static str, arguments: &'static [Argument]) -> Method {
-    Method { name, token: Token::Bot, takes: Takes::Form, arguments }
+const fn form(name: &'static str, needed: Names, optional: Names) -> Method {
+    Method { takes: Takes::Form, ..json(name, needed, optional) }
 }
+
+const POSTED: Names = &[
+    "text",
+    "blocks",
+    "thread_ts",
+    "metadata",
+    "unfurl_links",
+    "unfurl_media",
+    "mrkdwn",
+    "link_names",
+];
+const UPDATED: Names = &["text", "blocks", "metadata", "link_names"];
+const PAGED: Names = &["oldest", "latest", "inclusive", "limit", "cursor", "include_all_metadata"];
 
 const METHODS: &[Method] = &[
-    form("auth.test", &[]),
-    Method { name: "apps.connections.open", token: Token::App, takes: Takes::Form, arguments: &[] },
-    json(
-        "chat.postMessage",
-        &[
-            ("channel", Channel, true),
-            ("text", Text, false),
-            ("blocks", Blocks, false),
-            ("thread_ts", Ts, false),
-            ("metadata", Metadata, false),
-            ("unfurl_links", Flag, false),
-            ("unfurl_media", Flag, false),
-            ("mrkdwn", Flag, false),
-            ("link_names", Flag, false),
-        ],
-    ),
-    json(
-        "chat.update",
-        &[
-            ("channel", Channel, true),
-            ("ts", Ts, true),
-            ("text", Text, false),
-            ("blocks", Blocks, false),
-            ("metadata", Metadata, false),
-            ("link_names", Flag, false),
-        ],
-    ),
-    json("chat.delete", &[("channel", Channel, true), ("ts", Ts, true)]),
-    json(
-        "chat.postEphemeral",
-        &[
-            ("channel", Channel, true),
-            ("user", User, true),
-            ("text", Text, true),
-            ("thread_ts", Ts, false),
-        ],
-    ),
-    form(
-        "conversations.history",
-        &[
-            ("channel", Channel, true),
-            ("oldest", Ts, false),
-            ("latest", Ts, false),
-            ("inclusive", Flag, false),
-            ("limit", Integer, false),
-            ("cursor", Text, false),
-            ("include_all_metadata", Flag, false),
-        ],
-    ),
-    form(
-        "conversations.replies",
-        &[
-            ("channel", Channel, true),
-            ("ts", Ts, true),
-            ("oldest", Ts, false),
-            ("latest", Ts, false),
-            ("inclusive", Flag, false),
-            ("limit", Integer, false),
-            ("cursor", Text, false),
-            ("include_all_metadata", Flag, false),
-        ],
-    ),
-    form("users.info", &[("user", User, true), ("include_locale", Flag, false)]),
-    json(
-        "reactions.add",
-        &[("channel", Channel, true), ("timestamp", Ts, true), ("name", Text, true)],
-    ),
-    json(
-        "assistant.threads.setStatus",
-        &[("channel_id", Channel, true), ("thread_ts", Ts, true), ("status", Text, true)],
-    ),
-    form(
-        "files.getUploadURLExternal",
-        &[
-            ("filename", Text, true),
-            ("length", Integer, true),
-            ("alt_txt", Text, false),
-            ("snippet_type", Text, false),
-        ],
-    ),
+    form("auth.test", &[], &[]),
+    Method { token: Token::App, ..form("apps.connections.open", &[], &[]) },
+    json("chat.postMessage", &["channel"], POSTED),
+    json("chat.update", &["channel", "ts"], UPDATED),
+    json("chat.delete", &["channel", "ts"], &[]),
+    json("chat.postEphemeral", &["channel", "user", "text"], &["thread_ts"]),
+    form("conversations.history", &["channel"], PAGED),
+    form("conversations.replies", &["channel", "ts"], PAGED),
+    form("users.info", &["user"], &["include_locale"]),
+    json("reactions.add", &["channel", "timestamp", "name"], &[]),
+    json("assistant.threads.setStatus", &["channel_id", "thread_ts", "status"], &[]),
+    form("files.getUploadURLExternal", &["filename", "length"], &["alt_txt", "snippet_type"]),
     json(
         "files.completeUploadExternal",
-        &[
-            ("files", Files, true),
-            ("channel_id", Channel, false),
-            ("thread_ts", Ts, false),
-            ("initial_comment", Text, false),
-        ],
+        &["files"],
+        &["channel_id", "thread_ts", "initial_comment"],
     ),
-    form("files.info", &[("file", Text, true)]),
+    form("files.info", &["file"], &[]),
 ];
 
 /// What is wrong, in Slack's word and in more.
@@ -155,7 +113,7 @@ pub(super) fn check(
 ) -> Result<Map<String, Value>, Wrong> {
     let mut checked = Map::new();
     for (name, value) in found {
-        let Some((_, kind, _)) = method.arguments.iter().find(|(known, ..)| *known == name) else {
+        let Some(kind) = kind_of(method, &name) else {
             return Err(("invalid_arguments", format!("unknown argument `{name}`")));
         };
         let value = match (method.takes, &value) {
@@ -164,14 +122,19 @@ pub(super) fn check(
             }
             _ => value,
         };
-        fits(*kind, &value).map_err(|error| (error, format!("`{name}`: {value}")))?;
+        fits(kind, &value).map_err(|error| (error, format!("`{name}`: {value}")))?;
         checked.insert(name, value);
     }
-    match method.arguments.iter().find(|(name, _, must)| *must && !checked.contains_key(*name)) {
+    match method.needed.iter().find(|name| !checked.contains_key(**name)) {
         None => Ok(checked),
-        Some(("channel" | "channel_id", ..)) => Err(("channel_not_found", "no channel".to_owned())),
-        Some((name, ..)) => Err(("invalid_arguments", format!("`{name}` is required"))),
+        Some(&("channel" | "channel_id")) => Err(("channel_not_found", "no channel".to_owned())),
+        Some(name) => Err(("invalid_arguments", format!("`{name}` is required"))),
     }
+}
+
+fn kind_of(method: &Method, argument: &str) -> Option<Kind> {
+    method.needed.iter().chain(method.optional).find(|known| **known == argument)?;
+    ARGUMENTS.iter().find(|(_, names)| names.contains(&argument)).map(|(kind, _)| *kind)
 }
 
 fn fits(kind: Kind, value: &Value) -> Result<(), &'static str> {

@@ -69,7 +69,8 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
             "host": "applink-1", "build_number": 10, "approximate_connection_time": 18060
         }
     });
-    if let Some(LinkFault::Disconnect(reason)) = inner.take_link_fault(true) {
+    let fault = inner.look().take_link_fault(true);
+    if let Some(LinkFault::Disconnect(reason)) = fault {
         say(&mut stream, &disconnect(reason)).await.ok();
         return;
     }
@@ -81,7 +82,7 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
 }
 
 async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
-    let mut changed = inner.changed.subscribe();
+    let mut changed = inner.subscribe();
     let (mut tick, mut ping) = (interval(TICK), interval(PING_EVERY));
     loop {
         tokio::select! {
@@ -98,11 +99,12 @@ async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
                 }
             }
         }
-        if inner.state.lock().unwrap().link != own {
+        if inner.look().link != own {
             // Only the newest link gets what comes.
             continue;
         }
-        match inner.take_link_fault(false) {
+        let fault = inner.look().take_link_fault(false);
+        match fault {
             None => {}
             Some(LinkFault::Silent) => std::future::pending().await,
             Some(LinkFault::Drop) => return,
@@ -128,8 +130,8 @@ async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
 
 /// What was not sent on this link yet, or not acknowledged in time.
 fn due(own: u64, inner: &Inner) -> Vec<Value> {
-    let again_after = *inner.again_after.lock().unwrap();
-    let mut state = inner.state.lock().unwrap();
+    let mut state = inner.look();
+    let again_after = state.again_after;
     let due: Vec<Value> = state
         .pending
         .iter_mut()

@@ -1,16 +1,22 @@
 //! What the stand-in knows, and what each call does to it.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
+use std::fmt::Debug;
+use std::time::{Duration, Instant};
 
 use serde_json::{Map, Value, json};
 
+use super::super::watched::{Calls, Story};
 use super::line::{Line, PEOPLE, channel_type};
+use super::socket::LinkFault;
 use super::{APP, BOT_NAME, Fault, TEAM};
 
 /// chat.postMessage, chat.update.
 const TEXT_MAX: usize = 40_000;
 const UPDATE_MAX: usize = 4_000;
+
+/// Slack's own: an envelope that is not acknowledged within it comes again.
+const AGAIN_AFTER: Duration = Duration::from_secs(3);
 
 /// A message of the bot as people see it now.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,13 +32,6 @@ pub(crate) struct Sent {
     pub(crate) metadata: Value,
     /// Names of the files that came with it.
     pub(crate) files: Vec<String>,
-}
-
-/// A call that was well-formed.
-#[derive(Clone, Debug)]
-pub(crate) struct Request {
-    pub(crate) method: &'static str,
-    pub(crate) body: Value,
 }
 
 /// On its way to the bot.
@@ -78,6 +77,11 @@ pub(crate) struct Upload {
 }
 
 pub(super) struct State {
+    /// The bot's, and the app's.
+    pub(super) tokens: [&'static str; 2],
+    /// For the link that is there now, or for the next that opens.
+    pub(super) link_fault: Option<(LinkFault, bool)>,
+    pub(super) again_after: Duration,
     /// The bot as a user, and as a bot.
     user: &'static str,
     bot: &'static str,
@@ -91,9 +95,8 @@ pub(super) struct State {
     pub(super) link: u64,
     pub(super) tickets: Vec<String>,
     pub(super) sent: Vec<Sent>,
-    pub(super) received: Vec<Request>,
+    pub(super) calls: Calls<Fault>,
     pub(super) reactions: Vec<(String, String, String)>,
-    pub(super) faults: VecDeque<(&'static str, Fault)>,
     pub(super) invents: bool,
     pub(super) mention_first: bool,
     pub(super) revoked: Option<&'static str>,
@@ -108,9 +111,22 @@ pub(super) struct State {
     messages: BTreeMap<(String, String), Value>,
 }
 
+impl Story for State {
+    fn story(&self) -> Vec<&dyn Debug> {
+        vec![&self.sent, &self.calls]
+    }
+}
+
 impl State {
-    pub(super) fn new([user, bot]: [&'static str; 2], url: String, socket_url: String) -> Self {
+    pub(super) fn new(
+        tokens: [&'static str; 2],
+        [user, bot]: [&'static str; 2],
+        [url, socket_url]: [String; 2],
+    ) -> Self {
         Self {
+            tokens,
+            link_fault: None,
+            again_after: AGAIN_AFTER,
             user,
             bot,
             pending: VecDeque::new(),
@@ -120,9 +136,8 @@ impl State {
             link: 0,
             tickets: Vec::new(),
             sent: Vec::new(),
-            received: Vec::new(),
+            calls: Calls::default(),
             reactions: Vec::new(),
-            faults: VecDeque::new(),
             invents: false,
             mention_first: false,
             revoked: None,
@@ -269,11 +284,9 @@ impl State {
         );
     }
 
-    /// Notes a call, and says what is to go wrong with it.
-    pub(super) fn receive(&mut self, method: &'static str, body: Value) -> Option<Fault> {
-        self.received.push(Request { method, body });
-        let at = self.faults.iter().position(|(failing, _)| *failing == method)?;
-        self.faults.remove(at).map(|(_, fault)| fault)
+    /// What is to happen to a link, now or as it opens.
+    pub(super) fn take_link_fault(&mut self, is_new: bool) -> Option<LinkFault> {
+        self.link_fault.take_if(|(_, for_new)| *for_new == is_new).map(|(fault, _)| fault)
     }
 
     pub(super) fn perform(
