@@ -295,14 +295,19 @@ impl Agent {
     /// would still commit is thrown away.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
-        if commits::stopped(&self.means.bus.store, control, role, kind).await? {
-            let address = &control.inbound.from;
-            self.idle.take(address);
+        let stopped = commits::stopped(&self.means.bus.store, control, role, kind).await?;
+        let address = &control.inbound.from;
+        if stopped.asides {
             self.asides.stop(address);
+        }
+        if stopped.turn {
+            self.idle.take(address);
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
-            if let Some(running) = self.running.get(address) {
-                running.stop.cancel();
-            }
+        }
+        // Notes are taken for a command that waits, or for nobody.
+        let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
+        if let Some(running) = self.running.get(address).filter(ends) {
+            running.stop.cancel();
         }
         Ok(())
     }
