@@ -242,6 +242,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("actions", "What I have done here"),
     ("undo", "Undo my last change of a file, or the one with that number"),
     ("plan", "What I mean to do here"),
+    ("proposals", "What I have suggested here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
     ("think", "How much the model thinks: off, low, medium, high, default; show, hide"),
@@ -282,6 +283,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /actions [n] – what I have done here\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
+/proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\
 /queue – what becomes of what you say while I work\n\

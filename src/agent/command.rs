@@ -35,6 +35,7 @@ pub(super) enum Command {
     /// The number of an action, or the last one.
     Undo(Option<String>),
     Plan,
+    Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
     /// The model, thinking or the queue of a conversation.
@@ -86,6 +87,7 @@ pub(super) fn parse(text: &str) -> Command {
         }),
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
+        "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
             Command::Compact((!focus.is_empty()).then_some(focus))
@@ -136,6 +138,7 @@ pub(super) async fn obey(
         Command::Actions(Some(limit)) => undo::list(means, control, limit).await?,
         Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
         Command::Plan => undo::plan(means, control).await?,
+        Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };
     commits::obeyed(&means.bus.store, control, words).await

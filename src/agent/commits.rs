@@ -15,6 +15,7 @@ use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::message::{Address, Body, MessageId, Place, Sender};
+use crate::proposals;
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::session::{
@@ -168,6 +169,10 @@ pub(super) async fn call_ends(store: &Store, turn: TurnId, ends: Ends) -> Result
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+                Effect::Propose { to, title, body } => {
+                    proposals::propose(store, turn, &to, (&title, &body))?;
+                }
+                Effect::UpdateProposal(change) => proposals::update(store, &change)?,
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;
