@@ -39,6 +39,22 @@ pub(super) struct Unread {
     until: Option<DateTime<Utc>>,
 }
 
+impl Unread {
+    /// As a word that outlives the program.
+    pub(super) fn mark(&self, place: &str) -> String {
+        let until = self.until.map(|until| until.timestamp_millis().to_string());
+        format!("{place}:{}:{}", self.after, until.unwrap_or_default())
+    }
+
+    /// Reads what [`Self::mark`] wrote, with the place.
+    pub(super) fn from_mark(mark: &str) -> Option<(String, Self)> {
+        let mut parts = mark.split(':');
+        let (place, after, until) = (parts.next()?, parts.next()?, parts.next()?);
+        let until = until.parse().ok().and_then(DateTime::from_timestamp_millis);
+        Some((place.to_owned(), Self { after: after.parse().ok()?, until }))
+    }
+}
+
 /// Why a place could not be read.
 enum Trouble {
     /// It will not be readable.
@@ -79,18 +95,22 @@ impl Ear<'_> {
         self.read_unread().await
     }
 
-    /// Reads what could not be read at first, for as long as there is a link; gives why that ended.
+    /// Reads what could not be read at first, or before a restart, for as long as there is a link;
+    /// gives why that ended.
     pub(super) async fn read_later(&self) -> ChannelError {
         loop {
-            sleep(self.discord.deadlines.again).await;
             if let Err(error) = self.read_unread().await {
                 return error;
             }
+            sleep(self.discord.deadlines.again).await;
         }
     }
 
     async fn read_unread(&self) -> Result<(), ChannelError> {
         let unread = self.discord.progress().unread.clone();
+        if unread.is_empty() {
+            return Ok(());
+        }
         for (place, from) in unread {
             let rest = match self.read_patiently(&place, from).await {
                 Ok(rest) => rest,
@@ -110,7 +130,8 @@ impl Ear<'_> {
                 None => progress.unread.remove(&place),
             };
         }
-        Ok(())
+        // What has been read need not be read again by a daemon after this one.
+        self.discord.mark(true, self.publisher).await
     }
 
     async fn read_patiently(&self, place: &str, from: Unread) -> Result<Option<u64>, Trouble> {

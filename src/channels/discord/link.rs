@@ -32,6 +32,9 @@ const MARK_EVERY: Duration = Duration::from_secs(60);
 /// Begins a mark that tells a time and no session.
 const NO_SESSION: &str = "since";
 
+/// Begins the last word of a mark where places are still to be read back.
+const UNREAD: &str = "unread=";
+
 /// How far we have got.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -47,20 +50,28 @@ pub(super) struct Progress {
 impl Progress {
     fn mark(&self) -> String {
         let point = self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), Point::mark);
-        match self.until {
-            Some(until) => format!("{point} {}", until.timestamp_millis()),
-            None => point,
+        let Some(until) = self.until else { return point };
+        let mark = format!("{point} {}", until.timestamp_millis());
+        if self.unread.is_empty() {
+            return mark;
         }
+        let unread = self.unread.iter().map(|(place, unread)| unread.mark(place));
+        format!("{mark} {UNREAD}{}", unread.collect::<Vec<_>>().join(","))
     }
 
     /// Reads a mark that was set at `at`; older ones tell no time.
     fn from_mark(bot: &str, mark: &str, at: DateTime<Utc>) -> Self {
+        let (mark, unread) = match mark.rsplit_once(' ') {
+            Some((mark, last)) if last.starts_with(UNREAD) => (mark, &last[UNREAD.len()..]),
+            _ => (mark, ""),
+        };
+        let unread = unread.split(',').filter_map(Unread::from_mark).collect();
         let timed = mark.rsplit_once(' ').and_then(|(point, until)| {
             Some((point, DateTime::from_timestamp_millis(until.parse().ok()?)?))
         });
         let (point, until) = timed.unwrap_or((mark, at));
         let point = Point::from_mark(bot, point);
-        Self { point, until: Some(until), ..Self::default() }
+        Self { point, until: Some(until), unread, marked: None }
     }
 }
 
@@ -227,9 +238,9 @@ impl Discord {
         }
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
-        let Progress { point, until, .. } = Progress::from_mark(&bot.id, &mark, at);
-        let mut progress = self.progress();
-        (progress.point, progress.until) = (point.clone(), until);
+        let found = Progress::from_mark(&bot.id, &mark, at);
+        let point = found.point.clone();
+        *self.progress() = found;
         Ok(point)
     }
 
@@ -258,7 +269,11 @@ impl Discord {
     }
 
     /// Sets the durable mark, at once or if it is old.
-    async fn mark(&self, at_once: bool, publisher: &Publisher) -> Result<(), ChannelError> {
+    pub(super) async fn mark(
+        &self,
+        at_once: bool,
+        publisher: &Publisher,
+    ) -> Result<(), ChannelError> {
         let mark = {
             let mut progress = self.progress();
             let is_old = progress.marked.is_none_or(|marked| marked.elapsed() >= MARK_EVERY);

@@ -1,7 +1,9 @@
 //! Hearing: nothing counts as heard that is not kept, nothing is kept twice, and what was missed is
 //! read back.
 
-use peacrab::channels::discord::Threads;
+use std::time::Duration;
+
+use peacrab::channels::discord::{Deadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::message::{Body, DeliveryId, Outbound};
 use peacrab::people::Groups;
@@ -392,6 +394,44 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
         assert_eq!(desk.wait_for(3).await, ["before", "live", "missed"]);
     })
     .await;
+}
+
+#[tokio::test]
+async fn what_is_still_to_be_read_back_outlives_a_restart() {
+    for loses_its_session in [false, true] {
+        let (api, desk) = (DiscordApi::start().await, Desk::new());
+        desk.listening(&discord(&api), async {
+            api.wait_for_sessions(1, 0).await;
+            api.say(&from_ada("before"));
+            desk.wait_for(1).await;
+        })
+        .await;
+        api.forget_sessions();
+        api.say_unheard(&from_ada("missed"));
+        api.fail("GET /channels/*/messages", 3, &Fault::Status(500));
+        // So long that it ends before it looks again.
+        let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };
+        desk.listening(&discord_with(&api, Threads::Reply, patient), async {
+            api.wait_for_sessions(2, 0).await;
+            // In the same place, and so after the gap.
+            api.say(&from_ada("live"));
+            desk.wait_for(2).await;
+            api.say(&from_ada("live too"));
+            desk.wait_for(3).await;
+        })
+        .await;
+        if loses_its_session {
+            api.forget_sessions();
+        }
+        desk.listening(&discord(&api), async {
+            assert_eq!(desk.wait_for(4).await, ["before", "live", "live too", "missed"]);
+            // It goes on in a session that is still there.
+            let begun = 2 + usize::from(loses_its_session);
+            api.wait_for_sessions(begun, 3 - begun).await;
+            assert_eq!(api.sessions(), (begun, 3 - begun));
+        })
+        .await;
+    }
 }
 
 #[tokio::test]
