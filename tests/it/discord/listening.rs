@@ -253,12 +253,15 @@ async fn a_server_a_channel_or_a_thread_can_have_its_own_setting() {
     desk.listening(&discord(&api), async {
         api.wait_for_sessions(1, 0).await;
         api.say(&to_us(LAB, "off in the server"));
+        api.say(&Line::server(LAB, &ADA, "nor is this overheard"));
         api.say(&Line::server(CREW, &ADA, "always in the channel"));
         api.say(&Line::server(THREAD, &ADA, "not in the thread"));
         api.say(&from_ada("in private"));
         assert_eq!(desk.wait_for(2).await, ["always in the channel", "in private"]);
     })
     .await;
+    assert!(desk.bus.overheard.look(&address(LAB, None)).is_empty());
+    assert_eq!(desk.bus.overheard.look(&address(CREW, Some(THREAD))).len(), 1);
 }
 
 #[tokio::test]
