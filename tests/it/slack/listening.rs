@@ -422,6 +422,26 @@ async fn an_edit_that_begins_to_speak_to_it_is_heard() {
     assert_eq!(desk.texts().await, ["hello"]);
 }
 
+#[tokio::test]
+async fn an_overheard_line_that_is_changed_is_remembered_as_it_is_now() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let ts = api.say(&in_crew("the crab is blue"));
+    let at = address(CREW, None);
+    desk.listening(&slack(&api), async {
+        api.wait_for_acknowledged().await;
+        api.edit(CREW, &ts, "the crab is green");
+        api.wait_for_acknowledged().await;
+        let heard = desk.bus.overheard.look(&at);
+        assert_eq!(heard.iter().map(|it| &*it.text).collect::<Vec<_>>(), ["the crab is green"]);
+        // What has been shown is not shown once more.
+        desk.bus.overheard.shown(&at, 1);
+        api.edit(CREW, &ts, "the crab is red");
+        api.wait_for_acknowledged().await;
+    })
+    .await;
+    assert_eq!((desk.bus.overheard.look(&at).len(), desk.texts().await.len()), (0, 0));
+}
+
 async fn forget_state(desk: &Desk) {
     let aged = desk
         .bus
