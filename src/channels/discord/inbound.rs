@@ -104,8 +104,8 @@ pub fn read(
     };
     let text = said(message, bot, &address);
     let media = media(message);
-    let quoted = quoted(message);
-    if text.is_empty() && media.is_empty() && quoted.as_ref().is_none_or(|it| it.text.is_empty()) {
+    let says_nothing = text.is_empty() && media.is_empty();
+    if says_nothing && forwarded(message).is_none_or(|it| it.text.is_empty()) {
         return Reading::Ignored;
     }
     if !speaks_to_us(message, bot, spot, custom) {
@@ -119,7 +119,7 @@ pub fn read(
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
     let more = message.content.chars().count() >= LONG_CHARS;
-    let body = Said { text, quoted, media, press: None, more };
+    let body = Said { text, quoted: quoted(message), media, press: None, more };
     Reading::Speaks(Box::new(Inbound {
         key: key(bot, &message.id),
         at,
