@@ -78,35 +78,36 @@ impl From<ChannelError> for Trouble {
 }
 
 impl Ear<'_> {
-    /// Reads back what was said while nobody listened, in all places where the bot was spoken to.
-    pub(super) async fn catch_up(&self) -> Result<(), ChannelError> {
+    /// Notes that there is to be read back what was said while nobody listened, in all places where
+    /// the bot was spoken to.
+    pub(super) async fn note_unread(&self) -> Result<(), ChannelError> {
         let heard = self.publisher.last_heard().await?;
-        {
-            let mut progress = self.discord.progress();
-            let until = progress.until;
-            // What came before was heard, whether it was for the bot or not.
-            let all_heard = until.map_or(0, |until| wire::id_before(until - SKEW));
-            for (place, last) in places(&heard) {
-                let after = last.max(all_heard);
-                let unread = progress.unread.entry(place).or_insert(Unread { after, until });
-                unread.after = unread.after.min(after);
-            }
+        let mut progress = self.discord.progress();
+        let until = progress.until;
+        // What came before was heard, whether it was for the bot or not.
+        let all_heard = until.map_or(0, |until| wire::id_before(until - SKEW));
+        for (place, last) in places(&heard) {
+            let after = last.max(all_heard);
+            let unread = progress.unread.entry(place).or_insert(Unread { after, until });
+            unread.after = unread.after.min(after);
         }
-        self.read_unread().await
+        Ok(())
     }
 
     /// Reads what could not be read at first, or before a restart, for as long as there is a link;
     /// gives why that ended.
-    pub(super) async fn read_later(&self) -> ChannelError {
+    pub(super) async fn read_later(&self, mut pause: Duration) -> ChannelError {
         loop {
+            sleep(pause).await;
             if let Err(error) = self.read_unread().await {
                 return error;
             }
-            sleep(self.discord.deadlines.again).await;
+            pause = self.discord.deadlines.again;
         }
     }
 
-    async fn read_unread(&self) -> Result<(), ChannelError> {
+    /// Looks at each place once; those that could be read, or never will be, are done with.
+    pub(super) async fn read_unread(&self) -> Result<(), ChannelError> {
         let unread = self.discord.progress().unread.clone();
         if unread.is_empty() {
             return Ok(());

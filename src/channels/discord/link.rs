@@ -151,7 +151,7 @@ impl Discord {
     async fn follow(&self, ear: &Ear<'_>, reader: &mut Reader) -> Result<(), ChannelError> {
         let Ear { publisher, bot, .. } = *ear;
         let about = format!("@{}", bot.name);
-        let mut reading_later = pin!(ear.read_later());
+        let mut reading_later = pin!(ear.read_later(Duration::ZERO));
         let mut is_renewed = false;
         loop {
             let told = match reader.held.pop_front() {
@@ -166,7 +166,17 @@ impl Discord {
                 Told::Ready(point) => {
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
-                    reader.during(ear, ear.catch_up()).await?;
+                    // What was begun before knows nothing of what was missed since.
+                    reading_later.set(ear.read_later(self.deadlines.again));
+                    reader.during(ear, ear.note_unread()).await?;
+                    // What was missed comes first, but holds nobody up.
+                    let first = timeout(self.deadlines.catch_up, ear.read_unread());
+                    let is_cut = reader.during(ear, async {
+                        first.await.map_or(Ok(true), |read| read.map(|()| false))
+                    });
+                    if is_cut.await? {
+                        reading_later.set(ear.read_later(Duration::ZERO));
+                    }
                     // Not before: whoever goes on in this session is not told what came before it.
                     let mark = {
                         let mut progress = self.progress();

@@ -400,6 +400,33 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
 }
 
 #[tokio::test]
+async fn whoever_speaks_while_a_channel_hangs_is_heard() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("before"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.say_unheard(&from_ada("missed"));
+    api.fail("GET /channels/*/messages", 2, &Fault::Hang);
+    let hasty = Deadlines {
+        call: Duration::from_secs(2),
+        catch_up: Duration::from_millis(300),
+        ..DEADLINES
+    };
+    desk.listening(&discord_with(&api, Threads::Reply, hasty), async {
+        api.wait_for_sessions(2, 0).await;
+        api.say(&from_ada("/stop"));
+        assert_eq!(desk.wait_for(2).await, ["before", "/stop"]);
+        assert_eq!(desk.wait_for(3).await, ["before", "/stop", "missed"]);
+    })
+    .await;
+    assert!(Deadlines::default().catch_up <= Duration::from_secs(5));
+}
+
+#[tokio::test]
 async fn what_is_still_to_be_read_back_outlives_a_restart() {
     for loses_its_session in [false, true] {
         let (api, desk) = (DiscordApi::start().await, Desk::new());
