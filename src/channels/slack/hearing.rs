@@ -87,6 +87,9 @@ impl Ears<'_> {
                         Answer::Whisper(whisper) => (None, Some(whisper)),
                     };
                     socket.acknowledge(&envelope.id, words).await?;
+                    if envelope.kind == "events_api" {
+                        self.heard_until(&envelope.payload["event"]).await?;
+                    }
                     if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
                         whispers.push(self.whisper(whisper));
                     }

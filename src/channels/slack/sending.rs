@@ -82,7 +82,7 @@ struct Posted {
 }
 
 /// A page of a channel's or a thread's messages.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Page {
     #[serde(default)]
     pub(super) messages: Vec<Value>,
