@@ -170,11 +170,10 @@ impl Discord {
                     reading_later.set(ear.read_later(self.deadlines.again));
                     reader.during(ear, ear.note_unread()).await?;
                     // What was missed comes first, but holds nobody up.
-                    let first = timeout(self.deadlines.catch_up, ear.read_unread());
-                    let is_cut = reader.during(ear, async {
-                        first.await.map_or(Ok(true), |read| read.map(|()| false))
-                    });
-                    if is_cut.await? {
+                    let first = Box::pin(timeout(self.deadlines.catch_up, ear.read_unread()));
+                    let is_done =
+                        async { first.await.map_or(Ok(false), |read| read.map(|()| true)) };
+                    if !reader.during(ear, is_done).await? {
                         reading_later.set(ear.read_later(Duration::ZERO));
                     }
                     // Not before: whoever goes on in this session is not told what came before it.
