@@ -258,7 +258,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
 
 /// Those of them that are followed by words.
 pub const COMMANDS_WITH_WORDS: &[&str] =
-    &["model", "think", "queue", "btw", "skill", "approve", "deny"];
+    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny"];
 
 /// What follows such a command, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
@@ -305,6 +305,8 @@ pub const NOT_YOURS_TO_COMPACT: &str =
     "In a group, only an admin can have our conversation compacted.";
 pub const COMPACTED_MEANWHILE: &str =
     "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+
+pub const COMPACT_LATER: &str = "I wait for an answer here. Say /compact again once I have it.";
 
 pub fn compacted(turns: usize, words: usize) -> String {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };

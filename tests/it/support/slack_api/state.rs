@@ -82,6 +82,8 @@ pub(super) struct State {
     /// For the link that is there now, or for the next that opens.
     pub(super) link_fault: Option<(LinkFault, bool)>,
     pub(super) again_after: Duration,
+    /// How often a link is knocked at; Slack does every few seconds.
+    pub(super) ping_every: Duration,
     /// The bot as a user, and as a bot.
     user: &'static str,
     bot: &'static str,
@@ -127,6 +129,7 @@ impl State {
             tokens,
             link_fault: None,
             again_after: AGAIN_AFTER,
+            ping_every: Duration::from_millis(200),
             user,
             bot,
             pending: VecDeque::new(),
