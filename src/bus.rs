@@ -236,6 +236,11 @@ impl Publisher {
         self.bus.overheard.push(at, id, line);
     }
 
+    /// An overheard line was changed: while it is remembered, so is what it says now.
+    pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: Line) {
+        self.bus.overheard.reword(at, id, line);
+    }
+
     /// Whether the bot was spoken to at this address before.
     pub async fn takes_part(&self, at: &Address) -> Result<bool, PublishError> {
         let at = at.clone();
