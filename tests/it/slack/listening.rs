@@ -137,6 +137,7 @@ async fn a_link_that_fell_silent_is_noticed() {
 #[tokio::test]
 async fn a_quiet_link_is_not_a_silent_one() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
+    api.set_pings(DEADLINES.silence / 4);
     desk.listening(&slack(&api), async {
         api.wait_for_links(1).await;
         // Longer than silence is borne, with nothing but pings.
