@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 use crate::actions::{Actions, GRACE, Images};
 use crate::agent::{self, Means, Paces};
 use crate::bus::{Bus, KEPT, Link};
+use crate::channels::deliver::Post;
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
@@ -218,12 +219,12 @@ impl Daemon {
                 let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
                 intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
             }));
-            let (stop, workspace) = (deliveries.clone(), self.means.workspace.clone());
-            let events = self.means.events.clone();
-            delivering.spawn(forever("deliveries", move || {
-                let (name, channel, bus) = parts.clone();
-                deliver::run(name, channel, (bus, workspace.clone(), events.clone()), stop.clone())
-            }));
+            let (name, channel, bus) = parts;
+            let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
+            let post = Post { name, channel, bus, workspace, events };
+            let stop = deliveries.clone();
+            delivering
+                .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));

@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::parcel::{self, NoContent};
 use super::supervise::{AFTER_MAX, backoff};
 use super::{Channel, ChannelError, Found, Sent};
+use crate::bus::Bus;
 use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
-use crate::bus::{Bus, Wake};
 use crate::event::{Event, Events, Happening};
 use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::replies;
@@ -54,28 +54,30 @@ const AFTER_MIN: Duration = Duration::from_millis(5);
 /// How long deliveries rest when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
+/// What one channel's deliveries work with.
+#[derive(Clone)]
+pub struct Post {
+    pub name: ChannelName,
+    pub channel: Arc<dyn Channel>,
+    pub bus: Bus,
+    pub workspace: Workspace,
+    pub events: Events,
+}
+
 /// Delivers for one channel until `stop`, and then what is due at once.
-pub async fn run(
-    name: ChannelName,
-    channel: Arc<dyn Channel>,
-    (bus, workspace, events): (Bus, Workspace, Events),
-    stop: CancellationToken,
-) {
-    let mut woken = bus.outbox.watch();
+pub async fn run(post: Post, stop: CancellationToken) {
+    let mut woken = post.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
     loop {
         woken.mark_unchanged();
-        let wait =
-            match begin_due(&name, &channel, (&bus, &workspace, &events), &mut sends, &mut busy)
-                .await
-            {
-                Ok(wait) => wait,
-                Err(error) => {
-                    tracing::error!(channel = %name, %error, "Deliveries rest");
-                    Some(STORE_PAUSE)
-                }
-            };
+        let wait = match post.begin_due(&mut sends, &mut busy).await {
+            Ok(wait) => wait,
+            Err(error) => {
+                tracing::error!(channel = %post.name, %error, "Deliveries rest");
+                Some(STORE_PAUSE)
+            }
+        };
         if stop.is_cancelled() && sends.is_empty() {
             return;
         }
@@ -90,83 +92,82 @@ pub async fn run(
     }
 }
 
-/// Begins what is due in chats that are not busy; how long until something else is.
-async fn begin_due(
-    name: &ChannelName,
-    channel: &Arc<dyn Channel>,
-    (bus, workspace, events): (&Bus, &Workspace, &Events),
-    sends: &mut JoinSet<Lane>,
-    busy: &mut HashSet<Lane>,
-) -> Result<Option<Duration>, StoreError> {
-    let asked = name.clone();
-    let heads = bus.store.read(move |store| outbox::heads(store, &asked)).await?;
-    let now = Utc::now();
-    let idle = heads.into_iter().filter(|head| !busy.contains(&head.lane));
-    // Nothing waits for longer than that: what seems to was put off before the clock was set back.
-    let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
-    let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
-    for Head { id, lane, .. } in due {
-        let alike = busy.iter().filter(|other| other.urgent == lane.urgent).count();
-        if alike >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
-            continue;
-        }
-        busy.insert(lane.clone());
-        let (channel, store, wake) = (Arc::clone(channel), bus.store.clone(), bus.outbox.clone());
-        let (workspace, events) = (workspace.clone(), events.clone());
-        sends.spawn(async move {
-            let onlookers = (&wake, &events);
-            let delivered = deliver(channel.as_ref(), (&store, onlookers), &workspace, id);
-            // Caught here, where the chat is known: those of others go on.
-            match AssertUnwindSafe(delivered).catch_unwind().await {
-                Ok(Ok(())) => {}
-                Ok(Err(error)) => {
-                    tracing::error!(%error, "Could not write down how a delivery went");
-                    sleep(STORE_PAUSE).await;
-                }
-                Err(_) => {
-                    tracing::error!(chat = %lane.chat, "A delivery panicked, will look at it again");
-                    sleep(STORE_PAUSE).await;
-                }
+impl Post {
+    /// Begins what is due in chats that are not busy; how long until something else is.
+    async fn begin_due(
+        &self,
+        sends: &mut JoinSet<Lane>,
+        busy: &mut HashSet<Lane>,
+    ) -> Result<Option<Duration>, StoreError> {
+        let asked = self.name.clone();
+        let heads = self.bus.store.read(move |store| outbox::heads(store, &asked)).await?;
+        let now = Utc::now();
+        let idle = heads.into_iter().filter(|head| !busy.contains(&head.lane));
+        // Nothing waits for longer than that: what seems to was put off before the clock was set back.
+        let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
+        let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
+        for Head { id, lane, .. } in due {
+            let alike = busy.iter().filter(|other| other.urgent == lane.urgent).count();
+            if alike >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
+                continue;
             }
-            lane
-        });
+            busy.insert(lane.clone());
+            let post = self.clone();
+            sends.spawn(async move {
+                // Caught here, where the chat is known: those of others go on.
+                match AssertUnwindSafe(post.deliver(id)).catch_unwind().await {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => {
+                        tracing::error!(%error, "Could not write down how a delivery went");
+                        sleep(STORE_PAUSE).await;
+                    }
+                    Err(_) => {
+                        tracing::error!(chat = %lane.chat, "A delivery panicked, will look at it again");
+                        sleep(STORE_PAUSE).await;
+                    }
+                }
+                lane
+            });
+        }
+        let next = later.iter().map(|head| head.next).min();
+        Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
     }
-    let next = later.iter().map(|head| head.next).min();
-    Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
+
+    /// Takes one delivery as far as it gets.
+    async fn deliver(&self, id: DeliveryId) -> Result<(), StoreError> {
+        let store = &self.bus.store;
+        let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
+            return Ok(());
+        };
+        if delivery.chunks.is_empty() {
+            delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
+            let chunks = delivery.chunks.clone();
+            let stored = move |store: &_| outbox::cut(store, id, &chunks);
+            store.write("cut", Sync::Later, stored).await?;
+        }
+        let deliverer = Deliverer {
+            channel: self.channel.as_ref(),
+            store,
+            events: &self.events,
+            workspace: &self.workspace,
+            delivery: &delivery,
+        };
+        for chunk in &delivery.chunks {
+            match deliverer.bring(chunk).await? {
+                Then::GoOn => {}
+                Then::Leave => break,
+            }
+        }
+        // A dead one may have left a word to the owner, on another channel.
+        self.bus.outbox.up();
+        Ok(())
+    }
 }
 
 /// What is to be done after a chunk.
 enum Then {
     GoOn,
     Leave,
-}
-
-/// Takes one delivery as far as it gets.
-async fn deliver(
-    channel: &dyn Channel,
-    (store, (wake, events)): (&Store, (&Wake, &Events)),
-    workspace: &Workspace,
-    id: DeliveryId,
-) -> Result<(), StoreError> {
-    let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
-        return Ok(());
-    };
-    if delivery.chunks.is_empty() {
-        delivery.chunks = cut(channel, &delivery.message);
-        let chunks = delivery.chunks.clone();
-        let stored = move |store: &_| outbox::cut(store, id, &chunks);
-        store.write("cut", Sync::Later, stored).await?;
-    }
-    let deliverer = Deliverer { channel, store, events, workspace, delivery: &delivery };
-    for chunk in &delivery.chunks {
-        match deliverer.bring(chunk).await? {
-            Then::GoOn => {}
-            Then::Leave => break,
-        }
-    }
-    // A dead one may have left a word to the owner, on another channel.
-    wake.up();
-    Ok(())
 }
 
 fn cut(channel: &dyn Channel, message: &Outbound) -> Vec<Chunk> {
