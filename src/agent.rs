@@ -52,6 +52,7 @@ use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
+use crate::subagents;
 use crate::tools::ToolSet;
 use crate::workspace::Workspace;
 use aside::Asides;
@@ -96,6 +97,7 @@ pub struct Means {
     pub actions: Actions,
     pub events: Events,
     pub steps_max: usize,
+    pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
     /// Ends the daemon; none where nobody would start it again.
@@ -240,7 +242,7 @@ impl Agent {
 
     /// Whether the address's channel is here; what came by another one waits until it is.
     fn serves(&self, address: &Address) -> bool {
-        self.means.channels.contains_key(&address.channel)
+        self.means.channels.contains_key(&subagents::channel_of(address))
     }
 
     /// Whether a turn of that address waits to be taken up again.
@@ -292,8 +294,8 @@ impl Agent {
     /// would still commit is thrown away.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
-        if commits::stopped(&self.means.bus.store, control, role, kind).await? {
-            let address = &control.inbound.from;
+        let ended = commits::stopped(&self.means.bus.store, control, role, kind).await?;
+        for address in &ended {
             self.idle.take(address);
             self.asides.stop(address);
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
@@ -406,7 +408,7 @@ async fn load(means: &Means, address: &Address) -> Result<Option<Session>, Store
 /// Somebody who was shut out since they wrote may do the least.
 async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
     let (people, channel, sender) =
-        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
+        (means.bus.people.clone(), subagents::channel_of(at), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }

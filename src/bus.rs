@@ -24,9 +24,27 @@ use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
 pub const CONTROLS: &[&str] = &[
-    "/start", "/help", "/status", "/stop", "/new", "/compact", "/whoami", "/pair", "/actions",
-    "/undo", "/plan", "/model", "/think", "/queue", "/btw", "/skills", "/usage", "/restart",
-    "/approve", "/deny",
+    "/start",
+    "/help",
+    "/status",
+    "/stop",
+    "/new",
+    "/compact",
+    "/whoami",
+    "/pair",
+    "/actions",
+    "/undo",
+    "/plan",
+    "/model",
+    "/think",
+    "/queue",
+    "/btw",
+    "/skills",
+    "/usage",
+    "/restart",
+    "/approve",
+    "/deny",
+    "/subagents",
 ];
 
 /// Commands that begin a turn, as messages do.

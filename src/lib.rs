@@ -31,6 +31,7 @@ pub mod bus;
 pub mod channels;
 pub mod tools;
 pub mod asks;
+pub mod subagents;
 pub mod agent;
 pub mod control;
 pub mod hooks;

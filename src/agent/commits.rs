@@ -1,11 +1,13 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod delegated;
 mod folding;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
+pub(super) use delegated::{awaits, gave_up};
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 
 use super::{plans, transcript};
@@ -20,6 +22,7 @@ use crate::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
 use crate::store::{Store, StoreError, Sync};
+use crate::subagents::{State, SubagentId};
 use crate::tools::Effect;
 
 /// Why a commit was not made.
@@ -160,17 +163,27 @@ pub(super) struct Ends {
     pub(super) effects: Vec<Effect>,
 }
 
-/// A call's outcome, with all that it changes in our own store.
-pub(super) async fn call_ends(store: &Store, turn: TurnId, ends: Ends) -> Result<(), CommitError> {
+/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
+/// have the last word.
+pub(super) async fn call_ends(
+    store: &Store,
+    turn: TurnId,
+    ends: Ends,
+) -> Result<Outcome, CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
+        let mut outcome = ends.outcome;
         for effect in ends.effects {
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+                Effect::Spawn(task) => {
+                    outcome = delegated::spawn(store, (turn, ends.call), &task)?;
+                }
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;
-        transcript::call_ended(store, ends.call, &ends.outcome)
+        transcript::call_ended(store, ends.call, &outcome)?;
+        Ok(outcome)
     })
     .await
 }
@@ -251,6 +264,10 @@ pub(super) async fn answer(
         }
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
+        if let Some(id) = SubagentId::of(&end.to) {
+            delegated::turn_ended(store, id, &end)?;
+            return Ok(None);
+        }
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(words) = &end.words else { return Ok(draft) };
         outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
@@ -301,10 +318,11 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
         for row in rows {
             waited |= journal::settle(store, row, Fate::Refused)?;
         }
-        if waited {
-            outbox::put(store, &to, None, replies::SOMETHING_BROKE)?;
+        match SubagentId::of(&to) {
+            _ if !waited => Ok(()),
+            Some(id) => delegated::ended(store, id, State::Failed, replies::SUBAGENT_BROKE),
+            None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
         }
-        Ok(())
     };
     store.write("broke", Sync::Now, settle).await
 }
@@ -359,19 +377,20 @@ pub(super) enum StopKind {
     New,
 }
 
-/// Ends the turn that runs where the command was said, withdraws what waited there before it,
-/// and confirms. True if something that ran was ended, or the session closed.
+/// Ends the turn that runs where the command was said, with its subagents, withdraws what waited there
+/// before it, and confirms. Gives the addresses at which something that ran was ended, or the session
+/// closed.
 pub(super) async fn stopped(
     store: &Store,
     control: &Waiting,
     role: Role,
     kind: StopKind,
-) -> Result<bool, StoreError> {
+) -> Result<Vec<Address>, StoreError> {
     let control = control.clone();
     let stop = move |store: &Connection| {
         let (at, speaker) = (&control.inbound.from, control.sender());
         if !journal::settle(store, control.id, Fate::Obeyed)? {
-            return Ok(false);
+            return Ok(Vec::new());
         }
         let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
         let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
@@ -380,7 +399,7 @@ pub(super) async fn stopped(
         let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
-            return Ok(false);
+            return Ok(Vec::new());
         }
         for turn in &mine {
             transcript::end_turn(store, turn.turn, Ending::Stopped)?;
@@ -388,19 +407,24 @@ pub(super) async fn stopped(
         }
         let whose = (!commands_all).then_some(&speaker.id);
         let withdrawn = journal::withdraw(store, at, control.id, whose)?;
-        let asides = asides::stop(store, at, whose)?;
+        let beside = asides::stop(store, at, whose)?;
+        let mut ended = delegated::stop(store, at, whose)?;
+        let beside = beside + ended.len();
+        if !mine.is_empty() || beside > 0 || kind == StopKind::New {
+            ended.push(at.clone());
+        }
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
-            return Ok(true);
+            return Ok(ended);
         }
         match (mine.is_empty(), withdrawn) {
-            (true, 0) if asides > 0 => say(replies::STOPPED)?,
+            (true, 0) if beside > 0 => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        Ok(!mine.is_empty() || asides > 0)
+        Ok(ended)
     };
     store.write("stop", Sync::Now, stop).await
 }

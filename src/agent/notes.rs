@@ -77,7 +77,7 @@ async fn work(
             .await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
-        let cx = turn::tool_context(means, &session, &sender, role).await?;
+        let cx = turn::tool_context(means, &session, &session.address, (&sender, role)).await?;
         // Nobody is asked in a silent step.
         let asks = means.asking.approvals.wants(&call.tool, Kind::Writes, role);
         let ran = if TOOLS.contains(&call.tool.as_str()) && !asks {
