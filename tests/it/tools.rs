@@ -382,11 +382,13 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "plan",
             "read_file",
             "read_skill",
+            "spawn",
+            "subagent",
             "undo",
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 13);
+    assert_eq!(names(Role::Owner).len(), 15);
 }
 
 #[test]

@@ -1,0 +1,91 @@
+//! What ends turns from outside: `/stop`, `/new`, and a newer message that interrupts.
+
+use rusqlite::Connection;
+
+use super::delegated;
+use crate::agent::transcript;
+use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::{asides, outbox};
+use crate::message::{Address, Place, SenderId};
+use crate::people::Role;
+use crate::replies;
+use crate::session::Ending;
+use crate::store::{Store, StoreError, Sync};
+
+/// What `/stop` and `/new` do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::agent) enum StopKind {
+    Stop,
+    /// Also closes the session.
+    New,
+}
+
+/// Ends the turn that runs where the command was said, with its subagents, withdraws what waited there
+/// before it, and confirms. Gives the addresses at which something that ran was ended, or the session
+/// closed.
+pub(in crate::agent) async fn stopped(
+    store: &Store,
+    control: &Waiting,
+    role: Role,
+    kind: StopKind,
+) -> Result<Vec<Address>, StoreError> {
+    let control = control.clone();
+    let stop = move |store: &Connection| {
+        let (at, speaker) = (&control.inbound.from, control.sender());
+        if !journal::settle(store, control.id, Fate::Obeyed)? {
+            return Ok(Vec::new());
+        }
+        let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
+        let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
+        let (mine, theirs): (Vec<_>, Vec<_>) =
+            running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
+        let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
+        if kind == StopKind::New && !commands_all {
+            say(replies::NOT_YOURS_TO_CLOSE)?;
+            return Ok(Vec::new());
+        }
+        for turn in &mine {
+            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
+            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
+        }
+        let whose = (!commands_all).then_some(&speaker.id);
+        let withdrawn = journal::withdraw(store, at, control.id, whose)?;
+        let beside = asides::stop(store, at, whose)?;
+        let mut ended = delegated::stop(store, at, whose)?;
+        let beside = beside + ended.len();
+        if !mine.is_empty() || beside > 0 || kind == StopKind::New {
+            ended.push(at.clone());
+        }
+        if kind == StopKind::New {
+            transcript::close_session(store, at)?;
+            say(replies::NEW_SESSION)?;
+            return Ok(ended);
+        }
+        match (mine.is_empty(), withdrawn) {
+            (true, 0) if beside > 0 => say(replies::STOPPED)?,
+            (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
+            (true, 0) => say(replies::NOTHING_TO_STOP)?,
+            (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
+        };
+        Ok(ended)
+    };
+    store.write("stop", Sync::Now, stop).await
+}
+
+/// Ends the turn that runs for a person at an address, without a word: what they said since is the
+/// answer to why. False if there is none.
+pub(in crate::agent) async fn interrupted(
+    store: &Store,
+    at: Address,
+    sender: SenderId,
+) -> Result<bool, StoreError> {
+    let interrupt = move |store: &Connection| {
+        let mut running = transcript::unfinished(store)?.into_iter();
+        let theirs = running.find(|turn| turn.address == at && turn.sender.id == sender);
+        let Some(theirs) = theirs else { return Ok(false) };
+        transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
+        journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
+        Ok(true)
+    };
+    store.write("interrupt", Sync::Now, interrupt).await
+}
