@@ -186,12 +186,16 @@ impl<'a> Active<'a> {
     }
 }
 
-/// The session that the loop has kept, if nothing was noted in it meanwhile.
+/// The session that the loop has kept, read anew if something was noted in it meanwhile.
 async fn current(means: &Means, session: Option<Session>) -> Result<Option<Session>, TurnError> {
     let Some(session) = session else { return Ok(None) };
     let look = move |store: &_| Ok((transcript::is_current(store, &session)?, session));
     let (is_current, session) = means.bus.store.read(look).await?;
-    Ok(is_current.then_some(session))
+    if is_current {
+        return Ok(Some(session));
+    }
+    let anew = load(means, &session.address).await?;
+    Ok(anew.map(|anew| Session { gauge: session.gauge, ..anew }))
 }
 
 /// What is left of the conversation's plan, for the model.
