@@ -19,7 +19,7 @@ pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &["message", "ask_question", "spaw
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Args {
-    /// All that it must know: it sees nothing of this conversation.
+    /// All that it must know: it sees nothing else.
     task: String,
 }
 
@@ -30,7 +30,7 @@ impl Tool for Spawn {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "spawn",
-        description: "Hand a longer task to a subagent, which works beside you. Its result is sent here by itself; do not wait for it.",
+        description: "Hand a longer task to a subagent that works beside you; its result is sent here.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,
@@ -49,7 +49,7 @@ impl Tool for Subagent {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: "subagent",
-        description: "Hand a task to a subagent and wait for its result, which only you see.",
+        description: "Hand a task to a subagent, and wait for its result.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

@@ -27,8 +27,9 @@ fn count(store: &Connection, sql: &str) -> Option<usize> {
 /// Whether all that was said is done, and all answers are out.
 pub(super) fn is_settled(home: &Path, said: usize) -> bool {
     let Some(store) = open(home) else { return false };
-    count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
-        && count(&store, &format!("SELECT count(*) FROM inbound WHERE {SAID}")) == Some(said)
+    let done = format!("SELECT count(*) FROM inbound WHERE state = 'done' AND {SAID}");
+    count(&store, &done) == Some(said)
+        && count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
         && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
         && count(&store, "SELECT count(*) FROM turns WHERE ending IS NULL") == Some(0)
 }
