@@ -38,6 +38,10 @@ const STOP_MAX: Duration = Duration::from_secs(10);
 /// Until what a start set off has come to rest.
 const SETTLE: Duration = Duration::from_secs(2);
 const IDLE: Duration = Duration::from_secs(10);
+
+/// As Slack does it.
+const SLACK_PINGS: Duration = Duration::from_secs(10);
+
 const TURNS: u32 = 100;
 const AT_ONCE: usize = 100;
 /// Clock ticks per second in `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 on Linux.
@@ -89,11 +93,9 @@ struct Platforms {
 
 impl Platforms {
     async fn start() -> Self {
-        Self {
-            telegram: BotApi::start().await,
-            discord: DiscordApi::start().await,
-            slack: SlackApi::start().await,
-        }
+        let slack = SlackApi::start().await;
+        slack.set_pings(SLACK_PINGS);
+        Self { telegram: BotApi::start().await, discord: DiscordApi::start().await, slack }
     }
 
     fn config(&self) -> String {

@@ -13,6 +13,7 @@ mod idle;
 mod invoked;
 pub mod loops;
 mod notes;
+mod paces;
 mod parking;
 mod plans;
 mod progress;
@@ -37,6 +38,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
 pub use house::prompt_tokens;
+pub use paces::Paces;
 pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
@@ -96,6 +98,7 @@ pub struct Means {
     pub workspace: Workspace,
     pub actions: Actions,
     pub events: Events,
+    pub paces: Paces,
     pub steps_max: usize,
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
@@ -294,12 +297,23 @@ impl Agent {
     /// would still commit is thrown away.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
-        let ended = commits::stopped(&self.means.bus.store, control, role, kind).await?;
-        for address in &ended {
-            self.idle.take(address);
+        let stopped = commits::stopped(&self.means.bus.store, control, role, kind).await?;
+        let address = &control.inbound.from;
+        if stopped.asides {
             self.asides.stop(address);
+        }
+        if stopped.turn {
+            self.idle.take(address);
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
-            if let Some(running) = self.running.get(address) {
+        }
+        // Notes are taken for a command that waits, or for nobody.
+        let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
+        if let Some(running) = self.running.get(address).filter(ends) {
+            running.stop.cancel();
+        }
+        for at in &stopped.subagents {
+            self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
+            if let Some(running) = self.running.get(at) {
                 running.stop.cancel();
             }
         }

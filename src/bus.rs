@@ -35,6 +35,7 @@ pub const CONTROLS: &[&str] = &[
     "/actions",
     "/undo",
     "/plan",
+    "/proposals",
     "/model",
     "/think",
     "/queue",
@@ -234,6 +235,11 @@ impl Publisher {
     pub fn overheard(&self, at: &Address, id: MessageId, line: Line) {
         self.link.heard(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
+    }
+
+    /// An overheard line was changed: while it is remembered, so is what it says now.
+    pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: Line) {
+        self.bus.overheard.reword(at, id, line);
     }
 
     /// Whether the bot was spoken to at this address before.

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::{Actions, GRACE, Images};
-use crate::agent::{self, Means};
+use crate::agent::{self, Means, Paces};
 use crate::bus::{Bus, KEPT, Link};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
@@ -178,6 +178,7 @@ impl Daemon {
             workspace,
             actions,
             events: Events::default(),
+            paces: Paces::default(),
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),

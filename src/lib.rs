@@ -29,6 +29,7 @@ pub mod memory;
 pub mod actions;
 pub mod bus;
 pub mod channels;
+pub mod proposals;
 pub mod tools;
 pub mod asks;
 pub mod subagents;

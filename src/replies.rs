@@ -245,6 +245,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("undo", "Undo my last change of a file, or the one with that number"),
     ("plan", "What I mean to do here"),
     ("subagents", "Which tasks I have handed to subagents here"),
+    ("proposals", "What I have suggested here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
     ("think", "How much the model thinks: off, low, medium, high, default; show, hide"),
@@ -261,7 +262,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
 
 /// Those of them that are followed by words.
 pub const COMMANDS_WITH_WORDS: &[&str] =
-    &["model", "think", "queue", "btw", "skill", "approve", "deny"];
+    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny"];
 
 /// What follows such a command, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
@@ -286,6 +287,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
 /subagents – which tasks I have handed to subagents here\n\
+/proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\
 /queue – what becomes of what you say while I work\n\
@@ -309,6 +311,8 @@ pub const NOT_YOURS_TO_COMPACT: &str =
     "In a group, only an admin can have our conversation compacted.";
 pub const COMPACTED_MEANWHILE: &str =
     "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+
+pub const COMPACT_LATER: &str = "I wait for an answer here. Say /compact again once I have it.";
 
 pub fn compacted(turns: usize, words: usize) -> String {
     let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };

@@ -9,6 +9,7 @@ pub mod mcp;
 pub mod memory;
 pub mod message;
 pub mod plan;
+pub mod propose;
 pub mod skill;
 pub mod undo;
 
@@ -26,6 +27,7 @@ use crate::actions::Actions;
 use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
+use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::session::{CallId, Plan, SessionId};
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
@@ -142,6 +144,13 @@ pub enum Effect {
         to: Address,
         body: Body,
     },
+    /// The person is asked whether to do something.
+    Propose {
+        to: Address,
+        title: String,
+        body: String,
+    },
+    UpdateProposal(proposals::Change),
     /// The conversation's plan is this now.
     Plan(Plan),
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
@@ -215,6 +224,10 @@ impl<T: Tool> AnyTool for T {
         if let Some(object) = parameters.as_object_mut() {
             object.remove("$schema");
             object.remove("title");
+        }
+        // Those of a tool without any are written out, which some endpoints want.
+        if !parameters["properties"].is_object() {
+            parameters["properties"] = Value::Object(serde_json::Map::new());
         }
         // Rust's own widths of integers, of which some endpoints have not heard.
         for (_, property) in parameters["properties"].as_object_mut().into_iter().flatten() {
@@ -320,6 +333,9 @@ impl ToolSet {
             Arc::new(undo::ListActions),
             Arc::new(undo::Undo),
             Arc::new(plan::KeepPlan),
+            Arc::new(propose::Propose),
+            Arc::new(propose::UpdateProposal),
+            Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
         ])
     }

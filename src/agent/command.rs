@@ -37,6 +37,7 @@ pub(super) enum Command {
     Undo(Option<String>),
     Plan,
     Subagents,
+    Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
     /// The model, thinking or the queue of a conversation.
@@ -89,6 +90,7 @@ pub(super) fn parse(text: &str) -> Command {
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
         "/subagents" => Command::Subagents,
+        "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
             Command::Compact((!focus.is_empty()).then_some(focus))
@@ -140,6 +142,7 @@ pub(super) async fn obey(
         Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
         Command::Plan => undo::plan(means, control).await?,
         Command::Subagents => subagents(means, control).await?,
+        Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };
     commits::obeyed(&means.bus.store, control, words).await

@@ -17,6 +17,7 @@ use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::message::{Address, Body, MessageId, Place, Sender};
+use crate::proposals;
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::session::{
@@ -180,6 +181,10 @@ pub(super) async fn call_ends(
                 Effect::Spawn(task) => {
                     outcome = delegated::spawn(store, (turn, ends.call), &task)?;
                 }
+                Effect::Propose { to, title, body } => {
+                    proposals::propose(store, turn, &to, (&title, &body))?;
+                }
+                Effect::UpdateProposal(change) => proposals::update(store, &change)?,
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;

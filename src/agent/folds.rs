@@ -63,9 +63,13 @@ impl Agent {
         let room = gauge.room(room);
         gauge.used > budget::percent(room, budget::FOLD_AT)
             && gauge.used > gauge.tried + budget::percent(room, AGAIN_PERCENT)
-            && self.folds.len() < FOLDS_MAX
+            && self.folds.len() + self.count_noting() < FOLDS_MAX
             && !self.folding.contains_key(&session.address)
             && Job::of(session, Whole::usual(session, room), None).is_some()
+    }
+
+    fn count_noting(&self) -> usize {
+        self.running.values().filter(|running| running.folds.is_some()).count()
     }
 
     /// First of all, what should last is written down; the session is folded after that.
@@ -183,6 +187,10 @@ impl Agent {
             Some(session) => Some(session),
             None => load(&self.means, &address).await?,
         };
+        let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
+        if session.as_ref().is_some_and(is_amid) {
+            return commits::obeyed(store, &control, replies::COMPACT_LATER.to_owned()).await;
+        }
         let least = Whole::least(WHOLE_TURNS_MIN);
         let Some(session) = session.filter(|it| Job::of(it, least, None).is_some()) else {
             let words = replies::nothing_to_compact(WHOLE_TURNS_MIN);

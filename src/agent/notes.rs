@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::mpsc;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::{self, Calling};
-use super::commits::{self, End};
+use super::calls::Calling;
+use super::commits::{self, CommitError, End};
 use super::turn::{self, TurnError};
-use super::{Means, compaction, prompt, role_of};
+use super::{Means, STORE_PAUSE, calls, compaction, prompt, role_of};
 use crate::bus::journal::{Fate, Waiting};
 use crate::memory::audience;
 use crate::message::Sender;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, Provider, Request};
-use crate::session::{Ending, Session, Step, Turn, TurnId};
-use crate::tools::Kind;
+use crate::session::{Call, Ending, Session, Step, Turn, TurnId};
+use crate::tools::ToolContext;
 use crate::workspace::Audience;
 
 /// The tools that can be called. The model is told of all it has, because the cache begins with them.
@@ -41,7 +41,13 @@ pub(super) async fn take(
     tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(work(&means, session, sender, steer)) => ended,
+        ended = Box::pin(work(&means, session, sender, steer)) => {
+            if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
+                // Who commanded it is asked again at once: rests here, not in the loop.
+                sleep(STORE_PAUSE).await;
+            }
+            ended
+        }
     }
 }
 
@@ -78,20 +84,30 @@ async fn work(
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
         let cx = turn::tool_context(means, &session, &session.address, (&sender, role)).await?;
-        // Nobody is asked in a silent step.
-        let asks = means.asking.approvals.wants(&call.tool, Kind::Writes, role);
-        let ran = if TOOLS.contains(&call.tool.as_str()) && !asks {
-            let (person, at) = (&sender, &session.address);
-            calls::run(means, &Calling { turn, call, person, role, at }, &cx).await?
-        } else {
-            let words = "Only `remember` and `note` can be called now.".to_owned();
-            calls::refuse(means, turn, call, words).await?
+        let at = &session.address;
+        let ran = match check(means, call, &cx, role) {
+            Ok(()) => {
+                calls::run(means, &Calling { turn, call, person: &sender, role, at }, &cx).await
+            }
+            Err(words) => calls::refuse(means, turn, call, words).await,
         };
-        call.outcome = ran.outcome;
+        call.outcome = ran?.outcome;
     }
     commits::answer(&means.bus.store, turn, None, End::silent(&session.address)).await?;
     session.turns.push(Turn { id: turn, steps: vec![step], ending: Some(Ending::Silent) });
     Ok(Some(session))
+}
+
+/// Words for the model if a call cannot be made now. Nobody is asked for leave: nobody knows of it.
+fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
+    if !TOOLS.contains(&call.tool.as_str()) {
+        return Err("Only `remember` and `note` can be called now.".to_owned());
+    }
+    let kind = calls::check(means, call, cx)?;
+    match means.asking.approvals.wants(&call.tool, kind, role) {
+        true => Err(format!("{} would have to be allowed first.", call.tool)),
+        false => Ok(()),
+    }
 }
 
 /// What the model wants to write down; none if it cannot be asked now.

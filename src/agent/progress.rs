@@ -11,6 +11,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::turn::{Draft, NO_REPLY};
 use super::{Means, commits, transcript};
+use crate::bus::outbox;
 use crate::channels::{Channel, ChannelError, Drafts, Sent, markup, text};
 use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::replies;
@@ -119,28 +120,39 @@ impl Drafter<'_> {
         sleep(in_private).await;
         let mut shown = String::new();
         while draft.changed().await.is_ok() {
+            // In private, nothing is replied to: it is plain what is answered.
+            let every = match draft.borrow().reply_to {
+                Some(_) => in_groups,
+                None => in_private,
+            };
+            sleep(self.means.paces.place(self.to, every)).await;
             let now = draft.borrow_and_update().clone();
             let (Some(turn), Some(text)) = (now.turn, presentable(&now, self.channel)) else {
                 continue;
             };
-            // Beyond one message, the beginning stays the same.
-            if text == shown {
+            // Beyond one message, the beginning stays the same. Answers on their way there go first.
+            if text == shown || self.others_go_first().await {
                 continue;
             }
             shown.clone_from(&text);
-            // In private, nothing is replied to: it is plain what is answered.
-            let every = if now.reply_to.is_some() { in_groups } else { in_private };
-            let pause = match self.edit(turn, &draft, text).await {
-                Ok(()) => every,
-                Err(ChannelError::Unavailable { after, .. }) => after.unwrap_or(every).max(every),
+            match self.edit(turn, &draft, text).await {
+                Ok(()) => {}
+                Err(ChannelError::Unavailable { after, .. }) => {
+                    self.means.paces.rest(self.to, after.unwrap_or(every).max(every));
+                }
                 Err(error) => {
                     tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
                     self.give_up(turn).await;
                     return;
                 }
-            };
-            sleep(pause).await;
+            }
         }
+    }
+
+    async fn others_go_first(&self) -> bool {
+        let to = self.to.clone();
+        let pending = self.means.bus.store.read(move |store| outbox::is_pending(store, &to)).await;
+        pending.unwrap_or(true)
     }
 
     /// An edit that is lost may still be made later, over the answer: the answer must be a message of

@@ -11,6 +11,7 @@ use crate::bus::outbox;
 use crate::memory::audience;
 use crate::message::Place;
 use crate::people::Role;
+use crate::proposals;
 use crate::replies;
 use crate::session::{CallId, Intent, Outcome};
 use crate::store::{StoreError, Sync};
@@ -184,4 +185,18 @@ pub(super) async fn plan(means: &Means, control: &Waiting) -> Result<String, Sto
     };
     let plan = means.bus.store.read(look).await?;
     Ok(plan.map_or_else(|| replies::NO_PLAN.to_owned(), |plan| plan.to_string()))
+}
+
+/// What `/proposals` shows.
+pub(super) async fn proposals(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+    let at = control.inbound.from.clone();
+    let look = move |store: &Connection| match actions::session_at(store, &at)? {
+        Some(session) => proposals::list(store, session),
+        None => Ok(Vec::new()),
+    };
+    let found = means.bus.store.read(look).await?;
+    Ok(match found.is_empty() {
+        true => replies::NO_PROPOSALS.to_owned(),
+        false => replies::proposals(found.iter().map(proposals::Proposal::words)),
+    })
 }

@@ -49,6 +49,17 @@ impl Overheard {
         lines.push_back((id, line));
     }
 
+    /// A line was changed; one that has been shown or forgotten is not put back.
+    pub(super) fn reword(&self, at: &Address, id: &MessageId, line: Line) {
+        let is_kept = {
+            let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            places.get(at).is_some_and(|lines| lines.iter().any(|(known, _)| known == id))
+        };
+        if is_kept {
+            self.push(at, id.clone(), line);
+        }
+    }
+
     /// Forgets a line that was taken back.
     pub(super) fn forget(&self, at: &Address, id: &MessageId) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -71,6 +71,8 @@ pub struct Deadlines {
     pub silence: Duration,
     /// The longest wait before a new session, when one has become invalid.
     pub identify: Duration,
+    /// How long new events wait for what was missed before them.
+    pub catch_up: Duration,
     /// Until a place that could not be read back is tried again.
     pub again: Duration,
 }
@@ -84,6 +86,7 @@ impl Default for Deadlines {
             // Discord's heartbeats are 41 s apart, each with an answer.
             silence: Duration::from_secs(55),
             identify: Duration::from_secs(5),
+            catch_up: Duration::from_secs(3),
             again: Duration::from_secs(60),
         }
     }

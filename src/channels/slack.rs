@@ -12,10 +12,11 @@ pub mod interaction;
 mod looking;
 mod mrkdwn;
 mod names;
+mod progress;
 mod sending;
 mod socket;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -39,6 +40,7 @@ use failure::CallError;
 use hearing::Ears;
 use inbound::Identity;
 use names::Names;
+use progress::Progress;
 use socket::Socket;
 
 /// In characters. Messages may be longer, but edits may not (chat.update), and drafts are edited.
@@ -106,9 +108,9 @@ pub struct Slack {
     bot: OnceLock<Identity>,
     /// Slack has told us that it shows no status of this app.
     no_status: AtomicBool,
-    /// Places that are still to be looked at for what was missed, since when. A mutex, since a
-    /// listener that was dropped leaves it to the next one; held for a look.
-    missed: Mutex<BTreeMap<Address, String>>,
+    /// How far we have heard, and what is still to be looked up. A mutex, since a listener that was
+    /// dropped leaves it to the next one; held for a look.
+    progress: Mutex<Progress>,
     /// Where it is shown that we work.
     statuses: Mutex<BTreeSet<Address>>,
     /// Chats that the bot is certainly in.
@@ -133,7 +135,7 @@ impl Slack {
             names: Names::default(),
             bot: OnceLock::new(),
             no_status: AtomicBool::new(false),
-            missed: Mutex::default(),
+            progress: Mutex::default(),
             statuses: Mutex::default(),
             own_chats: Mutex::default(),
         })

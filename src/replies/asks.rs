@@ -74,6 +74,31 @@ pub fn revoked_grants(tool: &str, grants: usize) -> String {
     }
 }
 
+// Proposals.
+
+pub const DO_IT: &str = "Do it";
+pub const DO_NOT: &str = "No";
+pub const NO_PROPOSALS: &str = "There are no proposals in this conversation.";
+
+/// Models write Markdown: it is shown as that.
+pub fn proposal(id: i64, title: &str, body: &str) -> String {
+    format!("Proposal {id}: **{}**\n\n{body}", as_is(title))
+}
+
+/// What somebody says who presses the button of a proposal.
+pub fn accepts(id: i64, title: &str) -> String {
+    format!("Yes to proposal {id} ({title}): do it.")
+}
+
+pub fn declines(id: i64, title: &str) -> String {
+    format!("No to proposal {id} ({title}).")
+}
+
+/// Proposals on a line each.
+pub fn proposals(lines: impl Iterator<Item = String>) -> String {
+    lines.map(as_is).collect::<Vec<_>>().join("\n")
+}
+
 /// What waits, each with its number, tool and arguments; and what is allowed for good: tool and person.
 pub fn approvals<'a>(
     waiting: impl Iterator<Item = (i64, &'a str, &'a str)>,

@@ -14,7 +14,15 @@ const TASK_CHARS_MAX: usize = 8_000;
 pub(super) const COMPLETION: &str = "task_completion";
 
 /// What a subagent cannot call: nobody speaks with it, and it hands nothing on.
-pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &["message", "ask_question", "spawn", "subagent"];
+pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
+    "message",
+    "ask_question",
+    "propose",
+    "update_proposal",
+    "list_proposals",
+    "spawn",
+    "subagent",
+];
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

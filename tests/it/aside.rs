@@ -76,6 +76,42 @@ async fn stop_ends_it() {
 }
 
 #[tokio::test]
+async fn to_stop_ones_own_spares_the_turn_of_somebody_else() {
+    let mut rig = Rig::new().await;
+    let (turn, aside) = (Gate::shut(), Gate::shut());
+    rig.model.on("tea", [held(&turn, says("tea"))]);
+    rig.say_as(USER, "-1", "tea");
+    rig.hangs_at(&turn).await;
+    rig.model.on("slow", [held(&aside, says("slowly"))]);
+    rig.say_as(OTHER_USER, "-1", "/btw slow?");
+    rig.hangs_at(&aside).await;
+    rig.say_as(OTHER_USER, "-1", "/stop");
+    assert_eq!(rig.hear("-1").await, replies::STOPPED);
+    turn.open();
+    assert_eq!(rig.hear("-1").await, "tea");
+    aside.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_spared_by_who_stops_a_turn_of_their_own() {
+    let mut rig = Rig::new().await;
+    let (turn, aside) = (Gate::shut(), Gate::shut());
+    rig.model.on("tea", [held(&turn, says("tea"))]);
+    rig.say_as(USER, "-1", "tea");
+    rig.hangs_at(&turn).await;
+    rig.model.on("slow", [held(&aside, says("slowly"))]);
+    rig.say_as(OTHER_USER, "-1", "/btw slow?");
+    rig.hangs_at(&aside).await;
+    rig.say_as(USER, "-1", "/stop");
+    assert_eq!(rig.hear("-1").await, replies::STOPPED);
+    aside.open();
+    assert_eq!(rig.hear("-1").await, "slowly");
+    turn.open();
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn is_answered_after_a_restart_once() {
     let mut rig = Rig::new().await;
     let gate = Gate::shut();

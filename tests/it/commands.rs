@@ -181,3 +181,16 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
     assert_eq!(rig.hear("2").await, "thought");
     rig.finish().await;
 }
+
+#[test]
+fn platforms_ask_for_words_where_a_command_takes_some() {
+    for line in replies::HELP.lines() {
+        let uses = line.split(['–', ';']).map(str::trim).filter(|part| part.starts_with('/'));
+        for (name, words) in uses.filter_map(|used| used[1..].split_once(' ')) {
+            let takes_words = words.starts_with(|sign: char| sign == '[' || sign.is_uppercase());
+            assert!(!takes_words || replies::COMMANDS_WITH_WORDS.contains(&name), "{line}");
+        }
+    }
+    let known = |name: &&str| replies::COMMANDS.iter().any(|(known, _)| known == name);
+    assert!(replies::COMMANDS_WITH_WORDS.iter().all(known));
+}

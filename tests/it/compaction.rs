@@ -7,6 +7,7 @@ mod turns;
 use std::fs;
 use std::sync::Arc;
 
+use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
 use peacrab::event::Happening;
 use peacrab::provider::models::{Model, Standing};
@@ -191,6 +192,42 @@ async fn has_lasting_notes_taken_first_which_nobody_hears_of() {
 }
 
 #[tokio::test]
+async fn notes_are_not_taken_with_what_must_be_allowed_first() {
+    let approvals = Approvals { tools: vec!["note".to_owned()], roles: Vec::new() };
+    let asking = Asking { approvals, ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = rig_of(Parts { agent, ..Parts::default() }).await;
+    let write = |text: &str| json!({ "text": text });
+    rig.model.on(NOTES, [calls(&[("note", write("asked")), ("remember", write("not asked"))])]);
+    rig.model.on(RECORD, [plain("A talk of crabs.")]);
+    fill(&mut rig, "1", "n").await;
+    has_summaries(&mut rig, 1).await;
+    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["failed", "done"]);
+    assert_eq!(rig.ask("1", "and now").await, "re: and now");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_conversation_that_waits_for_an_answer_is_compacted_after_it() {
+    let mut rig = rig().await;
+    for n in 0..3 {
+        rig.ask("1", &format!("n{n}")).await;
+    }
+    rig.model.on(
+        "paint",
+        [calls(&[("ask_question", json!({"question": "Which?"}))]), plain("Blue it is.")],
+    );
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    assert_eq!(rig.ask("1", "/compact").await, replies::COMPACT_LATER);
+    rig.model.on("which", [plain("None yet.")]);
+    assert_eq!(rig.ask("1", "/btw which?").await, "None yet.");
+    assert_eq!(rig.ask("1", "blue").await, "Blue it is.");
+    rig.model.on(RECORD, [plain("A talk of paint.")]);
+    assert_eq!(rig.ask("1", "/compact").await, replies::compacted(2, 4));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn notes_that_were_cut_off_are_left_without_a_word() {
     let mut rig = rig().await;
     rig.ask("1", "hello").await;
@@ -281,6 +318,25 @@ async fn onlookers_see_that_a_conversation_was_folded() {
         }
     };
     assert_eq!(folded, 1);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_ends_notes_that_are_taken_for_a_command() {
+    let mut rig = rig().await;
+    for n in 0..3 {
+        rig.ask("1", &format!("n{n}")).await;
+    }
+    let gate = Gate::shut();
+    rig.model.on(NOTES, [held(&gate, calls(&[("note", json!({"text": "late"}))]))]);
+    rig.say("1", "/compact");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", "/stop").await, replies::stopped_and_withdrawn(1));
+    // Nothing is under way that another would have to wait for.
+    rig.model.on(RECORD, [plain("The key is 4711.")]);
+    assert_eq!(rig.ask("1", "/compact").await, replies::compacted(1, 4));
+    gate.open();
+    assert!(rig.look("SELECT tool FROM calls").is_empty());
     rig.finish().await;
 }
 

@@ -26,6 +26,7 @@ const DEADLINES: Deadlines = Deadlines {
     ready: Duration::from_secs(8),
     silence: Duration::from_secs(8),
     identify: Duration::from_millis(10),
+    catch_up: Duration::from_secs(5),
     again: Duration::from_millis(200),
 };
 

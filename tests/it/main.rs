@@ -31,6 +31,7 @@ mod markup;
 mod mcp;
 mod media;
 mod prompt;
+mod proposals;
 mod providers;
 mod queue;
 mod settings;

@@ -4,6 +4,7 @@ mod inbound;
 mod life;
 mod listening;
 mod looking;
+mod missed;
 mod sending;
 mod stand_in;
 

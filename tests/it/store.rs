@@ -100,6 +100,39 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
 }
 
 #[tokio::test]
+async fn goes_on_with_the_database_of_an_older_version() {
+    let mut rig = Rig::at_rest(Double::with(false, 4_000), Parts::default());
+    let home = rig.path();
+    fs::create_dir_all(&home).unwrap();
+    let store = Connection::open(home.join("state.db")).unwrap();
+    for script in
+        [include_str!("../../src/store/schema-1.sql"), include_str!("../../src/store/schema-2.sql")]
+    {
+        store.execute_batch(script).unwrap();
+    }
+    store.pragma_update(None, "user_version", 2).unwrap();
+    store
+        .execute_batch(
+            r#"INSERT INTO sessions (id, channel, chat, place, opened)
+               VALUES (1, 'home', '1', '"private"', 1);
+               INSERT INTO turns (id, session, sender, attempts, provider, started, ended, ending)
+               VALUES (1, 1, '{"id": "7", "name": "Person 7"}', 1, 'script', 1, 2, '"answered"');
+               INSERT INTO steps (turn, seq, heard, text, thinking)
+               VALUES (1, 0, 'what is in it?', '', '[]'), (1, 1, NULL, 'A crab.', '[]');
+               INSERT INTO calls (turn, step, wire_id, tool, arguments, state, output)
+               VALUES (1, 0, 'w', 'read_file', '{"path": "a.md"}', 'done', 'a crab')"#,
+        )
+        .unwrap();
+    drop(store);
+    rig.start().await;
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    let transcript = rig.model.last().transcript();
+    assert!(transcript.contains("what is in it?") && transcript.contains("a crab"), "{transcript}");
+    assert!(rig.ask("1", "/actions").await.contains("read_file"));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn refuses_a_home_that_another_daemon_uses() {
     let rig = Rig::new().await;
     let words = refusal(&rig.path()).await.replace(&std::process::id().to_string(), "PID");

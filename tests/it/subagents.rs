@@ -167,7 +167,7 @@ async fn is_told_its_task_and_the_rules_and_has_no_tools_for_people() {
     assert_eq!(rig.ask("1", "go").await, "42.");
     let asked = rig.model.asked();
     let told = asked.iter().find(|it| it.has_tool("task_completion")).unwrap();
-    for tool in ["message", "ask_question", "spawn", "subagent"] {
+    for tool in ["message", "ask_question", "propose", "spawn", "subagent"] {
         assert!(!told.has_tool(tool), "{tool}");
     }
     assert!(told.has_tool("read_file"));

@@ -378,17 +378,20 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "edit_file",
             "list_actions",
             "list_files",
+            "list_proposals",
             "message",
             "plan",
+            "propose",
             "read_file",
             "read_skill",
             "spawn",
             "subagent",
             "undo",
+            "update_proposal",
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 15);
+    assert_eq!(names(Role::Owner).len(), 18);
 }
 
 #[test]
@@ -399,7 +402,7 @@ fn models_are_shown_these_tools() {
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
         .collect();
     let length = Value::from(shown.clone()).to_string().chars().count();
-    assert!(length < 5_000, "the tools take {length} characters of each prompt");
+    assert!(length < 6_000, "the tools take {length} characters of each prompt");
     let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
     {"name":"append_file","description":"Add text at the end of a file; makes the file if it is missing.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
@@ -412,11 +415,15 @@ fn models_are_shown_these_tools() {
 
     {"name":"list_files","description":"List files and folders of the workspace with their sizes.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string","description":"A folder; the whole workspace by default.","default":""},"depth":{"type":"integer","default":2,"minimum":1,"maximum":8,"description":"How many levels of folders to show."}}}}
 
+    {"name":"list_proposals","description":"List the proposals of this conversation.","parameters":{"type":"object","additionalProperties":false,"properties":{}}}
+
     {"name":"message","description":"Send a message besides your answer: to another chat, or here while you go on working, or with files or buttons. Your answer itself needs no tool.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What to say, in Markdown. May be left out beside files.","default":""},"to":{"type":"string","description":"Where to, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD; left out, here.","default":""},"files":{"type":"array","items":{"type":"string"},"description":"Paths of files to send along."},"choices":{"type":"array","items":{"type":"string"},"description":"Buttons under the text. What is on the pressed one comes back as the person's next message.","default":[]}}}}
 
     {"name":"note","description":"Write a line with the time into today's notes; you see those of the last days.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"What happened or was decided, in one sentence."}},"required":["text"]}}
 
     {"name":"plan","description":"Write down or update your plan for a task of several steps.","parameters":{"type":"object","additionalProperties":false,"properties":{"items":{"type":"array","items":{"type":"object","properties":{"text":{"type":"string"},"state":{"type":"string","enum":["todo","doing","done"]}},"additionalProperties":false,"required":["text","state"]},"description":"The whole plan in order, as it is now; empty to drop it."}},"required":["items"]}}
+
+    {"name":"propose","description":"Suggest something to the person, who can say yes or no with a button, instead of doing it.","parameters":{"type":"object","additionalProperties":false,"properties":{"title":{"type":"string","description":"In a few words."},"body":{"type":"string","description":"What exactly would be done, and why."}},"required":["title","body"]}}
 
     {"name":"read_file","description":"Read a text file, a long one page by page.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"offset":{"type":"integer","default":0,"minimum":0,"description":"The byte to start at, as an earlier result said."},"limit":{"type":"integer","default":7800,"minimum":0,"description":"The most bytes to read."}},"required":["path"]}}
 
@@ -429,6 +436,8 @@ fn models_are_shown_these_tools() {
     {"name":"subagent","description":"Hand a task to a subagent, and wait for its result.","parameters":{"type":"object","additionalProperties":false,"properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
 
     {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","additionalProperties":false,"properties":{"id":{"type":"integer","default":0,"description":"Its number in list_actions; 0: the last change of a file."}}}}
+
+    {"name":"update_proposal","description":"Change a proposal, or note what became of it.","parameters":{"type":"object","additionalProperties":false,"properties":{"id":{"type":"integer"},"title":{"type":"string","description":"What is left out stays.","default":""},"body":{"type":"string","default":""},"state":{"type":"string","enum":["open","accepted","declined","withdrawn"]}},"required":["id"]}}
 
     {"name":"write_file","description":"Make a file in the workspace, or replace all of it. To change a part, use edit_file.","parameters":{"type":"object","additionalProperties":false,"properties":{"path":{"type":"string"},"content":{"type":"string","description":"The whole new text of the file."}},"required":["path","content"]}}
     "#);

@@ -1,9 +1,9 @@
-//! What ends turns from outside: `/stop`, `/new`, and a newer message that interrupts.
+//! The commits that end a turn from beside: `/stop`, `/new`, and a newer message that interrupts.
 
 use rusqlite::Connection;
 
+use super::super::transcript;
 use super::delegated;
-use crate::agent::transcript;
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::bus::{asides, outbox};
 use crate::message::{Address, Place, SenderId};
@@ -20,20 +20,32 @@ pub(in crate::agent) enum StopKind {
     New,
 }
 
+/// What `/stop` and `/new` have ended, of what has a task.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::agent) struct Stopped {
+    /// The turn that ran there, or was to be taken up again.
+    pub(in crate::agent) turn: bool,
+    /// What waited, commands that are being carried out included.
+    pub(in crate::agent) waiting: bool,
+    /// Questions aside: all of them, or one person's.
+    pub(in crate::agent) asides: bool,
+    /// The addresses of the subagents that worked for it: all of them, or one person's.
+    pub(in crate::agent) subagents: Vec<Address>,
+}
+
 /// Ends the turn that runs where the command was said, with its subagents, withdraws what waited there
-/// before it, and confirms. Gives the addresses at which something that ran was ended, or the session
-/// closed.
+/// before it, and confirms.
 pub(in crate::agent) async fn stopped(
     store: &Store,
     control: &Waiting,
     role: Role,
     kind: StopKind,
-) -> Result<Vec<Address>, StoreError> {
+) -> Result<Stopped, StoreError> {
     let control = control.clone();
     let stop = move |store: &Connection| {
         let (at, speaker) = (&control.inbound.from, control.sender());
         if !journal::settle(store, control.id, Fate::Obeyed)? {
-            return Ok(Vec::new());
+            return Ok(Stopped::default());
         }
         let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
         let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
@@ -42,7 +54,7 @@ pub(in crate::agent) async fn stopped(
         let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
         if kind == StopKind::New && !commands_all {
             say(replies::NOT_YOURS_TO_CLOSE)?;
-            return Ok(Vec::new());
+            return Ok(Stopped::default());
         }
         for turn in &mine {
             transcript::end_turn(store, turn.turn, Ending::Stopped)?;
@@ -50,24 +62,21 @@ pub(in crate::agent) async fn stopped(
         }
         let whose = (!commands_all).then_some(&speaker.id);
         let withdrawn = journal::withdraw(store, at, control.id, whose)?;
-        let beside = asides::stop(store, at, whose)?;
-        let mut ended = delegated::stop(store, at, whose)?;
-        let beside = beside + ended.len();
-        if !mine.is_empty() || beside > 0 || kind == StopKind::New {
-            ended.push(at.clone());
-        }
+        let asides = asides::stop(store, at, whose)?;
+        let subagents = delegated::stop(store, at, whose)?;
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
-            return Ok(ended);
+            return Ok(Stopped { turn: true, waiting: true, asides: true, subagents });
         }
         match (mine.is_empty(), withdrawn) {
-            (true, 0) if beside > 0 => say(replies::STOPPED)?,
+            (true, 0) if asides > 0 || !subagents.is_empty() => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
-        Ok(ended)
+        let (turn, waiting, asides) = (!mine.is_empty(), withdrawn > 0, asides > 0);
+        Ok(Stopped { turn, waiting, asides, subagents })
     };
     store.write("stop", Sync::Now, stop).await
 }

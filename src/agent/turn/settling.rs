@@ -7,9 +7,8 @@ use chrono::Local;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 
-use super::super::Means;
 use super::super::calls::{self, Calling, Ran};
-use super::super::parking;
+use super::super::{Means, parking};
 use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;

@@ -292,8 +292,9 @@ impl Meaning for Denial {
         match self.status {
             401 if self.is_discords => token_not_accepted(&self.message),
             // A server that broke while it worked may have done what it was asked; Discord can be
-            // asked for it.
-            500 | 502 | 504 => ChannelError::Ambiguous(self.in_words()),
+            // asked for it. Nor does Cloudflare know, before Discord, when an answer made no sense or
+            // none came in time (520, 524).
+            500 | 502 | 504 | 520 | 524 => ChannelError::Ambiguous(self.in_words()),
             400 | 403 | 404 | 405 if self.is_final() => ChannelError::Refused(self.refusal()),
             // However little is said of it: it will not become smaller.
             413 => ChannelError::Refused(self.refusal()),

@@ -39,6 +39,22 @@ pub(super) struct Unread {
     until: Option<DateTime<Utc>>,
 }
 
+impl Unread {
+    /// As a word that outlives the program.
+    pub(super) fn mark(&self, place: &str) -> String {
+        let until = self.until.map(|until| until.timestamp_millis().to_string());
+        format!("{place}:{}:{}", self.after, until.unwrap_or_default())
+    }
+
+    /// Reads what [`Self::mark`] wrote, with the place.
+    pub(super) fn from_mark(mark: &str) -> Option<(String, Self)> {
+        let mut parts = mark.split(':');
+        let (place, after, until) = (parts.next()?, parts.next()?, parts.next()?);
+        let until = until.parse().ok().and_then(DateTime::from_timestamp_millis);
+        Some((place.to_owned(), Self { after: after.parse().ok()?, until }))
+    }
+}
+
 /// Why a place could not be read.
 enum Trouble {
     /// It will not be readable.
@@ -62,35 +78,40 @@ impl From<ChannelError> for Trouble {
 }
 
 impl Ear<'_> {
-    /// Reads back what was said while nobody listened, in all places where the bot was spoken to.
-    pub(super) async fn catch_up(&self) -> Result<(), ChannelError> {
+    /// Notes that there is to be read back what was said while nobody listened, in all places where
+    /// the bot was spoken to.
+    pub(super) async fn note_unread(&self) -> Result<(), ChannelError> {
         let heard = self.publisher.last_heard().await?;
-        {
-            let mut progress = self.discord.progress();
-            let until = progress.until;
-            // What came before was heard, whether it was for the bot or not.
-            let all_heard = until.map_or(0, |until| wire::id_before(until - SKEW));
-            for (place, last) in places(&heard) {
-                let after = last.max(all_heard);
-                let unread = progress.unread.entry(place).or_insert(Unread { after, until });
-                unread.after = unread.after.min(after);
-            }
+        let mut progress = self.discord.progress();
+        let until = progress.until;
+        // What came before was heard, whether it was for the bot or not.
+        let all_heard = until.map_or(0, |until| wire::id_before(until - SKEW));
+        for (place, last) in places(&heard) {
+            let after = last.max(all_heard);
+            let unread = progress.unread.entry(place).or_insert(Unread { after, until });
+            unread.after = unread.after.min(after);
         }
-        self.read_unread().await
+        Ok(())
     }
 
-    /// Reads what could not be read at first, for as long as there is a link; gives why that ended.
-    pub(super) async fn read_later(&self) -> ChannelError {
+    /// Reads what could not be read at first, or before a restart, for as long as there is a link;
+    /// gives why that ended.
+    pub(super) async fn read_later(&self, mut pause: Duration) -> ChannelError {
         loop {
-            sleep(self.discord.deadlines.again).await;
+            sleep(pause).await;
             if let Err(error) = self.read_unread().await {
                 return error;
             }
+            pause = self.discord.deadlines.again;
         }
     }
 
-    async fn read_unread(&self) -> Result<(), ChannelError> {
+    /// Looks at each place once; those that could be read, or never will be, are done with.
+    pub(super) async fn read_unread(&self) -> Result<(), ChannelError> {
         let unread = self.discord.progress().unread.clone();
+        if unread.is_empty() {
+            return Ok(());
+        }
         for (place, from) in unread {
             let rest = match self.read_patiently(&place, from).await {
                 Ok(rest) => rest,
@@ -110,7 +131,8 @@ impl Ear<'_> {
                 None => progress.unread.remove(&place),
             };
         }
-        Ok(())
+        // What has been read need not be read again by a daemon after this one.
+        self.discord.mark(true, self.publisher).await
     }
 
     async fn read_patiently(&self, place: &str, from: Unread) -> Result<Option<u64>, Trouble> {

@@ -116,6 +116,10 @@ impl Ear<'_> {
             Heard::Missed { until } => said < until,
         };
         let custom = self.custom(spot).await?;
+        // Where the bot is off, it does not even overhear.
+        if spot.guild.is_some() && custom.groups == Groups::Off {
+            return Ok(false);
+        }
         // Only what speaks to the bot itself counts of what was there already.
         let strict = if is_known { custom.strictly() } else { custom };
         match inbound::read(message, spot, self.bot, self.publisher.channel(), strict) {

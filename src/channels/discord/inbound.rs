@@ -104,7 +104,8 @@ pub fn read(
     };
     let text = said(message, bot, &address);
     let media = media(message);
-    if text.is_empty() && media.is_empty() {
+    let says_nothing = text.is_empty() && media.is_empty();
+    if says_nothing && forwarded(message).is_none_or(|it| it.text.is_empty()) {
         return Reading::Ignored;
     }
     if !speaks_to_us(message, bot, spot, custom) {
@@ -171,11 +172,14 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
     (!text.is_empty()).then_some(Line { at, author, text })
 }
 
-/// All that a message says, files in words.
+/// All that a message says and passes on, files in words.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
     let files = files_in_words(message).map(|file| format!("[sent {file}]"));
+    let forwarded = forwarded(message).map(|Quote { author, text }| format!("({author}) {text}"));
+    let forwarded = forwarded.map(|words| words.trim_end().to_owned());
     let text = said(message, bot, &mention_forms(bot, None));
-    let parts: Vec<String> = files.chain([text]).filter(|part| !part.is_empty()).collect();
+    let parts: Vec<String> =
+        files.chain(forwarded).chain([text]).filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
 
@@ -229,15 +233,12 @@ fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) 
     }
 }
 
-/// What is said, without the words that only address the bot.
+/// What is said, without the words that only address the bot, and without what is passed on: those
+/// words are another's, and none of them a command.
 fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
     let text = without_address(&message.content, address);
-    let forwarded = message.message_snapshots.iter().map(|forwarded| {
-        let text = readable(&forwarded.message.content, &[], bot);
-        format!("[forwarded]\n{text}").trim_end().to_owned()
-    });
     let parts = other_things(message).map(|what| format!("[sent {what}]"));
-    let parts = parts.chain(forwarded).chain([readable(&text, &message.mentions, bot)]);
+    let parts = parts.chain([readable(&text, &message.mentions, bot)]);
     let parts: Vec<String> = parts.filter(|part| !part.is_empty()).collect();
     parts.join("\n")
 }
@@ -302,8 +303,19 @@ fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
     is_emoji.then(|| format!(":{name}:"))
 }
 
-/// The message that this one replies to; not one that it forwards.
+/// What a message passes on; Discord does not tell whose it was.
+fn forwarded(message: &Message) -> Option<Quote> {
+    let snapshots = message.message_snapshots.iter();
+    let words = snapshots.map(|it| readable(&it.message.content, &[], &Identity::default()));
+    let words = words.reduce(|words, more| format!("{words}\n{more}"))?;
+    Some(Quote { author: "forwarded from somebody".to_owned(), text: words.trim().to_owned() })
+}
+
+/// The message that this one forwards or replies to.
 fn quoted(message: &Message) -> Option<Quote> {
+    if let Some(forwarded) = forwarded(message) {
+        return Some(forwarded);
+    }
     let said = message.referenced_message.as_ref()?;
     let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
     Some(Quote { author: said.author.shown().to_owned(), text })
@@ -320,7 +332,7 @@ fn other_things(message: &Message) -> impl Iterator<Item = String> {
 fn files_in_words(message: &Message) -> impl Iterator<Item = String> {
     let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_some());
     let stickers = stickers.map(|sticker| format!("a sticker: {}", sticker.name));
-    attachments(message).map(|(file, kind)| described(file, kind)).chain(stickers)
+    attachments(message).map(|(file, kind, _)| described(file, kind)).chain(stickers)
 }
 
 /// Ending and type of a sticker's picture. Lottie, the third kind, is none (Sticker resource).
@@ -332,23 +344,25 @@ fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The files that came, those of a forwarded message too.
-fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind)> {
+/// The files that came, and whether they are of a message that is passed on.
+fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind, bool)> {
     let is_voice = message.flags & IS_VOICE != 0;
+    let own = message.attachments.iter().map(|file| (file, false));
     let forwarded = message.message_snapshots.iter();
     let forwarded = forwarded.flat_map(|snapshot| &snapshot.message.attachments);
-    message.attachments.iter().chain(forwarded).map(move |file| (file, kind_of(file, is_voice)))
+    let files = own.chain(forwarded.map(|file| (file, true)));
+    files.map(move |(file, is_passed_on)| (file, kind_of(file, is_voice), is_passed_on))
 }
 
 fn media(message: &Message) -> Vec<MediaRef> {
-    let files = attachments(message).map(|(file, kind)| MediaRef {
+    let files = attachments(message).map(|(file, kind, quoted)| MediaRef {
         kind,
         name: Some(file.filename.clone()).filter(|name| !name.is_empty()),
         mime: file.content_type.clone(),
         size: file.size,
         handle: file.url.clone(),
         fetched: None,
-        quoted: false,
+        quoted,
     });
     let stickers = message.sticker_items.iter().filter_map(|sticker| {
         let (end, mime) = picture_of(sticker)?;

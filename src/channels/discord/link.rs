@@ -32,6 +32,9 @@ const MARK_EVERY: Duration = Duration::from_secs(60);
 /// Begins a mark that tells a time and no session.
 const NO_SESSION: &str = "since";
 
+/// Begins the last word of a mark where places are still to be read back.
+const UNREAD: &str = "unread=";
+
 /// How far we have got.
 #[derive(Default)]
 pub(super) struct Progress {
@@ -47,20 +50,28 @@ pub(super) struct Progress {
 impl Progress {
     fn mark(&self) -> String {
         let point = self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), Point::mark);
-        match self.until {
-            Some(until) => format!("{point} {}", until.timestamp_millis()),
-            None => point,
+        let Some(until) = self.until else { return point };
+        let mark = format!("{point} {}", until.timestamp_millis());
+        if self.unread.is_empty() {
+            return mark;
         }
+        let unread = self.unread.iter().map(|(place, unread)| unread.mark(place));
+        format!("{mark} {UNREAD}{}", unread.collect::<Vec<_>>().join(","))
     }
 
     /// Reads a mark that was set at `at`; older ones tell no time.
     fn from_mark(bot: &str, mark: &str, at: DateTime<Utc>) -> Self {
+        let (mark, unread) = match mark.rsplit_once(' ') {
+            Some((mark, last)) if last.starts_with(UNREAD) => (mark, &last[UNREAD.len()..]),
+            _ => (mark, ""),
+        };
+        let unread = unread.split(',').filter_map(Unread::from_mark).collect();
         let timed = mark.rsplit_once(' ').and_then(|(point, until)| {
             Some((point, DateTime::from_timestamp_millis(until.parse().ok()?)?))
         });
         let (point, until) = timed.unwrap_or((mark, at));
         let point = Point::from_mark(bot, point);
-        Self { point, until: Some(until), ..Self::default() }
+        Self { point, until: Some(until), unread, marked: None }
     }
 }
 
@@ -140,7 +151,7 @@ impl Discord {
     async fn follow(&self, ear: &Ear<'_>, reader: &mut Reader) -> Result<(), ChannelError> {
         let Ear { publisher, bot, .. } = *ear;
         let about = format!("@{}", bot.name);
-        let mut reading_later = pin!(ear.read_later());
+        let mut reading_later = pin!(ear.read_later(Duration::ZERO));
         let mut is_renewed = false;
         loop {
             let told = match reader.held.pop_front() {
@@ -155,7 +166,16 @@ impl Discord {
                 Told::Ready(point) => {
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
-                    reader.during(ear, ear.catch_up()).await?;
+                    // What was begun before knows nothing of what was missed since.
+                    reading_later.set(ear.read_later(self.deadlines.again));
+                    reader.during(ear, ear.note_unread()).await?;
+                    // What was missed comes first, but holds nobody up.
+                    let first = Box::pin(timeout(self.deadlines.catch_up, ear.read_unread()));
+                    let is_done =
+                        async { first.await.map_or(Ok(false), |read| read.map(|()| true)) };
+                    if !reader.during(ear, is_done).await? {
+                        reading_later.set(ear.read_later(Duration::ZERO));
+                    }
                     // Not before: whoever goes on in this session is not told what came before it.
                     let mark = {
                         let mut progress = self.progress();
@@ -227,9 +247,9 @@ impl Discord {
         }
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
-        let Progress { point, until, .. } = Progress::from_mark(&bot.id, &mark, at);
-        let mut progress = self.progress();
-        (progress.point, progress.until) = (point.clone(), until);
+        let found = Progress::from_mark(&bot.id, &mark, at);
+        let point = found.point.clone();
+        *self.progress() = found;
         Ok(point)
     }
 
@@ -258,7 +278,11 @@ impl Discord {
     }
 
     /// Sets the durable mark, at once or if it is old.
-    async fn mark(&self, at_once: bool, publisher: &Publisher) -> Result<(), ChannelError> {
+    pub(super) async fn mark(
+        &self,
+        at_once: bool,
+        publisher: &Publisher,
+    ) -> Result<(), ChannelError> {
         let mark = {
             let mut progress = self.progress();
             let is_old = progress.marked.is_none_or(|marked| marked.elapsed() >= MARK_EVERY);

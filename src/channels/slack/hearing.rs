@@ -20,7 +20,7 @@ use super::sending::Spot;
 use super::socket::{Envelope, Frame, Socket, refused};
 use crate::bus::{PublishError, Published, Publisher};
 use crate::channels::ChannelError;
-use crate::message::{self, Cause, Place};
+use crate::message::{self, Cause, Inbound, Place};
 use crate::people::Groups;
 use crate::replies;
 
@@ -87,6 +87,9 @@ impl Ears<'_> {
                         Answer::Whisper(whisper) => (None, Some(whisper)),
                     };
                     socket.acknowledge(&envelope.id, words).await?;
+                    if envelope.kind == "events_api" {
+                        self.heard_until(&envelope.payload["event"]).await?;
+                    }
                     if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
                         whispers.push(self.whisper(whisper));
                     }
@@ -200,6 +203,9 @@ impl Ears<'_> {
         let is_known = self.publisher.amend(line.inbound.clone()).await?;
         let is_recent = Utc::now() - line.inbound.at <= CHANGE_AGE_MAX;
         // Only what speaks to the bot itself counts of what was there already.
+        if let (false, Some(id)) = (is_known, &line.inbound.id) {
+            self.publisher.reword_overheard(&line.heard_at, id, as_context(&line.inbound));
+        }
         if is_known || !is_recent || line.speaks != Speaks::ToUs {
             return Ok(());
         }
@@ -232,11 +238,9 @@ impl Ears<'_> {
         if is_for_us {
             return Ok(Some(line));
         }
-        if let Some(id) = line.inbound.id {
-            let Cause::Person(author) = line.inbound.cause;
-            let (at, text) = (line.inbound.at, line.inbound.body.text);
-            let said = message::Line { at, author: author.name, text };
-            self.publisher.overheard(&line.heard_at, id, said);
+        if let Some(id) = &line.inbound.id {
+            let said = as_context(&line.inbound);
+            self.publisher.overheard(&line.heard_at, id.clone(), said);
         }
         Ok(None)
     }
@@ -266,4 +270,10 @@ impl Ears<'_> {
             tracing::debug!(%at, ?error, "Could not say a private word");
         }
     }
+}
+
+/// What was said to others, as the bot is told of it later.
+fn as_context(said: &Inbound) -> message::Line {
+    let Cause::Person(author) = &said.cause;
+    message::Line { at: said.at, author: author.name.clone(), text: said.body.text.clone() }
 }

@@ -82,7 +82,7 @@ struct Posted {
 }
 
 /// A page of a channel's or a thread's messages.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct Page {
     #[serde(default)]
     pub(super) messages: Vec<Value>,
@@ -153,7 +153,7 @@ fn delivery_id(message: &Outbound) -> String {
 /// A question with its buttons under it.
 fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
     let sections = text::split(&question.text, SECTION_MAX, Unit::Chars).into_iter().map(|part| {
-        let text = SlackBlockMarkDownText::new(part);
+        let text = SlackBlockMarkDownText::new(part).with_verbatim(true);
         SlackSectionBlock::new().with_text(text.into()).into()
     });
     let buttons = question.choices.iter().enumerate().map(|(choice, shown)| {

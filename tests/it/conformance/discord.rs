@@ -22,6 +22,7 @@ const DEADLINES: Deadlines = Deadlines {
     ready: Duration::from_secs(5),
     silence: Duration::from_millis(1500),
     identify: Duration::from_millis(10),
+    catch_up: Duration::from_secs(5),
     again: Duration::from_millis(300),
 };
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::support::binary::{Scene, home, now, said, until};
 use crate::support::bot_api::line::{ADA, Line};
-use crate::support::bot_api::{BotApi, Fault};
+use crate::support::bot_api::{BotApi, Fault, Sent};
 
 fn scene(api: &BotApi) -> Scene {
     Scene::new(&home(api))
@@ -63,6 +63,26 @@ async fn drafts_are_slower_in_groups() {
     let private = api.wait_for_words(ADA.id, "seconds have passed").await;
     let group = api.wait_for_words(CREW, "seconds have passed").await;
     assert!(group.edits < private.edits && group.edits <= 3, "{group:?} {private:?}");
+}
+
+#[tokio::test]
+async fn drafts_of_one_chat_share_its_pace() {
+    const FORUM: i64 = -1_001_235;
+    let api = BotApi::start().await;
+    let scene = scene(&api);
+    let _daemon = scene.daemon().await;
+    for topic in [7, 8, 9] {
+        api.say(&now(Line::group(FORUM, &ADA, "@peacrab_bot wait 8")).in_topic(topic));
+    }
+    let answered = |sent: &Sent| sent.text.contains("seconds have passed");
+    until("all answers", async || {
+        let answers = api.sent().into_iter().filter(answered).count();
+        (answers == 3).then_some(())
+    })
+    .await;
+    // In eight seconds three drafts, of whichever turn; then the answers, over them or by themselves.
+    let calls: usize = api.sent().iter().map(|sent| 1 + sent.edits).sum();
+    assert!(calls <= 3 + 3, "{:?}", api.sent());
 }
 
 #[tokio::test]

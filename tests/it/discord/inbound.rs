@@ -205,10 +205,24 @@ fn tells_what_was_sent_besides_text_and_files() {
     assert_eq!(body.media[0].handle, "https://media.discordapp.net/stickers/5.png");
     let poll = json!({ "question": { "text": "Tea?" }, "answers": [] });
     check(&Line::private(&ADA, "").with("poll", poll), Some("[sent a poll: Tea?]"));
-    let forwarded = json!([{ "message": { "content": "old words", "attachments": [] } }]);
-    let line = Line::private(&ADA, "").with("message_snapshots", forwarded);
-    check(&line, Some("[forwarded]\nold words"));
     assert_eq!(reading(&Line::private(&ADA, " "), None, USUAL), Reading::Ignored);
+}
+
+#[test]
+fn what_is_passed_on_is_another_s_words() {
+    let file = json!({ "filename": "f.png", "content_type": "image/png", "size": 1, "url": "u" });
+    let forwarded = json!([{ "message": { "content": "/stop", "attachments": [file] } }]);
+    let with = |line: Line| line.with("message_snapshots", forwarded.clone());
+    let body = hear_in(&with(Line::private(&ADA, "")), None, USUAL).unwrap().body;
+    let quote = Quote { author: "forwarded from somebody".to_owned(), text: "/stop".to_owned() };
+    assert_eq!((body.text.as_str(), &body.quoted), ("", &Some(quote)));
+    assert_eq!(body.media.iter().map(|file| file.quoted).collect::<Vec<_>>(), [true]);
+    // Nor is it one to the bot in a server, only something to know.
+    let Reading::Overheard(line) = reading(&with(in_crew("")), None, USUAL) else { panic!() };
+    assert_eq!(line.text, "[sent a photo: f.png]\n(forwarded from somebody) /stop");
+    let nothing = json!([{ "message": { "content": "", "attachments": [] } }]);
+    let line = Line::private(&ADA, "").with("message_snapshots", nothing);
+    assert_eq!(reading(&line, None, USUAL), Reading::Ignored);
 }
 
 #[test]

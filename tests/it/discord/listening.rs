@@ -1,7 +1,9 @@
 //! Hearing: nothing counts as heard that is not kept, nothing is kept twice, and what was missed is
 //! read back.
 
-use peacrab::channels::discord::Threads;
+use std::time::Duration;
+
+use peacrab::channels::discord::{Deadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::message::{Body, DeliveryId, Outbound};
 use peacrab::people::Groups;
@@ -251,12 +253,15 @@ async fn a_server_a_channel_or_a_thread_can_have_its_own_setting() {
     desk.listening(&discord(&api), async {
         api.wait_for_sessions(1, 0).await;
         api.say(&to_us(LAB, "off in the server"));
+        api.say(&Line::server(LAB, &ADA, "nor is this overheard"));
         api.say(&Line::server(CREW, &ADA, "always in the channel"));
         api.say(&Line::server(THREAD, &ADA, "not in the thread"));
         api.say(&from_ada("in private"));
         assert_eq!(desk.wait_for(2).await, ["always in the channel", "in private"]);
     })
     .await;
+    assert!(desk.bus.overheard.look(&address(LAB, None)).is_empty());
+    assert_eq!(desk.bus.overheard.look(&address(CREW, Some(THREAD))).len(), 1);
 }
 
 #[tokio::test]
@@ -392,6 +397,71 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
         assert_eq!(desk.wait_for(3).await, ["before", "live", "missed"]);
     })
     .await;
+}
+
+#[tokio::test]
+async fn whoever_speaks_while_a_channel_hangs_is_heard() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("before"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.forget_sessions();
+    api.say_unheard(&from_ada("missed"));
+    api.fail("GET /channels/*/messages", 2, &Fault::Hang);
+    let hasty = Deadlines {
+        call: Duration::from_secs(2),
+        catch_up: Duration::from_millis(300),
+        ..DEADLINES
+    };
+    desk.listening(&discord_with(&api, Threads::Reply, hasty), async {
+        api.wait_for_sessions(2, 0).await;
+        api.say(&from_ada("/stop"));
+        assert_eq!(desk.wait_for(2).await, ["before", "/stop"]);
+        assert_eq!(desk.wait_for(3).await, ["before", "/stop", "missed"]);
+    })
+    .await;
+    assert!(Deadlines::default().catch_up <= Duration::from_secs(5));
+}
+
+#[tokio::test]
+async fn what_is_still_to_be_read_back_outlives_a_restart() {
+    for loses_its_session in [false, true] {
+        let (api, desk) = (DiscordApi::start().await, Desk::new());
+        desk.listening(&discord(&api), async {
+            api.wait_for_sessions(1, 0).await;
+            api.say(&from_ada("before"));
+            desk.wait_for(1).await;
+        })
+        .await;
+        api.forget_sessions();
+        api.say_unheard(&from_ada("missed"));
+        api.fail("GET /channels/*/messages", 3, &Fault::Status(500));
+        // So long that it ends before it looks again.
+        let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };
+        desk.listening(&discord_with(&api, Threads::Reply, patient), async {
+            api.wait_for_sessions(2, 0).await;
+            // In the same place, and so after the gap.
+            api.say(&from_ada("live"));
+            desk.wait_for(2).await;
+            api.say(&from_ada("live too"));
+            desk.wait_for(3).await;
+        })
+        .await;
+        if loses_its_session {
+            api.forget_sessions();
+        }
+        desk.listening(&discord(&api), async {
+            assert_eq!(desk.wait_for(4).await, ["before", "live", "live too", "missed"]);
+            // It goes on in a session that is still there.
+            let begun = 2 + usize::from(loses_its_session);
+            api.wait_for_sessions(begun, 3 - begun).await;
+            assert_eq!(api.sessions(), (begun, 3 - begun));
+        })
+        .await;
+    }
 }
 
 #[tokio::test]

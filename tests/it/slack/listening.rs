@@ -6,7 +6,7 @@ use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::{Access, Groups};
 use peacrab::secret::Secret;
-use peacrab::store::{Options, Sync};
+use peacrab::store::Options;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -137,6 +137,8 @@ async fn a_link_that_fell_silent_is_noticed() {
 #[tokio::test]
 async fn a_quiet_link_is_not_a_silent_one() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
+    // It is enough that what we knock is answered.
+    api.set_pings(Duration::from_secs(60));
     desk.listening(&slack(&api), async {
         api.wait_for_links(1).await;
         // Longer than silence is borne, with nothing but pings.
@@ -422,79 +424,24 @@ async fn an_edit_that_begins_to_speak_to_it_is_heard() {
     assert_eq!(desk.texts().await, ["hello"]);
 }
 
-async fn forget_state(desk: &Desk) {
-    let aged = desk
-        .bus
-        .store
-        .write("age", Sync::Now, |store| store.execute("UPDATE inbound SET state = 'done'", []));
-    aged.await.unwrap();
-}
-
 #[tokio::test]
-async fn finds_what_was_said_while_nobody_listened() {
+async fn an_overheard_line_that_is_changed_is_remembered_as_it_is_now() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
-    let root = api.say(&in_crew("<@U0CRAB> before"));
-    api.say(&from_ada("before, in private"));
-    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    forget_state(&desk).await;
-    api.say_unheard(&from_ada("missed, in private"));
-    api.say_unheard(&in_crew("missed, in the thread").in_thread(&root));
-    api.say_unheard(&in_crew("missed, and not for the bot"));
-    api.say_unheard(&in_crew("<@U0CRAB> missed, in the channel"));
-    api.say_unheard(&Line::im(&BOB, "said where it never was"));
+    let ts = api.say(&in_crew("the crab is blue"));
+    let at = address(CREW, None);
     desk.listening(&slack(&api), async {
-        // The last of the places.
-        api.wait_for_calls("conversations.replies", 1).await;
-        api.say(&from_ada("live"));
+        api.wait_for_acknowledged().await;
+        api.edit(CREW, &ts, "the crab is green");
+        api.wait_for_acknowledged().await;
+        let heard = desk.bus.overheard.look(&at);
+        assert_eq!(heard.iter().map(|it| &*it.text).collect::<Vec<_>>(), ["the crab is green"]);
+        // What has been shown is not shown once more.
+        desk.bus.overheard.shown(&at, 1);
+        api.edit(CREW, &ts, "the crab is red");
         api.wait_for_acknowledged().await;
     })
     .await;
-    let mut texts = desk.texts().await;
-    assert_eq!(texts.split_off(texts.len() - 1), ["live"], "what was missed comes first");
-    texts.sort();
-    let expected = [
-        "before",
-        "before, in private",
-        "missed, in private",
-        "missed, in the channel",
-        "missed, in the thread",
-    ];
-    assert_eq!(texts, expected);
-}
-
-#[tokio::test]
-async fn a_place_that_cannot_be_looked_at_holds_up_no_other() {
-    let (api, desk) = (SlackApi::start().await, Desk::new());
-    api.say(&from_ada("before"));
-    api.say(&Line::im(&BOB, "before"));
-    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    api.say_unheard(&from_ada("missed"));
-    api.say_unheard(&Line::im(&BOB, "missed"));
-    api.fail("conversations.history", 1, &Fault::Deny("missing_scope"));
-    desk.listening(&slack(&api), async {
-        api.wait_for_calls("conversations.history", 2).await;
-        api.say(&from_ada("live"));
-        api.wait_for_acknowledged().await;
-    })
-    .await;
-    let missed = desk.texts().await.iter().filter(|text| *text == "missed").count();
-    assert_eq!(missed, 1);
-}
-
-#[tokio::test]
-async fn what_was_missed_is_looked_up_as_slowly_as_slack_wants() {
-    let (api, desk) = (SlackApi::start().await, Desk::new());
-    api.say(&from_ada("before"));
-    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    api.say_unheard(&from_ada("missed"));
-    api.fail("conversations.history", 1, &Fault::TooMany { after: Some(1) });
-    desk.listening(&slack(&api), async {
-        api.wait_for_calls("conversations.history", 2).await;
-        api.say(&from_ada("live"));
-        api.wait_for_acknowledged().await;
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["before", "missed", "live"]);
+    assert_eq!((desk.bus.overheard.look(&at).len(), desk.texts().await.len()), (0, 0));
 }
 
 #[tokio::test]
@@ -531,31 +478,6 @@ async fn says_so_where_a_command_is_given_and_it_is_not_there() {
     api.slash(&ADA, "D0OTHERS", "status");
     desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     assert_eq!(desk.heard().await[0].place, peacrab::message::Place::Group);
-}
-
-#[tokio::test]
-async fn what_could_not_be_looked_up_is_looked_up_later() {
-    let (api, desk) = (SlackApi::start().await, Desk::new());
-    api.say(&from_ada("before"));
-    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
-    api.say_unheard(&from_ada("missed"));
-    let slack = slack(&api);
-    // For longer than new events wait for it.
-    api.fail("conversations.history", 12, &Fault::Status(500));
-    // What is heard meanwhile does not make up for it; nor does a new link.
-    desk.listening(&slack, async {
-        api.wait_for_calls("conversations.history", 1).await;
-        api.say(&from_ada("live"));
-        api.wait_for_acknowledged().await;
-    })
-    .await;
-    desk.listening(&slack, async {
-        while desk.texts().await.len() < 3 {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await;
-    assert_eq!(desk.texts().await, ["before", "live", "missed"]);
 }
 
 #[tokio::test]

@@ -144,6 +144,10 @@ impl SlackApi {
         self.state.change(|state| state.push_event(event));
     }
 
+    pub(crate) fn set_pings(&self, every: Duration) {
+        self.state.change(|state| state.ping_every = every);
+    }
+
     /// Tells the last event once more, in an envelope of its own.
     pub(crate) fn repeat_last_event(&self) {
         self.state.change(State::repeat);

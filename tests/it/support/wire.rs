@@ -19,10 +19,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 /// A file that came with a call.
-#[cfg_attr(
-    all(feature = "slack", not(feature = "telegram")),
-    expect(dead_code, reason = "Slack takes files elsewhere")
-)]
 #[derive(Clone, Debug)]
 #[cfg_attr(
     all(feature = "slack", not(feature = "telegram")),

@@ -191,7 +191,10 @@ fn are_blocks(blocks: &[Value]) -> bool {
     };
     blocks.len() <= 50
         && blocks.iter().all(|block| match block["type"].as_str() {
-            Some("section") => text(&block["text"], "mrkdwn", 3000),
+            // Slack makes links of names and channels otherwise, which wake up people.
+            Some("section") => {
+                text(&block["text"], "mrkdwn", 3000) && block["text"]["verbatim"] == true
+            }
             Some("actions") => block["elements"].as_array().is_some_and(|buttons| {
                 (1..=25).contains(&buttons.len()) && buttons.iter().all(&mut is_button)
             }),

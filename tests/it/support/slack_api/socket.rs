@@ -17,9 +17,6 @@ use super::{APP, Inner};
 /// How often a link looks whether something is due.
 const TICK: Duration = Duration::from_millis(20);
 
-/// Slack knocks every few seconds.
-const PING_EVERY: Duration = Duration::from_millis(200);
-
 /// What becomes of the link that is there now, or of the next one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum LinkFault {
@@ -83,7 +80,8 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
 
 async fn keep(mut stream: WebSocketStream<TcpStream>, own: u64, inner: &Inner) {
     let mut changed = inner.subscribe();
-    let (mut tick, mut ping) = (interval(TICK), interval(PING_EVERY));
+    let every = inner.look().ping_every;
+    let (mut tick, mut ping) = (interval(TICK), interval(every));
     loop {
         tokio::select! {
             came = stream.next() => match came {

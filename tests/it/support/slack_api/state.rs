@@ -82,6 +82,8 @@ pub(super) struct State {
     /// For the link that is there now, or for the next that opens.
     pub(super) link_fault: Option<(LinkFault, bool)>,
     pub(super) again_after: Duration,
+    /// How often a link is knocked at; Slack does every few seconds.
+    pub(super) ping_every: Duration,
     /// The bot as a user, and as a bot.
     user: &'static str,
     bot: &'static str,
@@ -127,6 +129,7 @@ impl State {
             tokens,
             link_fault: None,
             again_after: AGAIN_AFTER,
+            ping_every: Duration::from_millis(200),
             user,
             bot,
             pending: VecDeque::new(),
@@ -445,20 +448,44 @@ impl State {
             message.get("thread_ts").is_none_or(|thread| *thread == message["ts"])
                 || message["subtype"] == "thread_broadcast"
         };
-        let mut found: Vec<&Value> = self.in_channel(channel).filter(is_root).collect();
+        let roots = self.in_channel(channel).filter(is_root);
+        let mut found: Vec<Value> = roots.map(|root| self.with_thread(channel, root)).collect();
         found.reverse();
-        Ok(page(&found, None, arguments))
+        Ok(page(&found.iter().collect::<Vec<_>>(), None, arguments))
     }
 
     fn replies(&self, arguments: &Map<String, Value>) -> Result<Value, &'static str> {
         let (channel, ts) = (arguments["channel"].as_str().unwrap(), &arguments["ts"]);
         let root = self.in_channel(channel).find(|message| message["ts"] == *ts);
-        let root = root.ok_or("thread_not_found")?;
-        let found: Vec<&Value> = self
-            .in_channel(channel)
-            .filter(|message| message.get("thread_ts") == Some(ts) && message["ts"] != *ts)
-            .collect();
-        Ok(page(&found, Some(root), arguments))
+        let root = self.with_thread(channel, root.ok_or("thread_not_found")?);
+        let replies = self.replies_to(channel, ts).cloned().map(|mut reply| {
+            reply["parent_user_id"] = root["user"].clone();
+            reply
+        });
+        let found: Vec<Value> = replies.collect();
+        Ok(page(&found.iter().collect::<Vec<_>>(), Some(&root), arguments))
+    }
+
+    /// A message as it is told once there is a thread under it.
+    fn with_thread(&self, channel: &str, root: &Value) -> Value {
+        let mut told = root.clone();
+        let replies: Vec<&Value> = self.replies_to(channel, &root["ts"]).collect();
+        if let Some(latest) = replies.last() {
+            told["thread_ts"] = root["ts"].clone();
+            told["reply_count"] = replies.len().into();
+            told["latest_reply"] = latest["ts"].clone();
+        }
+        told
+    }
+
+    fn replies_to<'a>(
+        &'a self,
+        channel: &'a str,
+        ts: &'a Value,
+    ) -> impl Iterator<Item = &'a Value> {
+        let is_reply =
+            move |message: &&Value| message.get("thread_ts") == Some(ts) && message["ts"] != *ts;
+        self.in_channel(channel).filter(is_reply)
     }
 
     fn in_channel<'a>(&'a self, channel: &'a str) -> impl Iterator<Item = &'a Value> {

@@ -1,0 +1,152 @@
+//! Suggesting something instead of doing it: the person says yes or no, now or later.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use crate::people::Role;
+use crate::proposals::{self, Change, Proposal, State};
+use crate::store::StoreError;
+
+const TITLE_CHARS_MAX: usize = 120;
+const BODY_CHARS_MAX: usize = 3_000;
+
+pub struct Propose;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProposeArgs {
+    /// In a few words.
+    title: String,
+    /// What exactly would be done, and why.
+    body: String,
+}
+
+#[async_trait]
+impl Tool for Propose {
+    type Args = ProposeArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "propose",
+        description: "Suggest something to the person, who can say yes or no with a button, instead of doing it.",
+        role: Role::User,
+        kind: Kind::Queues,
+        retries: false,
+    };
+
+    async fn call(&self, args: ProposeArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let title = title(&args.title)?;
+        let body = body(&args.body)?;
+        let effects = vec![Effect::Propose { to: cx.address.clone(), title, body }];
+        let for_model = "Proposed. The person's yes or no comes as a message.".to_owned();
+        Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
+    }
+}
+
+pub struct UpdateProposal;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct UpdateArgs {
+    id: i64,
+    /// What is left out stays.
+    #[serde(default)]
+    title: String,
+    #[serde(default)]
+    body: String,
+    #[schemars(with = "State")]
+    #[serde(default)]
+    state: Option<State>,
+}
+
+#[async_trait]
+impl Tool for UpdateProposal {
+    type Args = UpdateArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "update_proposal",
+        description: "Change a proposal, or note what became of it.",
+        role: Role::User,
+        kind: Kind::Queues,
+        retries: false,
+    };
+
+    async fn call(&self, args: UpdateArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let UpdateArgs { id, title: new_title, body: new_body, state } = args;
+        let given = |text: String| (!text.trim().is_empty()).then_some(text);
+        let (new_title, new_body) = (given(new_title), given(new_body));
+        let session = cx.session;
+        let found = cx.actions.store.read(move |store| proposals::get(store, session, id)).await;
+        let Some(before) = found.map_err(broken)? else {
+            return tell(format!("There is no proposal {id} here; list_proposals shows them."));
+        };
+        if new_title.is_none() && new_body.is_none() && state.is_none() {
+            return tell("Nothing to change: give title, body or state.".to_owned());
+        }
+        let title = new_title.as_deref().map(title).transpose()?;
+        let body = new_body.as_deref().map(body).transpose()?;
+        let change = Change { id, title, body, state };
+        let after = Proposal {
+            title: change.title.clone().unwrap_or(before.title),
+            state: state.unwrap_or(before.state),
+            ..before
+        };
+        let for_model = format!("Now: {}", after.words());
+        let effects = vec![Effect::UpdateProposal(change)];
+        Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
+    }
+}
+
+pub struct ListProposals;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ListArgs {}
+
+#[async_trait]
+impl Tool for ListProposals {
+    type Args = ListArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "list_proposals",
+        description: "List the proposals of this conversation.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, _: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let session = cx.session;
+        let found = cx.actions.store.read(move |store| proposals::list(store, session)).await;
+        let found = found.map_err(broken)?;
+        if found.is_empty() {
+            return Ok(ToolOutput::text("There are no proposals."));
+        }
+        let lines = found.iter().map(|it| format!("{}\n{}", it.words(), it.body));
+        let lines = lines.collect::<Vec<_>>().join("\n\n");
+        Ok(ToolOutput::text(cut(&lines, "The oldest are left out.")))
+    }
+}
+
+/// One line, so that none can pass for a line of the program's.
+fn title(given: &str) -> Result<String, ToolError> {
+    let title = given.split_whitespace().collect::<Vec<_>>().join(" ");
+    match title.chars().count() {
+        1..=TITLE_CHARS_MAX => Ok(title),
+        _ => Err(ToolError::TellModel(format!("A title has 1 to {TITLE_CHARS_MAX} characters."))),
+    }
+}
+
+fn body(given: &str) -> Result<String, ToolError> {
+    let body = given.trim();
+    match body.chars().count() {
+        1..=BODY_CHARS_MAX => Ok(body.to_owned()),
+        _ => Err(ToolError::TellModel(format!("A body has 1 to {BODY_CHARS_MAX} characters."))),
+    }
+}
+
+fn tell(words: String) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::TellModel(words))
+}
+
+fn broken(error: StoreError) -> ToolError {
+    ToolError::Abort(error.into())
+}
