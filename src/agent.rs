@@ -54,6 +54,7 @@ use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
+use crate::subagents;
 use crate::tools::ToolSet;
 use crate::workspace::Workspace;
 use aside::Asides;
@@ -99,6 +100,7 @@ pub struct Means {
     pub events: Events,
     pub paces: Paces,
     pub steps_max: usize,
+    pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
     /// Ends the daemon; none where nobody would start it again.
@@ -243,7 +245,7 @@ impl Agent {
 
     /// Whether the address's channel is here; what came by another one waits until it is.
     fn serves(&self, address: &Address) -> bool {
-        self.means.channels.contains_key(&address.channel)
+        self.means.channels.contains_key(&subagents::channel_of(address))
     }
 
     /// Whether a turn of that address waits to be taken up again.
@@ -308,6 +310,12 @@ impl Agent {
         let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
         if let Some(running) = self.running.get(address).filter(ends) {
             running.stop.cancel();
+        }
+        for at in &stopped.subagents {
+            self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
+            if let Some(running) = self.running.get(at) {
+                running.stop.cancel();
+            }
         }
         Ok(())
     }
@@ -414,7 +422,7 @@ async fn load(means: &Means, address: &Address) -> Result<Option<Session>, Store
 /// Somebody who was shut out since they wrote may do the least.
 async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
     let (people, channel, sender) =
-        (means.bus.people.clone(), at.channel.clone(), sender.id.clone());
+        (means.bus.people.clone(), subagents::channel_of(at), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }

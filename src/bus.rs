@@ -45,6 +45,7 @@ pub const CONTROLS: &[&str] = &[
     "/restart",
     "/approve",
     "/deny",
+    "/subagents",
 ];
 
 /// Commands that begin a turn, as messages do.

@@ -45,6 +45,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "providers",
             "summary_provider",
             "steps_max",
+            "subagent_steps_max",
             "turns_max",
             "waiting_max",
             "queue",
@@ -115,6 +116,8 @@ pub struct AgentConfig {
     pub summary_provider: Option<String>,
     /// Completions of one turn.
     pub steps_max: usize,
+    /// Completions of one subagent.
+    pub subagent_steps_max: usize,
     /// Turns that run at a time.
     pub turns_max: usize,
     /// Messages that wait in one chat; what comes beyond is refused in words.
@@ -131,6 +134,7 @@ impl Default for AgentConfig {
             providers: vec!["rehearsal".to_owned()],
             summary_provider: None,
             steps_max: 10,
+            subagent_steps_max: 20,
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),

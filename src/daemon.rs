@@ -181,6 +181,7 @@ impl Daemon {
             events: Events::default(),
             paces: Paces::default(),
             steps_max: plan.agent.steps_max,
+            subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });

@@ -32,6 +32,7 @@ pub mod channels;
 pub mod proposals;
 pub mod tools;
 pub mod asks;
+pub mod subagents;
 pub mod agent;
 pub mod control;
 pub mod hooks;

@@ -3,12 +3,14 @@
 mod actions;
 mod asks;
 mod commands;
+mod subagents;
 
 use std::fmt::{Display, Write as _};
 
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
+pub use subagents::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
 /// one line: nobody can put a link of theirs into the bot's words.
@@ -242,6 +244,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("actions", "What I have done here"),
     ("undo", "Undo my last change of a file, or the one with that number"),
     ("plan", "What I mean to do here"),
+    ("subagents", "Which tasks I have handed to subagents here"),
     ("proposals", "What I have suggested here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
@@ -283,6 +286,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /actions [n] – what I have done here\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
+/subagents – which tasks I have handed to subagents here\n\
 /proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\

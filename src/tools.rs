@@ -2,6 +2,7 @@
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
 pub mod ask;
+pub mod delegate;
 pub mod files;
 mod malformed;
 pub mod mcp;
@@ -126,6 +127,8 @@ pub struct ToolOutput {
     pub effects: Vec<Effect>,
     /// What the person who speaks is asked; the turn waits for the answer, which is the call's outcome.
     pub asks: Option<Body>,
+    /// The task that a subagent is handed; the turn waits for its result, which is the call's outcome.
+    pub awaits: Option<String>,
 }
 
 impl ToolOutput {
@@ -150,6 +153,26 @@ pub enum Effect {
     UpdateProposal(proposals::Change),
     /// The conversation's plan is this now.
     Plan(Plan),
+    /// A subagent works on this task beside the conversation. It may be one too many, so the store has
+    /// the last word on the outcome.
+    Spawn(String),
+}
+
+/// What a turn works for that calls tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    Conversation,
+    Subagent,
+}
+
+impl Caller {
+    /// Whether a tool is for it, whoever asks.
+    pub fn has(self, name: &str) -> bool {
+        match self {
+            Self::Conversation => name != delegate::COMPLETION,
+            Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
+        }
+    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -304,6 +327,9 @@ impl ToolSet {
             Arc::new(memory::Note),
             Arc::new(message::SendMessage),
             Arc::new(ask::AskQuestion),
+            Arc::new(delegate::Spawn),
+            Arc::new(delegate::Subagent),
+            Arc::new(delegate::TaskCompletion),
             Arc::new(undo::ListActions),
             Arc::new(undo::Undo),
             Arc::new(plan::KeepPlan),
@@ -333,12 +359,17 @@ impl ToolSet {
         self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
     }
 
-    /// The tools that `role` may use, as a model is told of them.
+    /// The tools that `role` may use in a conversation, as a model is told of them.
     pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
+        self.offered_to(Caller::Conversation, role)
+    }
+
+    pub fn offered_to(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
         let lent = self.lent();
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
-        offered.map(|entry| entry.schema.clone()).collect()
+        let schemas = offered.map(|entry| &entry.schema);
+        schemas.filter(|schema| caller.has(&schema.name)).cloned().collect()
     }
 
     /// The tool of that name, and its terms, if `role` may use it; else words for the model.

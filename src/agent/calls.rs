@@ -85,6 +85,10 @@ pub(super) async fn run(
             parking::ask(means, calling, question).await?;
             Ok(Ran { outcome: Outcome::Waiting, changed: None })
         }
+        Ok(ToolOutput { awaits: Some(task), .. }) => {
+            let outcome = parking::await_subagent(means, calling, task).await?;
+            Ok(Ran { outcome, changed: None })
+        }
         Ok(output) => carry_out(means, turn, (call, began), output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
@@ -158,6 +162,7 @@ async fn carry_out(
     let ran = end(means, turn, (call, began), outcome, output.effects).await?;
     if queues {
         means.bus.outbox.up();
+        means.bus.inbox.up();
     }
     Ok(Ran { changed, ..ran })
 }
@@ -206,7 +211,7 @@ async fn end(
     outcome: Outcome,
     effects: Vec<Effect>,
 ) -> Result<Ran, TurnError> {
-    let ends = Ends { call: call.id, began, outcome: outcome.clone(), effects };
-    commits::call_ends(&means.bus.store, turn, ends).await?;
+    let ends = Ends { call: call.id, began, outcome, effects };
+    let outcome = commits::call_ends(&means.bus.store, turn, ends).await?;
     Ok(Ran { outcome, changed: None })
 }

@@ -1,6 +1,6 @@
 //! Commands: carried out by the loop at once, without a model, also while turns run.
 
-use chrono::{DateTime, Duration, Utc};
+use chrono::{DateTime, Duration, Local, Utc};
 use rusqlite::Connection;
 
 use super::parking::Verdict;
@@ -15,6 +15,7 @@ use crate::people::{self, People, Role};
 use crate::replies;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
+use crate::subagents;
 
 /// What `/actions` shows, and at most: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;
@@ -35,6 +36,7 @@ pub(super) enum Command {
     /// The number of an action, or the last one.
     Undo(Option<String>),
     Plan,
+    Subagents,
     Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
@@ -87,6 +89,7 @@ pub(super) fn parse(text: &str) -> Command {
         }),
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
+        "/subagents" => Command::Subagents,
         "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
@@ -138,6 +141,7 @@ pub(super) async fn obey(
         Command::Actions(Some(limit)) => undo::list(means, control, limit).await?,
         Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
         Command::Plan => undo::plan(means, control).await?,
+        Command::Subagents => subagents(means, control).await?,
         Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };
@@ -199,6 +203,16 @@ async fn status(
         lenders,
         tokens: (used.input, used.output),
     }))
+}
+
+async fn subagents(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+    let at = control.inbound.from.clone();
+    let found = means.bus.store.read(move |store| subagents::list(store, &at)).await?;
+    let lines = found.iter().map(|it| {
+        let begun = it.begun.with_timezone(&Local).format("%m-%d %H:%M").to_string();
+        (it.id.0, it.state.as_str(), begun, &*it.task)
+    });
+    Ok(replies::subagents(lines))
 }
 
 async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {

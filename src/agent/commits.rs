@@ -1,12 +1,14 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod delegated;
 mod folding;
 mod stopping;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
+pub(super) use delegated::{awaits, gave_up};
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
 
@@ -22,6 +24,7 @@ use crate::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
 use crate::store::{Store, StoreError, Sync};
+use crate::subagents::{State, SubagentId};
 use crate::tools::Effect;
 
 /// Why a commit was not made.
@@ -162,13 +165,22 @@ pub(super) struct Ends {
     pub(super) effects: Vec<Effect>,
 }
 
-/// A call's outcome, with all that it changes in our own store.
-pub(super) async fn call_ends(store: &Store, turn: TurnId, ends: Ends) -> Result<(), CommitError> {
+/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
+/// have the last word.
+pub(super) async fn call_ends(
+    store: &Store,
+    turn: TurnId,
+    ends: Ends,
+) -> Result<Outcome, CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
+        let mut outcome = ends.outcome;
         for effect in ends.effects {
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+                Effect::Spawn(task) => {
+                    outcome = delegated::spawn(store, (turn, ends.call), &task)?;
+                }
                 Effect::Propose { to, title, body } => {
                     proposals::propose(store, turn, &to, (&title, &body))?;
                 }
@@ -176,7 +188,8 @@ pub(super) async fn call_ends(store: &Store, turn: TurnId, ends: Ends) -> Result
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;
-        transcript::call_ended(store, ends.call, &ends.outcome)
+        transcript::call_ended(store, ends.call, &outcome)?;
+        Ok(outcome)
     })
     .await
 }
@@ -257,6 +270,10 @@ pub(super) async fn answer(
         }
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
+        if let Some(id) = SubagentId::of(&end.to) {
+            delegated::turn_ended(store, id, &end)?;
+            return Ok(None);
+        }
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(words) = &end.words else { return Ok(draft) };
         outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
@@ -307,10 +324,11 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
         for row in rows {
             waited |= journal::settle(store, row, Fate::Refused)?;
         }
-        if waited {
-            outbox::put(store, &to, None, replies::SOMETHING_BROKE)?;
+        match SubagentId::of(&to) {
+            _ if !waited => Ok(()),
+            Some(id) => delegated::ended(store, id, State::Failed, replies::SUBAGENT_BROKE),
+            None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
         }
-        Ok(())
     };
     store.write("broke", Sync::Now, settle).await
 }

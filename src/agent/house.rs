@@ -9,7 +9,7 @@ use crate::people::Role;
 use crate::store::StoreError;
 use crate::tools::Tool as _;
 use crate::tools::skill::ReadSkill;
-use crate::workspace::{Audience, skills as catalogue};
+use crate::workspace::{Audience, Workspace, skills as catalogue};
 
 /// The rules of the house and the skills, as `audience` may see them.
 pub(super) async fn house(means: &Means, audience: Audience) -> House {
@@ -41,6 +41,16 @@ pub(super) async fn house(means: &Means, audience: Audience) -> House {
             house
         })
         .await
+}
+
+/// The one file of the house that a subagent is shown.
+pub(super) async fn rules(means: &Means) -> String {
+    let read = |workspace: &Workspace| {
+        let house = workspace.house();
+        let rules = house.files_for(Audience::Others).find(|file| file.name == "AGENTS.md");
+        rules.map(|file| file.text.clone()).unwrap_or_default()
+    };
+    means.workspace.off_thread(read).await
 }
 
 /// About how many tokens the next prompt at an address will have.

@@ -83,7 +83,7 @@ async fn work(
             .await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
-        let cx = turn::tool_context(means, &session, &sender, role).await?;
+        let cx = turn::tool_context(means, &session, &session.address, (&sender, role)).await?;
         let at = &session.address;
         let ran = match check(means, call, &cx, role) {
             Ok(()) => {

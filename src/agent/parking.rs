@@ -1,7 +1,7 @@
 //! Waiting for a person is not a running task. A call that somebody is asked about parks its turn:
 //! one transaction stores the call as waiting, the message that asks, and when that expires; the
 //! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
-//! after a restart as before.
+//! after a restart as before. A call that waits for a subagent parks its turn likewise.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -13,6 +13,7 @@ use super::calls::Calling;
 use super::invoked::Invoked;
 use super::prompt::{self, Tail};
 use super::queue::Parts;
+use super::transcript::Unfinished;
 use super::turn::TurnError;
 use super::{Agent, Means, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
@@ -83,6 +84,21 @@ async fn park(
         progress::erase(means, calling.at, draft).await;
     }
     Ok(())
+}
+
+/// Hands a task to a subagent, and parks the turn until it has ended; gives the call's outcome by now.
+pub(super) async fn await_subagent(
+    means: &Means,
+    calling: &Calling<'_>,
+    task: String,
+) -> Result<Outcome, TurnError> {
+    let (turn, call) = (calling.turn, calling.call.id);
+    let (outcome, draft) = commits::awaits(&means.bus.store, turn, call, task).await?;
+    means.bus.inbox.up();
+    if let Some(draft) = draft {
+        progress::erase(means, calling.at, draft).await;
+    }
+    Ok(outcome)
 }
 
 /// What somebody entitled says of a call that waits.
@@ -216,6 +232,14 @@ impl Agent {
         let look =
             |store: &Connection| Ok((transcript::unfinished(store)?, asks::next_expiry(store)?));
         let (unfinished, next) = self.read(look).await?;
+        // The end of a subagent has unparked it, in the store.
+        let is_lost = |turn: &Unfinished| {
+            let has_task = self.running.contains_key(&turn.address) || self.cut_off(&turn.address);
+            !turn.parked && !has_task && self.serves(&turn.address)
+        };
+        if unfinished.iter().any(is_lost) {
+            self.cut_off = None;
+        }
         let parked = unfinished.into_iter().filter(|turn| turn.parked).map(|turn| turn.address);
         let next = next.map(|at| (at - Utc::now()).to_std().unwrap_or_default().max(MOMENT));
         Ok(Asked { parked: parked.collect(), next })

@@ -20,6 +20,7 @@ use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
 use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
+use crate::subagents::SubagentId;
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,13 +37,27 @@ pub(super) struct Unfinished {
     pub(super) parked: bool,
 }
 
+/// The condition of the open session at an address; `place_params` are its parameters. Each kind has its
+/// own index.
+fn open_at(at: &Address) -> &'static str {
+    match SubagentId::of(at) {
+        None => {
+            "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?"
+        }
+        Some(_) => {
+            "closed IS NULL AND kind = 'subagent' AND channel = ? AND chat = ?
+             AND ifnull(thread, '') = ?"
+        }
+    }
+}
+
 /// The open session at an address, with the turns that the model still sees.
 pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
     let head = store
-        .prepare_cached(
-            "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions
-             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
-        )?
+        .prepare_cached(&format!(
+            "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions WHERE {}",
+            open_at(at)
+        ))?
         .query_row(place_params(at), |row| {
             let session = Session {
                 id: SessionId(row.get(0)?),
@@ -64,8 +79,10 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
         })
         .optional()?;
     let Some(mut session) = head else { return Ok(None) };
-    let mut rows = store
-        .prepare_cached("SELECT id, ending FROM turns WHERE session = ? AND id >= ? ORDER BY id")?;
+    let mut rows = store.prepare_cached(
+        // What was noted while a turn runs stands before it.
+        "SELECT id, ending FROM turns WHERE session = ? AND id >= ? ORDER BY ending IS NULL, id",
+    )?;
     let turns = rows.query_map([session.id.0, session.begins.0], |row| {
         let ending: Option<String> = row.get(1)?;
         let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
@@ -117,10 +134,7 @@ pub(super) fn open_or_begin(
     place: Place,
 ) -> rusqlite::Result<SessionId> {
     let open = store
-        .prepare_cached(
-            "SELECT id FROM sessions
-             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
-        )?
+        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_at(at)))?
         .query_row(place_params(at), |row| row.get(0).map(SessionId))
         .optional()?;
     if let Some(open) = open {
@@ -259,6 +273,24 @@ pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
         .query_row([], |row| row.get(0))
 }
 
+/// Whether a session is as the store has it: nothing was noted in it since.
+pub(super) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
+    let turns: usize = store
+        .prepare_cached("SELECT count(*) FROM turns WHERE session = ? AND id >= ?")?
+        .query_row([session.id.0, session.begins.0], |row| row.get(0))?;
+    Ok(turns == session.turns.len())
+}
+
+/// For whom a turn works, and who answers.
+pub(super) fn who_answers_whom(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<(Sender, String)> {
+    store
+        .prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| Ok((from_json(row, 0)?, row.get(1)?)))
+}
+
 /// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
 /// ended.
 pub(super) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
@@ -369,6 +401,13 @@ pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<
         .query_row([since.timestamp_millis()], |row| {
             Ok(Usage { input: row.get(0)?, cached: row.get(1)?, output: row.get(2)? })
         })
+}
+
+/// Tokens that a turn has used, read and written.
+pub(super) fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<u64> {
+    store
+        .prepare_cached("SELECT ifnull(sum(input + output), 0) FROM ledger WHERE turn = ?")?
+        .query_row([turn.0], |row| row.get(0))
 }
 
 pub(super) fn place_params(at: &Address) -> (&str, &str, &str) {

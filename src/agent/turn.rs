@@ -3,11 +3,13 @@
 
 mod asking;
 mod begin;
+mod part;
 mod room;
 mod settling;
 mod words;
 
 pub(super) use begin::system;
+use part::{Part, UsedUp};
 use settling::Settled;
 pub(super) use settling::tool_context;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
@@ -104,12 +106,16 @@ pub(super) async fn run(
         Begin::Resume(unfinished) => Active::resume(means, unfinished, wires).await?,
     };
     let Some(active) = begun else { return Ok(None) };
-    let turn = active.turn;
-    let end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    let ended = timeout(TURN_TIME_MAX, active.work()).await;
-    match ended
-        .unwrap_or_else(|_| Err(TurnError::Abort(anyhow!("it took longer than {TURN_TIME_MAX:?}"))))
-    {
+    let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
+    let is_subagent = active.part.is_subagent();
+    let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
+    let ended = timeout(time_max, active.work()).await;
+    match ended.unwrap_or_else(|_| {
+        end.words = Some(too_slow);
+        Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
+    }) {
+        // Its session is closed.
+        Ok(_) if is_subagent => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
             commits::answer(&means.bus.store, turn, None, end).await?;
@@ -124,6 +130,7 @@ struct Active<'a> {
     means: &'a Means,
     session: Session,
     turn: TurnId,
+    part: Part,
     asker: Asker,
     /// Who answers, as the conversation wishes at the step that runs.
     provider: Arc<dyn Provider>,
@@ -148,7 +155,13 @@ impl Active<'_> {
         if self.settle_calls().await? == Settled::Parked {
             return Ok(None);
         }
-        while self.steps_made() < self.means.steps_max {
+        loop {
+            if let Some(result) = self.completed() {
+                return self.complete_task(result).await;
+            }
+            if let Some(used_up) = self.used_up().await? {
+                return self.last_words(used_up).await;
+            }
             let note = match loops::verdict(&self.current().steps) {
                 Verdict::Fine => None,
                 Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
@@ -169,15 +182,14 @@ impl Active<'_> {
                 Err(error) => return self.fail(&error).await,
             }
         }
-        self.last_words().await
     }
 
-    /// The limit is reached: the model says what it has and what is left. What was said meanwhile
+    /// A limit is reached: the model says what it has and what is left. What was said meanwhile
     /// stays for the next turn.
-    async fn last_words(mut self) -> Result<Option<Session>, TurnError> {
-        let words = replies::steps_exhausted(self.means.steps_max);
+    async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
+        let UsedUp { note, words } = used_up;
         self.pending.clear();
-        let step = self.push_step(Some(prompt::steps_used_up(self.means.steps_max)), Vec::new());
+        let step = self.push_step(Some(note), Vec::new());
         self.emit(|| Happening::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {

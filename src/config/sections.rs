@@ -61,6 +61,7 @@ pub(super) fn agent<'a>(
         number.map_or(default, |number| number as usize)
     };
     let steps_max = number("steps_max", 100, default.steps_max);
+    let subagent_steps_max = number("subagent_steps_max", 100, default.subagent_steps_max);
     let turns_max = number("turns_max", 256, default.turns_max);
     let waiting_max = number("waiting_max", 10_000, default.waiting_max);
     let providers = section.ask("providers").and_then(|value| order(&value, names));
@@ -75,6 +76,7 @@ pub(super) fn agent<'a>(
         providers,
         summary_provider,
         steps_max,
+        subagent_steps_max,
         turns_max,
         waiting_max,
         queue,

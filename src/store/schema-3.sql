@@ -76,6 +76,8 @@ CREATE TABLE subagents (
     begun   INTEGER NOT NULL,
     ended   INTEGER
 ) STRICT;
+CREATE UNIQUE INDEX sessions_subagent ON sessions (channel, chat, ifnull(thread, ''))
+    WHERE closed IS NULL AND kind = 'subagent';
 CREATE INDEX subagents_running ON subagents (parent) WHERE state = 'running';
 
 -- What the model suggests, and what became of it.

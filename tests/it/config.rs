@@ -63,6 +63,7 @@ const COMPLETE: &str = r#"
 [agent]
 providers = ["main", "spare"]      # the first answers; the others are fallbacks, in this order
 steps_max = 11
+subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
@@ -121,6 +122,7 @@ Config {
             "spare",
         ),
         steps_max: 11,
+        subagent_steps_max: 21,
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,

@@ -295,6 +295,39 @@ fn an_undo_of_which_nobody_knows_is_told_and_left() {
     assert_eq!(verdict::states(&scene.home(), "undo"), ["interrupted"]);
 }
 
+/// Kills before or after each commit in turn, while a subagent works beside the conversation or is
+/// waited for.
+fn kill_at_each_commit_of_a_subagent(words: &str, when: When) {
+    for commit in 1.. {
+        let scene = Scene::with_said(KNOWING, &[("1", words)]);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        scene.judge();
+        let den = fs::read_to_string(scene.home().join("workspace/den.md")).unwrap();
+        assert_eq!(den, "crab\n", "commit {commit}");
+        let got = scene.platform().got();
+        let told =
+            got.iter().filter(|got| got.delivery != 0 && got.text.contains("Subagent 1 is done"));
+        assert_eq!(told.count(), usize::from(words == child::SPAWN), "commit {commit}: {got:?}");
+        if !killed {
+            assert!(commit > 8, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_result_of_a_subagent_comes_once_after_a_kill_before_any_commit() {
+    kill_at_each_commit_of_a_subagent(child::SPAWN, When::Before);
+    kill_at_each_commit_of_a_subagent(child::AWAIT, When::Before);
+}
+
+#[test]
+fn a_result_of_a_subagent_comes_once_after_a_kill_after_any_commit() {
+    kill_at_each_commit_of_a_subagent(child::SPAWN, When::After);
+    kill_at_each_commit_of_a_subagent(child::AWAIT, When::After);
+}
+
 /// What acts outside cannot be asked whether it did: it is never done a second time, and the model
 /// is told when nobody knows.
 #[test]

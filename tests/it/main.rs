@@ -40,6 +40,7 @@ mod skills;
 mod slack;
 mod steering;
 mod store;
+mod subagents;
 #[cfg(feature = "telegram")]
 mod telegram;
 mod text;

@@ -384,12 +384,14 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "propose",
             "read_file",
             "read_skill",
+            "spawn",
+            "subagent",
             "undo",
             "update_proposal",
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 16);
+    assert_eq!(names(Role::Owner).len(), 18);
 }
 
 #[test]
@@ -428,6 +430,10 @@ fn models_are_shown_these_tools() {
     {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","additionalProperties":false,"properties":{"name":{"type":"string"}},"required":["name"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","additionalProperties":false,"properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+
+    {"name":"spawn","description":"Hand a longer task to a subagent that works beside you; its result is sent here.","parameters":{"type":"object","additionalProperties":false,"properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
+
+    {"name":"subagent","description":"Hand a task to a subagent, and wait for its result.","parameters":{"type":"object","additionalProperties":false,"properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
 
     {"name":"undo","description":"Undo a change of a file that a tool has made.","parameters":{"type":"object","additionalProperties":false,"properties":{"id":{"type":"integer","default":0,"description":"Its number in list_actions; 0: the last change of a file."}}}}
 

@@ -69,15 +69,17 @@ fn set_state(store: &Connection, call: CallId, state: &str) -> rusqlite::Result<
     Ok(())
 }
 
-/// Whose call it is, of which tool.
+/// Whose call it is, of which tool, and the channel on which they are known.
 pub(in crate::agent) fn caller(
     store: &Connection,
     call: CallId,
 ) -> rusqlite::Result<(ChannelName, Sender, String)> {
     store
         .prepare_cached(
-            "SELECT s.channel, t.sender, c.tool FROM calls c JOIN turns t ON t.id = c.turn
-             JOIN sessions s ON s.id = t.session WHERE c.id = ?",
+            "SELECT ifnull(p.channel, s.channel), t.sender, c.tool FROM calls c
+             JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+             LEFT JOIN subagents a ON a.session = s.id LEFT JOIN sessions p ON p.id = a.parent
+             WHERE c.id = ?",
         )?
         .query_row([call.0], |row| {
             Ok((row.get::<_, String>(0)?.into(), from_json(row, 1)?, row.get(2)?))

@@ -8,10 +8,12 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use super::super::commits::{self, Beginning, End};
-use super::super::invoked::invoked;
+use super::super::house::rules;
+use super::super::invoked::{Invoked, invoked};
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
-use super::super::{LATE_AFTER, Means, house, load, plans, role_of};
+use super::super::{LATE_AFTER, Means, house, load, plans, role_of, transcript};
+use super::part::Part;
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
 use crate::event::Happening;
@@ -20,6 +22,7 @@ use crate::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
+use crate::subagents::SubagentId;
 use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -50,14 +53,21 @@ impl<'a> Active<'a> {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }
-        let Some(invoked) = invoked(means, &rows).await? else { return Ok(None) };
+        let is_subagent = SubagentId::of(&address).is_some();
+        let invoked = match is_subagent {
+            true => Some(Invoked::new()),
+            false => invoked(means, &rows).await?,
+        };
+        let Some(invoked) = invoked else { return Ok(None) };
         let role = role_of(means, &address, &sender).await?;
-        let mut session = match session {
+        let mut session = match current(means, session).await? {
             Some(session) => session,
             None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
         };
-        let audience = audience(role, place);
-        let (frozen, mut changes) = remembered(means, session.frozen.take(), audience).await;
+        let (frozen, mut changes) = match is_subagent {
+            true => (Frozen::default(), Vec::new()),
+            false => remembered(means, session.frozen.take(), audience(role, place)).await,
+        };
         changes.extend(plan(means, &session).await?);
         let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
@@ -92,7 +102,7 @@ impl<'a> Active<'a> {
         session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
         let asker = Asker { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
-        let active = Self::assemble(means, session, turn, asker, wires).await;
+        let active = Self::assemble(means, session, turn, asker, wires).await?;
         active.acknowledge(last);
         active.emit(|| Happening::TurnStart { attempt: 1 });
         Ok(Some(active))
@@ -114,6 +124,10 @@ impl<'a> Active<'a> {
         }
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
+            if let Some(id) = SubagentId::of(&address) {
+                commits::gave_up(store, turn, id).await?;
+                return Ok(None);
+            }
             let end = End {
                 ending: Ending::Failed,
                 fate: Fate::Refused,
@@ -129,7 +143,7 @@ impl<'a> Active<'a> {
         let Some(session) = load(means, &address).await? else { return Ok(None) };
         let role = role_of(means, &address, &sender).await?;
         let asker = Asker { sender, role, reply_to };
-        let active = Self::assemble(means, session, turn, asker, wires).await;
+        let active = Self::assemble(means, session, turn, asker, wires).await?;
         active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
         Ok(Some(active))
     }
@@ -148,26 +162,40 @@ impl<'a> Active<'a> {
         turn: TurnId,
         asker: Asker,
         wires: Wires,
-    ) -> Self {
+    ) -> Result<Self, TurnError> {
         wires.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
-        let tools = means.tools.offered(tool_role(asker.role, session.place));
-        Self {
+        let part = Part::of(means, &session.address).await?;
+        let tools = means.tools.offered_to(part.caller, tool_role(asker.role, session.place));
+        Ok(Self {
             provider: means.provider_for(&session.settings),
             thought: String::new(),
             pending: Vec::new(),
             means,
             session,
             turn,
+            part,
             asker,
             wires,
             system,
             tools,
-        }
+        })
     }
+}
+
+/// The session that the loop has kept, read anew if something was noted in it meanwhile.
+async fn current(means: &Means, session: Option<Session>) -> Result<Option<Session>, TurnError> {
+    let Some(session) = session else { return Ok(None) };
+    let look = move |store: &_| Ok((transcript::is_current(store, &session)?, session));
+    let (is_current, session) = means.bus.store.read(look).await?;
+    if is_current {
+        return Ok(Some(session));
+    }
+    let anew = load(means, &session.address).await?;
+    Ok(anew.map(|anew| Session { gauge: session.gauge, ..anew }))
 }
 
 /// What is left of the conversation's plan, for the model.
@@ -181,6 +209,9 @@ async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnEr
 
 /// The system prompt of a session, as `role` may see it.
 pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
+    if SubagentId::of(&session.address).is_some() {
+        return prompt::subagent_system(&rules(means).await);
+    }
     let audience = audience(role, session.place);
     let house = house(means, audience).await;
     let frozen = match (audience, &session.frozen) {

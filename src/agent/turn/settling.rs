@@ -14,7 +14,7 @@ use crate::asks;
 use crate::bus::journal;
 use crate::event::Happening;
 use crate::memory;
-use crate::message::Sender;
+use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Call, Outcome, Session};
@@ -79,7 +79,7 @@ impl Active<'_> {
             call,
             person: &self.asker.sender,
             role: self.asker.role,
-            at: &self.session.address,
+            at: &self.part.people_at,
         }
     }
 
@@ -90,8 +90,7 @@ impl Active<'_> {
             return Ok(false);
         }
         let (id, tool) = (call.id, call.tool.clone());
-        let (channel, sender) =
-            (self.session.address.channel.clone(), self.asker.sender.id.clone());
+        let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
         let is_allowed = move |store: &Connection| {
             Ok(asks::is_approved(store, id)? || asks::is_granted(store, &channel, &sender, &tool)?)
         };
@@ -104,7 +103,11 @@ impl Active<'_> {
         let cx = self.tool_context().await?;
         let mut open = Vec::new();
         for (at, call) in calls {
-            match calls::check(self.means, &call, &cx) {
+            let checked = match self.part.caller.has(&call.tool) {
+                true => calls::check(self.means, &call, &cx),
+                false => Err(format!("There is no tool `{}`.", call.tool)),
+            };
+            match checked {
                 Ok(kind) => {
                     let asks = self.must_ask(&call, kind).await?;
                     open.push(Open { at, call, reads: kind == Kind::Reads && !asks, asks });
@@ -180,7 +183,8 @@ impl Active<'_> {
 
     async fn tool_context(&self) -> Result<ToolContext, TurnError> {
         let Asker { sender, role, .. } = &self.asker;
-        tool_context(self.means, &self.session, sender, *role).await
+        let files_at = &self.part.people_at;
+        tool_context(self.means, &self.session, files_at, (sender, *role)).await
     }
 }
 
@@ -188,10 +192,10 @@ impl Active<'_> {
 pub(in crate::agent) async fn tool_context(
     means: &Means,
     session: &Session,
-    who: &Sender,
-    role: Role,
+    files_at: &Address,
+    (who, role): (&Sender, Role),
 ) -> Result<ToolContext, TurnError> {
-    let at = session.address.clone();
+    let at = files_at.clone();
     let came_here = move |store: &_| journal::files_at(store, &at);
     let came_here = means.bus.store.read(came_here).await?.into();
     Ok(ToolContext {

@@ -31,6 +31,11 @@ pub(super) const DEADLY: &str = "divide by zero";
 pub(super) const ACT: &str = "act outside";
 pub(super) const LOOK: &str = "look outside";
 
+/// What makes the model hand a task on, beside the conversation and waiting for it.
+pub(super) const SPAWN: &str = "hand it over";
+pub(super) const AWAIT: &str = "have it done";
+pub(super) const TASK: &str = "append crab to den.md";
+
 /// Where both write, in the home.
 pub(super) const ACTS: &str = "acts.log";
 
@@ -145,12 +150,18 @@ impl Provider for Watchful {
         ) {
             std::process::abort();
         }
-        for (words, tool) in [(ACT, "act"), (LOOK, "look")] {
+        let task = format!(r#"{{"task":"{TASK}"}}"#);
+        for (words, tool, arguments) in [
+            (ACT, "act", "{}"),
+            (LOOK, "look", "{}"),
+            (SPAWN, "spawn", &*task),
+            (AWAIT, "subagent", &*task),
+        ] {
             if let Some(Message::User { text, .. }) = request.messages.last()
                 && text.contains(words)
             {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());
-                let call = Delta::Call(ToolCall { id, name, arguments: "{}".to_owned() });
+                let call = Delta::Call(ToolCall { id, name, arguments: arguments.to_owned() });
                 let deltas = [call, Delta::End(StopReason::Calls)];
                 return Ok(stream::iter(deltas.map(Ok)).boxed());
             }

@@ -12,6 +12,9 @@ use crate::support::platform::{Got, Manners, PHOTO, Platform};
 /// The mark of what may have been sent before (README tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
 
+/// What people said, and no task that was handed on.
+const SAID: &str = "channel <> '(subagent)'";
+
 fn open(home: &Path) -> Option<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     Connection::open_with_flags(database(home), flags).ok()
@@ -24,7 +27,9 @@ fn count(store: &Connection, sql: &str) -> Option<usize> {
 /// Whether all that was said is done, and all answers are out.
 pub(super) fn is_settled(home: &Path, said: usize) -> bool {
     let Some(store) = open(home) else { return false };
-    count(&store, "SELECT count(*) FROM inbound WHERE state = 'done'") == Some(said)
+    let done = format!("SELECT count(*) FROM inbound WHERE state = 'done' AND {SAID}");
+    count(&store, &done) == Some(said)
+        && count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
         && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
         && count(&store, "SELECT count(*) FROM turns WHERE ending IS NULL") == Some(0)
 }
@@ -85,7 +90,8 @@ fn all_files_came_whole(store: &Connection, home: &Path) {
 }
 
 fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
-    let mut rows = store.prepare("SELECT key, outcome, turn FROM inbound ORDER BY id").unwrap();
+    let sql = format!("SELECT key, outcome, turn FROM inbound WHERE {SAID} ORDER BY id");
+    let mut rows = store.prepare(&sql).unwrap();
     let rows = rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).unwrap();
     let rows: Vec<(String, String, Option<i64>)> = rows.collect::<Result<_, _>>().unwrap();
     let keys: HashSet<_> = rows.iter().map(|(key, ..)| key.as_str()).collect();
@@ -100,7 +106,7 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     }
     // One answer a turn, one line a command.
     let answers = "SELECT count(*) FROM turns t JOIN sessions s ON s.id = t.session
-                   WHERE t.ending <> '\"stopped\"' AND s.kind <> 'command'";
+                   WHERE t.ending <> '\"stopped\"' AND s.kind NOT IN ('command', 'subagent')";
     let answers = count(store, answers).unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")

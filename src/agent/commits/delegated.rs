@@ -1,0 +1,133 @@
+//! Commits of subagents: a task is handed over with the outcome of its call, and its end is one
+//! transaction with all that follows from it, without another word of a model.
+
+use rusqlite::Connection;
+
+use super::{CommitError, End, guarded};
+use crate::agent::{prompt, transcript};
+use crate::bus::journal::{self, Fate, RowId};
+use crate::bus::outbox;
+use crate::message::{Address, MessageId, SenderId};
+use crate::replies;
+use crate::session::{CallId, Ending, Outcome, Step, TurnId};
+use crate::store::{Store, Sync};
+use crate::subagents::{self, AT_ONCE_MAX, State, Subagent, SubagentId};
+use crate::tools;
+
+/// Hands a task to a subagent that works beside its conversation; gives the call's outcome.
+pub(super) fn spawn(
+    store: &Connection,
+    (turn, call): (TurnId, CallId),
+    task: &str,
+) -> rusqlite::Result<Outcome> {
+    Ok(match subagents::begin(store, (turn, call), task)? {
+        Some(id) => Outcome::Done(prompt::spawned(id)),
+        None => Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX)),
+    })
+}
+
+/// Hands a task to a subagent, for which the call waits and the turn is parked. Gives the call's outcome
+/// by now, and the draft that no answer takes the place of.
+pub(in crate::agent) async fn awaits(
+    store: &Store,
+    turn: TurnId,
+    call: CallId,
+    task: String,
+) -> Result<(Outcome, Option<MessageId>), CommitError> {
+    guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
+        if subagents::begin(store, (turn, call), &task)?.is_none() {
+            let outcome = Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
+            transcript::call_ended(store, call, &outcome)?;
+            return Ok((outcome, None));
+        }
+        transcript::call_waits(store, call)?;
+        transcript::park(store, turn)?;
+        let draft = transcript::draft(store, turn)?;
+        transcript::set_draft(store, turn, None)?;
+        Ok((Outcome::Waiting, draft))
+    })
+    .await
+}
+
+/// A subagent's turn was cut off too often, and ends.
+pub(in crate::agent) async fn gave_up(
+    store: &Store,
+    turn: TurnId,
+    id: SubagentId,
+) -> Result<(), CommitError> {
+    guarded(store, "subagent given up", Sync::Now, turn, move |store| {
+        transcript::end_turn(store, turn, Ending::Failed)?;
+        journal::settle_turn(store, turn, Fate::Refused)?;
+        ended(store, id, State::Interrupted, replies::SUBAGENT_GAVE_UP)
+    })
+    .await
+}
+
+/// A subagent's turn has ended in this way.
+pub(super) fn turn_ended(store: &Connection, id: SubagentId, end: &End) -> rusqlite::Result<()> {
+    let state = match end.ending {
+        Ending::Answered | Ending::Silent => State::Done,
+        Ending::Stopped => State::Stopped,
+        Ending::Failed => State::Failed,
+    };
+    ended(store, id, state, end.words.as_deref().unwrap_or(replies::NO_RESULT))
+}
+
+/// A subagent has ended with this result: the call that waits for it has its outcome, or else the
+/// conversation that asked, and its people, are told.
+pub(super) fn ended(
+    store: &Connection,
+    id: SubagentId,
+    state: State,
+    result: &str,
+) -> rusqlite::Result<()> {
+    let Some(subagent) = subagents::end(store, id, state, result)? else { return Ok(()) };
+    let told = tools::cut(result, "The rest is lost to you.");
+    let went_well = state == State::Done;
+    if subagent.is_awaited {
+        let outcome = if went_well { Outcome::Done(told) } else { Outcome::Failed(told) };
+        transcript::call_ended(store, subagent.call, &outcome)?;
+        return transcript::unpark(store, subagent.turn);
+    }
+    note(store, &subagent, went_well, told)?;
+    let words = replies::subagent_ended(id, &subagent.task, went_well, result);
+    outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words)?;
+    Ok(())
+}
+
+/// The conversation that asked has one turn more, so that the model knows of the end when it is next
+/// spoken to.
+fn note(
+    store: &Connection,
+    subagent: &Subagent,
+    went_well: bool,
+    told: String,
+) -> rusqlite::Result<()> {
+    let Some(parent) = subagent.parent else { return Ok(()) };
+    let (sender, provider) = transcript::who_answers_whom(store, subagent.turn)?;
+    let turn = transcript::begin_turn(store, parent, &sender, None, &provider)?;
+    let heard = prompt::subagent_ended(subagent.id, &subagent.task, went_well);
+    let step = Step { heard: Some(heard), text: told, ..Step::default() };
+    transcript::put_step(store, turn, 0, &step)?;
+    transcript::end_turn(store, turn, Ending::Answered)
+}
+
+/// Ends those that work for an address, all or one person's, without a word; gives their own addresses.
+pub(super) fn stop(
+    store: &Connection,
+    at: &Address,
+    whose: Option<&SenderId>,
+) -> rusqlite::Result<Vec<Address>> {
+    let mut stopped = Vec::new();
+    for subagent in subagents::running_for(store, at, whose)? {
+        let turns = transcript::unfinished(store)?.into_iter();
+        for turn in turns.filter(|turn| turn.address == subagent.at) {
+            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
+            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
+        }
+        journal::withdraw(store, &subagent.at, RowId(i64::MAX), None)?;
+        subagents::end(store, subagent.id, State::Stopped, "")?;
+        stopped.push(subagent.at);
+    }
+    Ok(stopped)
+}

@@ -1,0 +1,50 @@
+//! What the bot says of subagents.
+
+use std::fmt::{Display, Write as _};
+use std::time::Duration;
+
+use super::as_is;
+
+pub const NO_SUBAGENTS: &str = "Nothing was handed to a subagent here.";
+pub const NO_RESULT: &str = "(no result)";
+pub const SUBAGENT_GAVE_UP: &str = "It was interrupted by a restart three times, and was given up.";
+pub const SUBAGENT_BROKE: &str = "Something broke inside me; it is in my log.";
+
+/// What of a task is shown where people know it already, in characters.
+const TASK_CHARS_MAX: usize = 100;
+
+pub fn subagent_steps_used_up(steps: usize) -> String {
+    format!("(It was stopped after {steps} steps.)")
+}
+
+pub fn subagent_tokens_used_up(tokens: u64) -> String {
+    format!("(It was stopped once it had used {tokens} tokens.)")
+}
+
+pub fn subagent_too_slow(time: Duration) -> String {
+    format!("It was stopped after {} minutes without a result.", time.as_secs().div_ceil(60))
+}
+
+fn task_shown(task: &str) -> String {
+    let mut shown: String = task.chars().take(TASK_CHARS_MAX).collect();
+    if shown.len() < task.len() {
+        shown.push('…');
+    }
+    as_is(shown)
+}
+
+/// What came of a task, for who asked for it.
+pub fn subagent_ended(id: impl Display, task: &str, went_well: bool, result: &str) -> String {
+    let ended = if went_well { "is done" } else { "did not get it done" };
+    format!("Subagent {id} {ended}: {}\n\n{result}", task_shown(task))
+}
+
+/// One a line: number, state, when it began, and the task.
+pub fn subagents<'a>(subagents: impl Iterator<Item = (i64, &'a str, String, &'a str)>) -> String {
+    let mut text = String::new();
+    for (id, state, begun, task) in subagents {
+        let state = if state == "running" { "works" } else { state };
+        let _ = writeln!(text, "{id} {state}, since {begun}: {}", task_shown(task));
+    }
+    if text.is_empty() { NO_SUBAGENTS.to_owned() } else { text.trim_end().to_owned() }
+}

@@ -1,0 +1,337 @@
+//! Subagents: tasks that are handed on, and what comes of them, once, to where it was asked for.
+
+use std::fs;
+use std::sync::Arc;
+
+use peacrab::asks::{Approvals, Asking};
+use peacrab::config::AgentConfig;
+use peacrab::message::{DeliveryId, Press};
+use peacrab::provider::{Delta, ProviderError, StopReason, ToolCall, Usage};
+use peacrab::replies;
+use serde_json::json;
+
+use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
+use crate::support::script::{Gate, Reply, calls, held, says};
+
+const TASK: &str = "count the crabs";
+
+fn spawns(tasks: &[&str]) -> Reply {
+    let tasks: Vec<_> = tasks.iter().map(|task| ("spawn", json!({"task": task}))).collect();
+    calls(&tasks)
+}
+
+fn awaits(task: &str) -> Reply {
+    calls(&[("subagent", json!({"task": task}))])
+}
+
+fn completes(result: &str) -> Reply {
+    calls(&[("task_completion", json!({"result": result}))])
+}
+
+fn done(id: i64, task: &str, result: &str) -> String {
+    replies::subagent_ended(id, task, true, result)
+}
+
+fn failed(id: i64, task: &str, words: &str) -> String {
+    replies::subagent_ended(id, task, false, words)
+}
+
+fn states(rig: &Rig) -> Vec<String> {
+    rig.look("SELECT state FROM subagents ORDER BY id")
+}
+
+/// What a chat gets next, in any order.
+async fn heard(rig: &mut Rig, chat: &str, n: usize) -> Vec<String> {
+    let mut heard = rig.heard(chat, n).await;
+    heard.sort();
+    heard
+}
+
+fn sorted<const N: usize>(mut texts: [String; N]) -> Vec<String> {
+    texts.sort();
+    texts.to_vec()
+}
+
+#[tokio::test]
+async fn a_result_comes_once_to_the_thread_that_asked_and_the_model_knows_it_later() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
+    rig.say_in_thread("1", "beach", "go");
+    assert_eq!(rig.hear("1").await, "It has begun.");
+    gate.open();
+    let result = rig.heard_on(Arc::clone(&rig.home), "1", 1).await.remove(0);
+    assert_eq!(
+        (&*result.text, result.thread.as_deref()),
+        (&*done(1, TASK, "42 crabs"), Some("beach"))
+    );
+    assert_eq!(states(&rig), ["done"]);
+    rig.say_in_thread("1", "beach", "how many?");
+    assert_eq!(rig.hear("1").await, "re: how many?");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("result: Subagent 1 has begun"), "{told}");
+    assert!(
+        told.contains(&format!("user: [Subagent 1, to which you have handed the task “{TASK}”"))
+    );
+    assert!(told.contains("assistant: 42 crabs"), "{told}");
+    // Elsewhere nobody knows.
+    rig.ask("1", "hello").await;
+    assert!(!rig.model.last().transcript().contains("42 crabs"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_result_that_comes_while_the_model_speaks_is_known_at_the_next_turn() {
+    let mut rig = Rig::new().await;
+    let (gate, speaks) = (Gate::shut(), Gate::shut());
+    rig.model.on("go", [spawns(&[TASK]), held(&speaks, says("It has begun."))]);
+    rig.model.on(TASK, [held(&gate, says("42 crabs"))]);
+    rig.say("1", "go");
+    rig.hangs_at(&speaks).await;
+    gate.open();
+    assert_eq!(rig.hear("1").await, done(1, TASK, "42 crabs"));
+    speaks.open();
+    assert_eq!(rig.hear("1").await, "It has begun.");
+    assert_eq!(rig.ask("1", "how many?").await, "re: how many?");
+    let told = rig.model.last().transcript();
+    assert!(told.find("It has begun.") < told.find("assistant: 42 crabs"), "{told}");
+    rig.stop_and_start_again().await;
+    rig.ask("1", "again").await;
+    assert!(rig.model.last().transcript().starts_with(&told));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn at_most_four_work_at_once_side_by_side() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    let tasks = ["task a", "task b", "task c", "task d", "task e"];
+    rig.model.on("go", [spawns(&tasks), says("Four have begun.")]);
+    for task in &tasks[..4] {
+        rig.model.on(task, [held(&gate, says("done"))]);
+    }
+    assert_eq!(rig.ask("1", "go").await, "Four have begun.");
+    rig.hang_at(&gate, 4).await;
+    let listed = rig.ask("1", "/subagents").await;
+    assert!(listed.contains("4 works, since") && listed.contains("task a"), "{listed}");
+    assert_eq!(rig.ask("2", "/subagents").await, replies::NO_SUBAGENTS);
+    rig.model.on("wait for it", [awaits("task f"), says("No.")]);
+    assert_eq!(rig.ask("1", "wait for it").await, "No.");
+    assert!(rig.model.last().transcript().ends_with("or do it yourself."));
+    gate.open();
+    let results = heard(&mut rig, "1", 4).await;
+    assert_eq!(results.len(), 4);
+    assert_eq!(
+        rig.look("SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id"),
+        ["done", "done", "done", "done", "failed", "failed"]
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_can_wait_for_the_result_and_nobody_else_hears_it() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    // Each message is a turn of its own.
+    rig.ask("1", "/queue followup").await;
+    rig.model.on("go", [awaits(TASK), awaits("count again"), says("There are 42.")]);
+    rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
+    rig.model.on("count again", [says("still 42")]);
+    rig.say("1", "go");
+    rig.hangs_at(&gate).await;
+    // The conversation waits; others do not.
+    rig.say("1", "more");
+    rig.waiting(1).await;
+    assert_eq!(rig.ask("2", "hello").await, "re: hello");
+    gate.open();
+    assert_eq!(rig.heard("1", 2).await, ["There are 42.", "re: more"]);
+    let told = rig.model.last().transcript();
+    assert!(told.contains("result: 42 crabs") && told.contains("result: still 42"), "{told}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn is_told_its_task_and_the_rules_and_has_no_tools_for_people() {
+    let mut rig = Rig::new().await;
+    rig.model.on("go", [awaits(TASK), says("42.")]);
+    rig.model.on(
+        TASK,
+        [
+            calls(&[("message", json!({"text": "hi"})), ("spawn", json!({"task": "more"}))]),
+            completes("42"),
+        ],
+    );
+    rig.ask("1", "hello").await;
+    assert!(!rig.model.last().has_tool("task_completion"));
+    assert_eq!(rig.ask("1", "go").await, "42.");
+    let asked = rig.model.asked();
+    let told = asked.iter().find(|it| it.has_tool("task_completion")).unwrap();
+    for tool in ["message", "ask_question", "propose", "spawn", "subagent"] {
+        assert!(!told.has_tool(tool), "{tool}");
+    }
+    assert!(told.has_tool("read_file"));
+    let system = told.system.join("\n");
+    let rules = fs::read_to_string(rig.workspace().join("AGENTS.md")).unwrap();
+    assert!(system.starts_with("You are a subagent") && system.ends_with(rules.trim()), "{system}");
+    assert!(!told.transcript().contains("hello") && told.transcript().ends_with(TASK));
+    let outputs = rig.look("SELECT output FROM calls WHERE state = 'failed'");
+    assert_eq!(outputs, ["There is no tool `message`.", "There is no tool `spawn`."]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_and_new_reach_them() {
+    for (command, words) in [("/stop", replies::STOPPED), ("/new", replies::NEW_SESSION)] {
+        let mut rig = Rig::new().await;
+        let (gate, waits) = (Gate::shut(), Gate::shut());
+        rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+        rig.model.on(TASK, [held(&gate, says("42"))]);
+        assert_eq!(rig.ask("1", "go").await, "It has begun.");
+        rig.hangs_at(&gate).await;
+        assert_eq!(rig.ask("2", "/stop").await, replies::NOTHING_TO_STOP);
+        assert_eq!(rig.ask("1", command).await, words);
+        rig.model.on("wait", [awaits("sort them")]);
+        rig.model.on("sort them", [held(&waits, says("sorted"))]);
+        rig.say("1", "wait");
+        rig.hangs_at(&waits).await;
+        assert_eq!(rig.ask("1", command).await, words);
+        gate.open();
+        waits.open();
+        assert_eq!(states(&rig), ["stopped", "stopped"]);
+        assert_eq!(rig.ask("1", "hello").await, "re: hello");
+        assert!(rig.ask("1", "/subagents").await.contains("1 stopped"));
+        rig.finish().await;
+    }
+}
+
+#[tokio::test]
+async fn in_a_group_others_cannot_stop_them() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [held(&gate, says("42"))]);
+    rig.say_as(USER, "-1", "go");
+    assert_eq!(rig.hear("-1").await, "It has begun.");
+    rig.say_as(OTHER_USER, "-1", "/stop");
+    assert_eq!(rig.hear("-1").await, replies::NOTHING_TO_STOP);
+    gate.open();
+    let result = rig.heard_on(Arc::clone(&rig.home), "-1", 1).await.remove(0);
+    assert_eq!((&*result.text, result.reply_to.as_deref()), (&*done(1, TASK, "42"), Some("m1")));
+    // It was asked by who may not use the memory.
+    let asked = rig.model.asked();
+    let told = asked.iter().find(|it| it.has_tool("task_completion")).unwrap();
+    assert!(!told.has_tool("remember"));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn goes_on_after_a_restart_and_is_told_once() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on("wait", [awaits("sort them"), says("Sorted.")]);
+    for task in [TASK, "sort them"] {
+        let writes =
+            calls(&[("append_file", json!({"path": format!("{task}.md"), "content": "x"}))]);
+        rig.model.on(task, [writes, held(&gate, says("lost")), completes("42")]);
+    }
+    assert_eq!(rig.ask("1", "go").await, "It has begun.");
+    rig.say("2", "wait");
+    rig.hang_at(&gate, 2).await;
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.hear("1").await, done(1, TASK, "42"));
+    assert_eq!(rig.hear("2").await, "Sorted.");
+    assert!(rig.model.asked().iter().any(|it| it.transcript().contains("result: 42")));
+    for task in [TASK, "sort them"] {
+        let file = fs::read_to_string(rig.workspace().join(format!("{task}.md"))).unwrap();
+        assert_eq!(file, "x");
+    }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn one_that_was_cut_off_too_often_is_told_as_interrupted() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [held(&gate, says("lost"))]);
+    assert_eq!(rig.ask("1", "go").await, "It has begun.");
+    rig.hangs_at(&gate).await;
+    rig.stop().await;
+    rig.change("UPDATE turns SET attempts = 3 WHERE ending IS NULL");
+    rig.start().await;
+    assert_eq!(rig.hear("1").await, failed(1, TASK, replies::SUBAGENT_GAVE_UP));
+    assert_eq!(states(&rig), ["interrupted"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_failure_is_told() {
+    let mut rig = Rig::new().await;
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [Reply::Fails(ProviderError::Refused("no credit".to_owned()))]);
+    rig.say("1", "go");
+    let words = failed(1, TASK, &replies::model_refused_us("no credit", true));
+    assert_eq!(heard(&mut rig, "1", 2).await, sorted(["It has begun.".to_owned(), words]));
+    rig.model.on("wait", [awaits("sort them"), says("It failed.")]);
+    rig.model.on("sort them", [Reply::Panics, Reply::Panics, Reply::Panics]);
+    assert_eq!(rig.ask("1", "wait").await, "It failed.");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("Subagent 1, to which") && told.contains("no credit"), "{told}");
+    assert!(told.ends_with(replies::SUBAGENT_GAVE_UP), "{told}");
+    assert_eq!(states(&rig), ["failed", "interrupted"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn has_its_own_bounds_of_steps_and_tokens() {
+    let agent = AgentConfig { subagent_steps_max: 2, steps_max: 3, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let lists = |depth| calls(&[("list_files", json!({"depth": depth}))]);
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [lists(1), lists(2)]);
+    rig.model.on("used up", [says("Half of them: 21.")]);
+    rig.say("1", "go");
+    let result = format!("Half of them: 21.\n\n{}", replies::subagent_steps_used_up(2));
+    let told = ["It has begun.".to_owned(), done(1, TASK, &result)];
+    assert_eq!(heard(&mut rig, "1", 2).await, sorted(told));
+
+    let arguments = "{}".to_owned();
+    let call = ToolCall { id: "c".to_owned(), name: "list_files".to_owned(), arguments };
+    let usage = Usage { input: 150_000, cached: 0, output: 50_000 };
+    let dear = [Delta::Call(call), Delta::Usage(usage), Delta::End(StopReason::Calls)];
+    rig.model.on("wait", [awaits("sort them"), says("Stopped.")]);
+    rig.model.on("sort them", [Reply::Says(dear.to_vec())]);
+    rig.model.on("used up", [says("Sorted a few.")]);
+    assert_eq!(rig.ask("1", "wait").await, "Stopped.");
+    let told = rig.model.last().transcript();
+    let words = format!("Sorted a few.\n\n{}", replies::subagent_tokens_used_up(200_000));
+    assert!(told.ends_with(&words), "{told}");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
+    let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+    let asking = Asking { approvals, ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
+    rig.model.on("go", [awaits(TASK), says("Written.")]);
+    rig.model.on(TASK, [writes(), completes("done")]);
+    assert!(rig.ask("1", "go").await.contains("May I?"));
+    let delivery = DeliveryId(rig.home.got().borrow().last().unwrap().delivery);
+    rig.say_changed(OWNER, "1", "", |message| {
+        message.body.press = Some(Press { delivery, choice: 1 });
+    });
+    assert!(rig.heard("1", 3).await.contains(&"Written.".to_owned()));
+    // Allowed for good where the person is known, for the next one, too.
+    assert_eq!(rig.look("SELECT channel FROM grants"), ["home"]);
+    rig.model.on("again", [awaits("sort them"), says("Again.")]);
+    rig.model.on("sort them", [writes(), completes("done")]);
+    assert_eq!(rig.ask("1", "again").await, "Again.");
+    // What it has done is the conversation's.
+    assert!(rig.ask("1", "/undo").await.starts_with("Undone"));
+    rig.finish().await;
+}
