@@ -225,6 +225,7 @@ impl<T: Tool> AnyTool for T {
             object.remove("$schema");
             object.remove("title");
         }
+        shorten(&mut parameters);
         // Those of a tool without any are written out, which some endpoints want.
         if !parameters["properties"].is_object() {
             parameters["properties"] = Value::Object(serde_json::Map::new());
@@ -247,6 +248,18 @@ impl<T: Tool> AnyTool for T {
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
         self.call(args, cx).await
+    }
+}
+
+/// Leaves out what a model does not need to be told with each prompt: that there are no further fields,
+/// which it hears if it makes some up, and that what may be left out is empty then.
+fn shorten(schema: &mut Value) {
+    if let Some(object) = schema.as_object_mut() {
+        let is_empty = |value: &Value| value == "" || value.as_array().is_some_and(Vec::is_empty);
+        object.retain(|key, value| {
+            key != "additionalProperties" && !(key == "default" && is_empty(value))
+        });
+        object.values_mut().for_each(shorten);
     }
 }
 

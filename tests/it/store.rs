@@ -69,7 +69,8 @@ async fn a_chat_that_the_store_fails_does_not_slow_commands_down() {
     rig.say("1", "tell me");
     rig.becomes(|rig| !rig.model.asked().is_empty()).await;
     let begun = std::time::Instant::now();
-    rig.ask("2", "/help").await;
+    // Short enough to be kept in the last page that there is.
+    rig.ask("2", "/whoami").await;
     assert!(begun.elapsed().as_millis() < 1000, "it took {:?}", begun.elapsed());
     rig.stop().await;
 }
