@@ -278,7 +278,6 @@ impl Agent {
             command::Command::New => self.stop(&control, StopKind::New).await?,
             command::Command::Judge(verdict) => {
                 parking::obey(&self.means, &control, verdict).await?;
-                self.unparked();
             }
             command::Command::Btw(question) => {
                 self.asides.begin(&self.means, control, question).await?;

@@ -30,6 +30,7 @@ use crate::people::Role;
 use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::session::{CallId, Plan, SessionId};
+use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
@@ -186,6 +187,17 @@ pub enum ToolError {
     /// The turn cannot go on.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),
+}
+
+impl From<StoreError> for ToolError {
+    fn from(error: StoreError) -> Self {
+        Self::Abort(error.into())
+    }
+}
+
+/// What a tool ends with that has words for the model instead of a result.
+fn tell(words: String) -> Result<ToolOutput, ToolError> {
+    Err(ToolError::TellModel(words))
 }
 
 #[async_trait]

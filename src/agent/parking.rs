@@ -218,21 +218,30 @@ impl Agent {
     ) -> Result<Asked, StoreError> {
         let now = Utc::now();
         let look =
-            move |store: &Connection| Ok((asks::overdue(store, now)?, asks::questions(store)?));
-        let (overdue, questions) = self.read(look).await?;
-        for ask in overdue {
-            self.expire(ask).await?;
-        }
-        for ask in questions {
-            let newest = places.iter().find(|(at, newest)| *at == ask.at && *newest > ask.after);
-            if let Some((_, newest)) = newest {
-                self.hear_answer(ask, *newest).await?;
-            }
-        }
-        let look =
             |store: &Connection| Ok((transcript::unfinished(store)?, asks::next_expiry(store)?));
-        let (unfinished, next) = self.read(look).await?;
-        // The end of a subagent has unparked it, in the store.
+        let look_first = move |store: &Connection| {
+            Ok((asks::overdue(store, now)?, asks::questions(store)?, look(store)?))
+        };
+        let (overdue, mut questions, mut found) = self.read(look_first).await?;
+        let newest = |ask: &Ask| {
+            let there = places.iter().find(|(at, newest)| *at == ask.at && *newest > ask.after);
+            there.map(|(_, newest)| *newest)
+        };
+        questions.retain(|ask| newest(ask).is_some());
+        if !overdue.is_empty() || !questions.is_empty() {
+            for ask in overdue {
+                self.expire(ask).await?;
+            }
+            for ask in questions {
+                if let Some(newest) = newest(&ask) {
+                    self.hear_answer(ask, newest).await?;
+                }
+            }
+            self.means.bus.outbox.up();
+            found = self.read(look).await?;
+        }
+        let (unfinished, next) = found;
+        // Whatever has unparked it did so in the store.
         let is_lost = |turn: &Unfinished| {
             let has_task = self.running.contains_key(&turn.address) || self.cut_off(&turn.address);
             !turn.parked && !has_task && self.serves(&turn.address)
@@ -256,9 +265,7 @@ impl Agent {
             };
             unpark(store, &ask, &outcome)
         };
-        self.means.bus.store.write("ask expired", Sync::Now, expire).await?;
-        self.unparked();
-        Ok(())
+        self.means.bus.store.write("ask expired", Sync::Now, expire).await
     }
 
     /// The next plain message of who was asked, there, is the answer.
@@ -291,14 +298,6 @@ impl Agent {
             }
             Ok(())
         };
-        self.means.bus.store.write("answer heard", Sync::Now, answered).await?;
-        self.unparked();
-        Ok(())
-    }
-
-    /// Something may be taken up again.
-    pub(super) fn unparked(&mut self) {
-        self.cut_off = None;
-        self.means.bus.outbox.up();
+        self.means.bus.store.write("answer heard", Sync::Now, answered).await
     }
 }

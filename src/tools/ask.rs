@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, message};
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, message, tell};
 use crate::message::{Body, Entitled, Question};
 use crate::people::Role;
 
@@ -50,8 +50,4 @@ impl Tool for AskQuestion {
         };
         Ok(ToolOutput { asks: Some(body), ..ToolOutput::default() })
     }
-}
-
-fn tell(words: String) -> Result<ToolOutput, ToolError> {
-    Err(ToolError::TellModel(words))
 }

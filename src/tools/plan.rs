@@ -5,7 +5,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
 use crate::session::{Plan, PlanItem};
 
@@ -58,8 +58,4 @@ impl Tool for KeepPlan {
         };
         Ok(ToolOutput { for_model, effects: vec![Effect::Plan(plan)], ..ToolOutput::default() })
     }
-}
-
-fn tell(words: String) -> Result<ToolOutput, ToolError> {
-    Err(ToolError::TellModel(words))
 }

@@ -4,10 +4,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::people::Role;
 use crate::proposals::{self, Change, Proposal, State};
-use crate::store::StoreError;
 
 const TITLE_CHARS_MAX: usize = 120;
 const BODY_CHARS_MAX: usize = 3_000;
@@ -76,7 +75,7 @@ impl Tool for UpdateProposal {
         let (new_title, new_body) = (given(new_title), given(new_body));
         let session = cx.session;
         let found = cx.actions.store.read(move |store| proposals::get(store, session, id)).await;
-        let Some(before) = found.map_err(broken)? else {
+        let Some(before) = found? else {
             return tell(format!("There is no proposal {id} here; list_proposals shows them."));
         };
         if new_title.is_none() && new_body.is_none() && state.is_none() {
@@ -116,7 +115,7 @@ impl Tool for ListProposals {
     async fn call(&self, _: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let session = cx.session;
         let found = cx.actions.store.read(move |store| proposals::list(store, session)).await;
-        let found = found.map_err(broken)?;
+        let found = found?;
         if found.is_empty() {
             return Ok(ToolOutput::text("There are no proposals."));
         }
@@ -141,12 +140,4 @@ fn body(given: &str) -> Result<String, ToolError> {
         1..=BODY_CHARS_MAX => Ok(body.to_owned()),
         _ => Err(ToolError::TellModel(format!("A body has 1 to {BODY_CHARS_MAX} characters."))),
     }
-}
-
-fn tell(words: String) -> Result<ToolOutput, ToolError> {
-    Err(ToolError::TellModel(words))
-}
-
-fn broken(error: StoreError) -> ToolError {
-    ToolError::Abort(error.into())
 }
