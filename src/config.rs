@@ -24,7 +24,7 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::Secret;
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 use crate::tools;
 
 pub use environment::Environment;
@@ -49,6 +49,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns_max",
             "waiting_max",
             "queue",
+            "finish",
             "mcp_file",
         ],
     ),
@@ -124,6 +125,8 @@ pub struct AgentConfig {
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
     pub queue: QueueMode,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
 }
@@ -138,6 +141,7 @@ impl Default for AgentConfig {
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),
+            finish: Finish::default(),
             asking: Asking::default(),
         }
     }

@@ -4,6 +4,7 @@
 pub mod ask;
 pub mod delegate;
 pub mod files;
+pub mod finish;
 mod malformed;
 pub mod mcp;
 pub mod memory;
@@ -29,7 +30,7 @@ use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
-use crate::session::{CallId, Plan, SessionId};
+use crate::session::{CallId, Finish, Plan, SessionId};
 use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
@@ -162,7 +163,7 @@ pub enum Effect {
 /// What a turn works for that calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    Conversation,
+    Conversation(Finish),
     Subagent,
 }
 
@@ -170,7 +171,10 @@ impl Caller {
     /// Whether a tool is for it, whoever asks.
     pub fn has(self, name: &str) -> bool {
         match self {
-            Self::Conversation => name != delegate::COMPLETION,
+            Self::Conversation(Finish::Answer) => {
+                ![finish::COMPLETION, finish::CONVERSE].contains(&name)
+            }
+            Self::Conversation(Finish::Explicit) => true,
             Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
         }
     }
@@ -354,7 +358,8 @@ impl ToolSet {
             Arc::new(ask::AskQuestion),
             Arc::new(delegate::Spawn),
             Arc::new(delegate::Subagent),
-            Arc::new(delegate::TaskCompletion),
+            Arc::new(finish::TaskCompletion),
+            Arc::new(finish::Converse),
             Arc::new(undo::ListActions),
             Arc::new(undo::Undo),
             Arc::new(plan::KeepPlan),
@@ -384,12 +389,8 @@ impl ToolSet {
         self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
     }
 
-    /// The tools that `role` may use in a conversation, as a model is told of them.
-    pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
-        self.offered_to(Caller::Conversation, role)
-    }
-
-    pub fn offered_to(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
+    /// The tools that `role` may use, as a model is told of them.
+    pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
         let lent = self.lent();
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);

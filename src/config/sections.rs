@@ -10,7 +10,7 @@ use crate::hooks::Hook;
 use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 
 use super::reading::{Located, Section, nearest};
 use super::{AgentConfig, MB, secrets};
@@ -68,6 +68,8 @@ pub(super) fn agent<'a>(
     let summary_provider = section.ask("summary_provider").and_then(|value| one(&value, names));
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
+    let finish = section.ask("finish").and_then(|value| value.choice(Finish::CHOICES));
+    let finish = finish.unwrap_or(default.finish);
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
@@ -80,6 +82,7 @@ pub(super) fn agent<'a>(
         turns_max,
         waiting_max,
         queue,
+        finish,
         asking,
     };
     (agent, mcp_file)
