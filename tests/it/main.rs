@@ -22,6 +22,7 @@ mod delivery;
 mod discord;
 mod events;
 mod groups;
+mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;
