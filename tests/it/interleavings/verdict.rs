@@ -146,7 +146,7 @@ fn what_was_answered_was_shown(world: &World, store: &Connection) -> Result<(), 
 fn order_holds(store: &Connection) -> Result<(), String> {
     let mut entered = store
         .prepare(
-            "SELECT i.chat || ' ' || i.sender, i.turn, i.key FROM inbound i WHERE i.turn IS NOT NULL
+            "SELECT i.channel || i.chat || ' ' || i.sender, i.turn, i.key FROM inbound i WHERE i.turn IS NOT NULL
              AND i.control = 0 AND NOT EXISTS (SELECT 1 FROM asks a
                  WHERE a.turn = i.turn AND a.kind = 'question' AND a.after < i.id)
              ORDER BY i.id",
