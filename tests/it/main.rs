@@ -24,6 +24,7 @@ mod events;
 mod finish;
 mod foreign;
 mod groups;
+mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;
