@@ -33,6 +33,7 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod past;
 mod prompt;
 mod proposals;
 mod providers;
