@@ -67,6 +67,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+finish = "explicit"
 summary_provider = "spare"
 
 [asking]
@@ -74,6 +75,7 @@ approve_tools = ["write_file", "mcp_*"]
 approve_roles = ["user"]
 approval_minutes = 2
 question_minutes = 30
+foreign = "deny"
 
 [providers.main]
 type = "anthropic"
@@ -126,6 +128,7 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        finish: Explicit,
         asking: Asking {
             approvals: Approvals {
                 tools: [
@@ -138,6 +141,7 @@ Config {
             },
             approval_time: 120s,
             question_time: 1800s,
+            foreign: Deny,
         },
     },
     providers: {

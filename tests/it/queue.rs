@@ -171,8 +171,9 @@ async fn interrupt_ends_a_turn_that_waits_for_a_subagent_and_the_subagent() {
         let mut rig = Rig::of(interrupting()).await;
         let (gate, beside) = (Gate::shut(), Gate::shut());
         let task = |task: &str| json!({"task": task});
+        let boiled = || calls(&[("task_completion", json!({"result": "boiled"}))]);
         rig.model.on("go", [calls(&[("spawn", task("boil")), ("subagent", task("sort"))])]);
-        rig.model.on("boil", [held(&beside, says("boiled")), held(&beside, says("boiled"))]);
+        rig.model.on("boil", [held(&beside, boiled()), held(&beside, boiled())]);
         rig.model.on("sort", [held(&gate, says("sorted"))]);
         rig.say("1", "go");
         rig.hangs_at(&gate).await;

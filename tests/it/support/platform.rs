@@ -248,7 +248,11 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         body: Said {
             media,
             press: line.press,
-            quoted: line.quotes.clone().map(|text| Quote { author: "Peacrab".to_owned(), text }),
+            quoted: line.quotes.clone().map(|text| Quote {
+                author: "Peacrab".to_owned(),
+                text,
+                by_others: false,
+            }),
             ..Said::text(line.text.clone())
         },
     }
