@@ -15,6 +15,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{DeliveryId, Inbound, Press};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::secret::Redactor;
 use peacrab::store::{Options, Sync};
 use peacrab::tools::{Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
@@ -133,6 +134,7 @@ impl World {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            redactor: Redactor::default(),
         }
     }
 
