@@ -8,10 +8,10 @@ mod mcp;
 mod reading;
 mod secrets;
 mod sections;
+mod text;
+mod web;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -30,6 +30,7 @@ use crate::tools;
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
 use reading::{Section, Source};
+use text::{Unreadable, read_text};
 
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
@@ -37,7 +38,21 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
+    (
+        "",
+        &[
+            "agent",
+            "asking",
+            "providers",
+            "channels",
+            "media",
+            "transcription",
+            "mcp",
+            "hooks",
+            "web",
+            "search",
+        ],
+    ),
     ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
     (
         "agent",
@@ -80,13 +95,12 @@ pub const KEYS: &[(&str, &[&str])] = &[
         "mcp.NAME",
         &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
     ),
+    ("web", &["enabled", "role", "allow", "engines"]),
+    ("search.NAME", &["type", "api_key", "base_url"]),
 ];
 
 /// Bytes in what a config calls MB.
 const MB: u64 = 1_000_000;
-
-/// Far more than a config has; keeps a wrong path from filling the memory.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -103,6 +117,8 @@ pub struct Config {
     pub hooks: BTreeMap<String, hooks::Hook>,
     /// Who lends tools.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
+    /// How the web is read and searched.
+    pub web: tools::web::Config,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -214,11 +230,12 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     let transcription = sections::transcription(&mut top);
     let hooks = sections::hooks(&mut top);
     let mcp = mcp::servers(&mut top, mcp_file.as_ref());
+    let web = self::web::web(&mut top);
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes) = (providers?, Vec::new());
-    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, notes })
+    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, web, notes })
 }
 
 impl Config {
@@ -233,7 +250,7 @@ impl Config {
         });
         let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
         let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
-        keys.chain(tokens).chain(ears).chain(lenders)
+        keys.chain(tokens).chain(ears).chain(lenders).chain(self.web.secrets())
     }
 
     /// What a person checks before a start; no secrets.
@@ -247,14 +264,14 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
-        let mcp = mcp::describe(&self.mcp);
+        let (mcp, web) = (mcp::describe(&self.mcp), web::describe(&self.web));
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             files\n  {} MB a file, {} MB in all; voice messages: {}\n",
+             files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
             self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),
@@ -394,47 +411,5 @@ fn rehearsal() -> provider::Config {
         context: provider::default_context("rehearsal", ""),
         tools: provider::Tools::Native,
         images: false,
-    }
-}
-
-enum Unreadable {
-    Absent,
-    Io(io::Error),
-    TooLong,
-    /// The bytes, and how many of them are UTF-8.
-    NotUtf8(Vec<u8>, usize),
-}
-
-fn read_text(file: &Path) -> Result<String, Unreadable> {
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Unreadable::Absent,
-            _ => Unreadable::Io(error),
-        })?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Unreadable::TooLong);
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        Unreadable::NotUtf8(error.into_bytes(), valid)
-    })
-}
-
-impl Unreadable {
-    fn fault(self, file: &Path) -> Fault {
-        let whole = Place::File(file.to_owned());
-        match self {
-            Self::Absent => Fault::new(whole, "there is no such file"),
-            Self::Io(error) => Fault::new(whole, &format!("cannot be read: {error}")),
-            Self::TooLong => Fault::new(whole, "is longer than a config can be (1 MiB)"),
-            Self::NotUtf8(bytes, _) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
-                Fault::new(whole, "is UTF-16; save it as UTF-8")
-            }
-            Self::NotUtf8(bytes, valid) => {
-                Fault::new(Place::at(file, &bytes, valid), "is not UTF-8 here; save it as UTF-8")
-            }
-        }
     }
 }

@@ -32,7 +32,7 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::store::{self, HomeLock, Store};
-use crate::tools::{ToolSet, mcp};
+use crate::tools::{ToolSet, mcp, web};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 
@@ -107,7 +107,7 @@ impl Plan {
             summariser,
             models,
             channels,
-            tools: ToolSet::standard(),
+            tools: ToolSet::standard_with(web::tools(&config.web)?),
             mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },

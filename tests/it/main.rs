@@ -47,4 +47,5 @@ mod text;
 mod tidy;
 mod tools;
 mod turns;
+mod web;
 mod workspace;
