@@ -14,8 +14,8 @@ use markup5ever_rcdom::{Handle, Node, NodeData, RcDom};
 /// Elements and comments of one page. A long encyclopedia article has 30,000; each costs some 300 bytes.
 const NODES_MAX: usize = 100_000;
 
-/// How long a page is read. On a small board a long one takes a second.
-const TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a page is read. Long ones take tenths of a second, on a small board perhaps one.
+const TIME_MAX: Duration = Duration::from_secs(2);
 
 /// The parser is asked between pieces whether it has gone too far.
 const PIECE_BYTES: usize = 8 * 1024;

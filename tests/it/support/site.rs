@@ -161,7 +161,7 @@ fn faults(head: &str) -> Vec<String> {
         .collect();
     for name in headers.keys() {
         if !matches!(name.as_str(), "host" | "accept" | "accept-encoding" | "user-agent") {
-            faults.push(format!("{path} came with {name}", path = first));
+            faults.push(format!("{first} came with {name}"));
         }
     }
     let agent = headers.get("user-agent").map_or("", String::as_str);

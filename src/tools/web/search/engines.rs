@@ -130,10 +130,8 @@ fn duckduckgo(status: StatusCode, page: &str) -> Result<Vec<Hit>, Failed> {
             let url = tree::attribute(&node, "href").and_then(|href| target(&href));
             let (title, url) = (tree::words(&node), url.unwrap_or_default());
             hits.push(Hit { title, url, snippet: String::new() });
-        } else if has("result__snippet") && !is_ad {
-            if let Some(hit) = hits.last_mut() {
-                hit.snippet = tree::words(&node);
-            }
+        } else if let Some(hit) = hits.last_mut().filter(|_| has("result__snippet") && !is_ad) {
+            hit.snippet = tree::words(&node);
         }
     }
     // It answers machines that ask too much with a riddle, and 202.
