@@ -15,6 +15,7 @@ pub mod loops;
 mod notes;
 mod paces;
 mod parking;
+pub mod permit;
 mod plans;
 mod progress;
 pub mod prompt;
@@ -22,6 +23,7 @@ mod queue;
 mod settings;
 pub mod shorten;
 mod skills;
+pub mod taint;
 mod transcript;
 mod turn;
 mod undo;
@@ -52,7 +54,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
-use crate::session::{QueueMode, Session};
+use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::subagents;
 use crate::tools::ToolSet;
@@ -99,6 +101,8 @@ pub struct Means {
     pub actions: Actions,
     pub events: Events,
     pub paces: Paces,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     pub steps_max: usize,
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.

@@ -4,11 +4,11 @@
 pub mod environment;
 pub mod fault;
 mod channels;
+mod file;
 mod mcp;
 mod reading;
 mod secrets;
 mod sections;
-mod text;
 mod web;
 
 use std::collections::BTreeMap;
@@ -24,13 +24,13 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::Secret;
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 use crate::tools;
 
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
+use file::{Unreadable, read_text};
 use reading::{Section, Source};
-use text::{Unreadable, read_text};
 
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
@@ -53,7 +53,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "search",
         ],
     ),
-    ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
+    (
+        "asking",
+        &["approve_tools", "approve_roles", "approval_minutes", "question_minutes", "foreign"],
+    ),
     (
         "agent",
         &[
@@ -64,6 +67,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns_max",
             "waiting_max",
             "queue",
+            "finish",
             "mcp_file",
         ],
     ),
@@ -93,7 +97,18 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("hooks.NAME", &["on", "command", "timeout_s"]),
     (
         "mcp.NAME",
-        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
+        &[
+            "command",
+            "args",
+            "env",
+            "cwd",
+            "url",
+            "headers",
+            "allow",
+            "timeout_s",
+            "role",
+            "trusted",
+        ],
     ),
     ("web", &["enabled", "role", "allow", "engines"]),
     ("search.NAME", &["type", "api_key", "base_url"]),
@@ -140,6 +155,8 @@ pub struct AgentConfig {
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
     pub queue: QueueMode,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
 }
@@ -154,6 +171,7 @@ impl Default for AgentConfig {
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),
+            finish: Finish::default(),
             asking: Asking::default(),
         }
     }

@@ -14,7 +14,9 @@ use super::turn::TurnError;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::session::{Call, Intent, Outcome, TurnId};
-use crate::tools::{AnyTool, Effect, Kind, Terms, ToolContext, ToolError, ToolOutput};
+use crate::tools::{
+    AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, foreign,
+};
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 
 /// A tool that takes longer is given up.
@@ -37,11 +39,15 @@ pub(super) struct Calling<'a> {
     pub(super) at: &'a Address,
 }
 
-/// What kind a call is of, or words for the model if it cannot begin.
-pub(super) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Kind, String> {
+/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
+pub(super) fn check(
+    means: &Means,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<(Terms, Reach), String> {
     let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
-    Ok(terms.kind)
+    Ok((terms, tool.reach(&call.arguments, cx)))
 }
 
 /// Settles a call that cannot begin.
@@ -93,6 +99,10 @@ pub(super) async fn run(
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
         }
+        Err(ToolError::TellForeign(words)) => {
+            let outcome = Outcome::Failed(foreign::wrap(&words));
+            end(means, turn, (call, began), outcome, Vec::new()).await
+        }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
 }
@@ -140,8 +150,11 @@ async fn carry_out(
     means: &Means,
     turn: TurnId,
     (call, began): (&Call, DateTime<Utc>),
-    output: ToolOutput,
+    mut output: ToolOutput,
 ) -> Result<Ran, TurnError> {
+    if output.foreign {
+        output.for_model = foreign::wrap(&output.for_model);
+    }
     let mut changed = None;
     if let Some(change) = output.change {
         let (intent, undo) = (change.intent(output.undoes), change.undo());

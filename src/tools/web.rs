@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-use super::{AnyTool, Terms, Tool, ToolContext, ToolError, ToolOutput};
+use super::{AnyTool, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::secret::Secret;
@@ -79,6 +79,10 @@ impl<T: Tool> AnyTool for For<T> {
 
     fn check(&self, arguments: &str) -> Result<(), String> {
         self.1.check(arguments)
+    }
+
+    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
+        self.1.reach(arguments, cx)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -68,6 +68,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+finish = "explicit"
 summary_provider = "spare"
 
 [asking]
@@ -75,6 +76,7 @@ approve_tools = ["write_file", "mcp_*"]
 approve_roles = ["user"]
 approval_minutes = 2
 question_minutes = 30
+foreign = "deny"
 
 [providers.main]
 type = "anthropic"
@@ -127,6 +129,7 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        finish: Explicit,
         asking: Asking {
             approvals: Approvals {
                 tools: [
@@ -139,6 +142,7 @@ Config {
             },
             approval_time: 120s,
             question_time: 1800s,
+            foreign: Deny,
         },
     },
     providers: {

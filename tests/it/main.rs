@@ -21,6 +21,8 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod events;
+mod finish;
+mod foreign;
 mod groups;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;

@@ -7,6 +7,7 @@ mod hostile;
 mod pages;
 mod searching;
 mod ssrf;
+mod turns;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -94,8 +95,12 @@ impl Reader {
 
 async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
     match tool.call_json(&arguments.to_string(), cx).await {
-        Ok(output) => Came::Text(output.for_model),
-        Err(ToolError::TellModel(words)) => Came::Refused(words),
+        Ok(output) => {
+            let words = output.for_model;
+            assert!(output.foreign || words.contains(" found nothing for: "), "unmarked: {words}");
+            Came::Text(words)
+        }
+        Err(ToolError::TellModel(words) | ToolError::TellForeign(words)) => Came::Refused(words),
         Err(ToolError::Transient(words)) => Came::Passing(words),
         Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
     }
@@ -116,6 +121,7 @@ fn somebody() -> (ToolContext, TempDir) {
         came_here: [].into(),
         channels: ["home".into()].into(),
         now: Local::now(),
+        tainted: false,
     };
     (cx, folder)
 }

@@ -15,7 +15,9 @@ use super::cache::Cache;
 use super::hops::{Hops, Limits};
 use super::page::{self, Page};
 use crate::people::Role;
-use crate::tools::{Kind, RESULT_CHARS_MAX, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::tools::{
+    Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
 
 /// What a model is shown at once, beside the address and how to read on.
 const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;
@@ -90,6 +92,10 @@ impl Tool for WebFetch {
         retries: true,
     };
 
+    fn reach(args: &Args, _: &ToolContext) -> Reach {
+        Reach::Url(args.url.trim().to_owned())
+    }
+
     async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         let url = address(&args.url).map_err(ToolError::TellModel)?;
         let page = self.page(url.clone()).await?;
@@ -98,7 +104,7 @@ impl Tool for WebFetch {
         let moved = if page.url == url { "" } else { "(it has led here) " };
         let title = page.title.as_deref().map(|title| format!("Title: {title}\n"));
         let title = title.unwrap_or_default();
-        Ok(ToolOutput::text(format!("{moved}{}\n{title}\n{part}", page.url)))
+        Ok(ToolOutput::foreign(format!("{moved}{}\n{title}\n{part}", page.url)))
     }
 }
 

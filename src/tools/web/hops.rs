@@ -19,6 +19,9 @@ use super::page;
 use crate::http;
 use crate::tools::ToolError;
 
+/// What a model is told of a broken connection.
+const CAUSE_CHARS_MAX: usize = 200;
+
 /// What one fetch may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -107,6 +110,14 @@ fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
     ToolError::Transient(format!("{} could not be fetched: {}.", shown(url), why.as_ref()))
 }
 
+/// In words of which some are others'.
+fn theirs(error: ToolError) -> ToolError {
+    match error {
+        ToolError::TellModel(words) | ToolError::Transient(words) => ToolError::TellForeign(words),
+        error @ (ToolError::TellForeign(_) | ToolError::Abort(_)) => error,
+    }
+}
+
 /// An address fit to stand in a sentence: without what may be a secret, and not long.
 fn shown(url: &Url) -> String {
     const CHARS_MAX: usize = 300;
@@ -120,13 +131,19 @@ fn shown(url: &Url) -> String {
 }
 
 impl Hops {
-    /// Follows `url` to a text.
-    pub(super) async fn fetch(&self, mut url: Url) -> Result<Fetched, ToolError> {
+    /// Follows `url` to a text. What is told of places to which others have led is told as their words.
+    pub(super) async fn fetch(&self, url: Url) -> Result<Fetched, ToolError> {
         let until = Instant::now() + self.limits.whole;
-        for _ in 0..=self.limits.redirects {
-            match self.hop(&url, until).await? {
-                Hop::There(response) => return self.read(url, response, until).await,
-                Hop::Further(next) => url = next,
+        let mut place = match self.hop(&url, until).await? {
+            Hop::There(response) => return self.read(url, response, until).await,
+            Hop::Further(next) => next,
+        };
+        for _ in 0..self.limits.redirects {
+            match self.hop(&place, until).await.map_err(theirs)? {
+                Hop::There(response) => {
+                    return self.read(place, response, until).await.map_err(theirs);
+                }
+                Hop::Further(next) => place = next,
             }
         }
         Err(refused(&url, format!("it is redirected more than {} times", self.limits.redirects)))
@@ -184,7 +201,7 @@ impl Hops {
                 "its server sends it compressed, though it was asked not to",
             ));
         }
-        page::check_type(content_type.as_deref()).map_err(|why| refused(&url, why))?;
+        page::check_type(content_type.as_deref()).map_err(|why| theirs(refused(&url, why)))?;
         let mut bytes = Vec::new();
         let cut = loop {
             let chunk = match timeout_at(until, response.chunk()).await {
@@ -219,7 +236,7 @@ fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     if url.scheme() == "https" && next.scheme() == "http" {
         let words =
             "it is redirected to an address that is not encrypted; if that is as good, fetch";
-        return Err(refused(url, format!("{words} {}", shown(&next))));
+        return Err(theirs(refused(url, format!("{words} {}", shown(&next)))));
     }
     Ok(next)
 }
@@ -244,7 +261,9 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
         }
         cause = inner.source();
     }
-    passing(url, http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned()))
+    let cause = http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned());
+    // A certificate may hold whatever names.
+    passing(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
 }
 
 #[cfg(test)]

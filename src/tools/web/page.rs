@@ -10,6 +10,9 @@ use super::html;
 /// What is kept of a text: many times what a model can be shown at once.
 pub(super) const TEXT_BYTES_MAX: usize = 512 * 1024;
 
+/// The longest type that there is has some 70 characters.
+const TYPE_CHARS_MAX: usize = 80;
+
 /// Where browsers look for a page's own word about its character set.
 const META_BYTES: usize = 1024;
 
@@ -36,10 +39,12 @@ pub(super) fn check_type(content_type: Option<&str>) -> Result<(), String> {
 }
 
 fn sort(content_type: Option<&str>) -> Result<Type, String> {
-    let Some(kind) = content_type.map(essence).filter(|kind| !kind.is_empty()) else {
+    let kind: String =
+        content_type.map(essence).unwrap_or_default().chars().take(TYPE_CHARS_MAX).collect();
+    if kind.is_empty() {
         return Ok(Type::Unknown);
-    };
-    let (family, name) = kind.split_once('/').unwrap_or((kind, ""));
+    }
+    let (family, name) = kind.split_once('/').unwrap_or((&kind, ""));
     let is_text = name.ends_with("+json") || name.ends_with("+xml") || name.ends_with("+yaml");
     match (family, name) {
         ("text", "html") | ("application", "xhtml+xml") => Ok(Type::Html),

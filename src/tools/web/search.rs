@@ -206,7 +206,7 @@ impl Tool for WebSearch {
         if hits.is_empty() {
             return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
         }
-        Ok(ToolOutput::text(written(&hits)))
+        Ok(ToolOutput::foreign(written(&hits)))
     }
 }
 

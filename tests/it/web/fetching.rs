@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use peacrab::people::Role;
-use peacrab::tools::ToolSet;
+use peacrab::session::Finish;
 use peacrab::tools::web::{self, Config};
+use peacrab::tools::{Caller, ToolSet};
 use serde_json::json;
 
 use super::{Reader, hasty};
 use crate::support::site::{Answer, Site};
+
+const TALK: Caller = Caller::Conversation(Finish::Answer);
 
 #[tokio::test]
 async fn reads_a_page() {
@@ -153,7 +156,7 @@ async fn a_redirect_is_followed_and_told() {
 fn tools_are_offered_to_the_role_that_the_config_names() {
     let names = |config: &Config, role| {
         let tools = ToolSet::standard_with(web::tools(config).unwrap());
-        let names = tools.offered(role).into_iter().map(|tool| tool.name);
+        let names = tools.offered(TALK, role).into_iter().map(|tool| tool.name);
         names.filter(|name| name.starts_with("web_")).collect::<Vec<_>>()
     };
     let default = Config::default();
@@ -170,7 +173,7 @@ fn tools_are_offered_to_the_role_that_the_config_names() {
 fn models_are_shown_these_tools() {
     let tools = ToolSet::new(web::tools(&Config::default()).unwrap());
     let shown: Vec<String> = tools
-        .offered(Role::User)
+        .offered(TALK, Role::User)
         .iter()
         .map(|tool| {
             json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters})

@@ -1,10 +1,10 @@
-//! The text of a config file, or why there is none.
+//! Reading the file, before what stands in it is looked at.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-use super::{Fault, Place};
+use super::fault::{Fault, Place};
 
 /// Far more than a config has; keeps a wrong path from filling the memory.
 const FILE_BYTES_MAX: u64 = 1024 * 1024;
