@@ -31,6 +31,7 @@ use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
+use crate::secret::Redactor;
 use crate::store::{self, HomeLock, Store};
 use crate::tools::{ToolSet, mcp, web};
 use crate::workspace::Workspace;
@@ -75,12 +76,15 @@ pub struct Plan {
     /// Whether somebody starts the daemon again when it ends.
     pub restarts: bool,
     pub hooks: BTreeMap<String, Hook>,
+    /// Knows what neither models nor people are to be shown.
+    pub redactor: Redactor,
 }
 
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let models = models(&config)?;
+        let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
         // If the one that sums up cannot, those who answer can.
@@ -115,6 +119,7 @@ impl Plan {
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
+            redactor,
         })
     }
 }
@@ -184,6 +189,7 @@ impl Daemon {
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
+            redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
@@ -223,7 +229,8 @@ impl Daemon {
             }));
             let (name, channel, bus) = parts;
             let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-            let post = Post { name, channel, bus, workspace, events };
+            let redactor = self.means.redactor.clone();
+            let post = Post { name, channel, bus, workspace, events, redactor };
             let stop = deliveries.clone();
             delivering
                 .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));

@@ -82,6 +82,11 @@ impl WorkspacePath {
         self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
     }
 
+    /// Whether the owner is shown what a tool changes in it: what the bot obeys, or goes by with them.
+    pub fn is_shown_changed(&self) -> bool {
+        self.is_rule() || self.0.eq_ignore_ascii_case("USER.md")
+    }
+
     /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever
     /// writes there gives orders in the owner's own sessions.
     pub fn is_rule(&self) -> bool {

@@ -36,6 +36,7 @@ mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod secrets;
 mod settings;
 mod skills;
 #[cfg(feature = "slack")]
