@@ -6,6 +6,8 @@ pub mod delegate;
 pub mod files;
 pub mod finish;
 pub mod foreign;
+#[cfg(feature = "hardware")]
+pub mod hardware;
 mod malformed;
 pub mod mcp;
 pub mod memory;

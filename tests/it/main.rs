@@ -24,6 +24,8 @@ mod events;
 mod finish;
 mod foreign;
 mod groups;
+#[cfg(feature = "hardware")]
+mod hardware;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;
