@@ -9,6 +9,7 @@ mod mcp;
 mod reading;
 mod secrets;
 mod sections;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -37,7 +38,21 @@ pub const TERMINAL: &str = "terminal";
 /// Every key by its section; the empty name is the top of the file. Reading asks for no others,
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
+    (
+        "",
+        &[
+            "agent",
+            "asking",
+            "providers",
+            "channels",
+            "media",
+            "transcription",
+            "mcp",
+            "hooks",
+            "web",
+            "search",
+        ],
+    ),
     (
         "asking",
         &["approve_tools", "approve_roles", "approval_minutes", "question_minutes", "foreign"],
@@ -95,6 +110,8 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "trusted",
         ],
     ),
+    ("web", &["enabled", "role", "allow", "engines"]),
+    ("search.NAME", &["type", "api_key", "base_url"]),
 ];
 
 /// Bytes in what a config calls MB.
@@ -115,6 +132,8 @@ pub struct Config {
     pub hooks: BTreeMap<String, hooks::Hook>,
     /// Who lends tools.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
+    /// How the web is read and searched.
+    pub web: tools::web::Config,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -229,11 +248,12 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     let transcription = sections::transcription(&mut top);
     let hooks = sections::hooks(&mut top);
     let mcp = mcp::servers(&mut top, mcp_file.as_ref());
+    let web = self::web::web(&mut top);
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes) = (providers?, Vec::new());
-    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, notes })
+    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, web, notes })
 }
 
 impl Config {
@@ -248,7 +268,7 @@ impl Config {
         });
         let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
         let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
-        keys.chain(tokens).chain(ears).chain(lenders)
+        keys.chain(tokens).chain(ears).chain(lenders).chain(self.web.secrets())
     }
 
     /// What a person checks before a start; no secrets.
@@ -262,14 +282,14 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
-        let mcp = mcp::describe(&self.mcp);
+        let (mcp, web) = (mcp::describe(&self.mcp), web::describe(&self.web));
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             files\n  {} MB a file, {} MB in all; voice messages: {}\n",
+             files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
             self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),

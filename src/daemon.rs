@@ -33,7 +33,9 @@ use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::secret::Redactor;
 use crate::store::{self, HomeLock, Store};
-use crate::tools::{ToolSet, mcp};
+#[cfg(feature = "hardware")]
+use crate::tools::hardware;
+use crate::tools::{AnyTool, ToolSet, mcp, web};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 
@@ -111,7 +113,7 @@ impl Plan {
             summariser,
             models,
             channels,
-            tools: ToolSet::standard(),
+            tools: ToolSet::standard_with(more_tools(&config.web)?),
             mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
@@ -122,6 +124,15 @@ impl Plan {
             redactor,
         })
     }
+}
+
+/// The tools that hang on the config, and on how the program was built.
+fn more_tools(web: &web::Config) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+    #[cfg_attr(not(feature = "hardware"), expect(unused_mut, reason = "nothing is added"))]
+    let mut tools = web::tools(web)?;
+    #[cfg(feature = "hardware")]
+    tools.extend(hardware::tools(&hardware::Devices::default()));
+    Ok(tools)
 }
 
 /// All providers of the config, those that answer by default first.

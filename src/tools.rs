@@ -6,6 +6,8 @@ pub mod delegate;
 pub mod files;
 pub mod finish;
 pub mod foreign;
+#[cfg(feature = "hardware")]
+pub mod hardware;
 mod malformed;
 pub mod mcp;
 pub mod memory;
@@ -16,6 +18,7 @@ pub mod propose;
 mod set;
 pub mod skill;
 pub mod undo;
+pub mod web;
 
 pub use set::{Lender, Lent, ToolSet};
 

@@ -64,7 +64,12 @@ fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
 impl ToolSet {
     /// The tools that every daemon has.
     pub fn standard() -> Self {
-        Self::new([
+        Self::standard_with(Vec::new())
+    }
+
+    /// Those, and what this one has besides.
+    pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
+        let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
             Arc::new(files::WriteFile),
             Arc::new(files::EditFile),
@@ -86,7 +91,8 @@ impl ToolSet {
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
             Arc::new(past::SearchPast),
-        ])
+        ];
+        Self::new(standard.into_iter().chain(more))
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {

@@ -24,6 +24,8 @@ mod events;
 mod finish;
 mod foreign;
 mod groups;
+#[cfg(feature = "hardware")]
+mod hardware;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
@@ -52,4 +54,5 @@ mod text;
 mod tidy;
 mod tools;
 mod turns;
+mod web;
 mod workspace;
