@@ -1,6 +1,7 @@
 //! The command line: what it understands, and where it leads. Only `cli` prints.
 
 mod chat;
+mod explain;
 mod print;
 
 use std::ffi::OsString;
@@ -95,6 +96,8 @@ enum Command {
     Usage,
     /// What it has learned to do, and what is missing for the rest
     Skills,
+    /// Say whether a call of a tool would be made, and why not
+    Explain(explain::Explain),
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -209,6 +212,12 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Skills => {
             let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
             print::line(&workspace.off_thread(agent::skills_words).await);
+        }
+        Command::Explain(explain) => {
+            let config = load()?;
+            let asking = config.agent.asking.clone();
+            let plan = Plan::new(&home, config, &environment)?;
+            print::line(&explain.words(&plan.tools, &asking)?);
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

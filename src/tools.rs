@@ -258,8 +258,8 @@ pub trait Tool: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send;
     const SPEC: ToolSpec;
 
-    /// How far a call with these arguments reaches.
-    fn reach(_args: &Self::Args, _cx: &ToolContext) -> Reach {
+    /// How far a call with these arguments reaches that is made from an address.
+    fn reach(_args: &Self::Args, _here: &Address) -> Reach {
         Self::SPEC.kind.reach()
     }
 
@@ -278,7 +278,7 @@ pub trait AnyTool: Send + Sync + 'static {
         Ok(())
     }
 
-    fn reach(&self, _arguments: &str, _cx: &ToolContext) -> Reach {
+    fn reach(&self, _arguments: &str, _here: &Address) -> Reach {
         self.terms().kind.reach()
     }
 
@@ -318,8 +318,8 @@ impl<T: Tool> AnyTool for T {
         parse::<T>(arguments).map(drop)
     }
 
-    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
-        parse::<T>(arguments).map_or(Reach::Here, |args| T::reach(&args, cx))
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        parse::<T>(arguments).map_or(T::SPEC.kind.reach(), |args| T::reach(&args, here))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

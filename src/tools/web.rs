@@ -15,6 +15,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 use super::{AnyTool, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput};
+use crate::message::Address;
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::secret::Secret;
@@ -81,8 +82,8 @@ impl<T: Tool> AnyTool for For<T> {
         self.1.check(arguments)
     }
 
-    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
-        self.1.reach(arguments, cx)
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        self.1.reach(arguments, here)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

@@ -14,6 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Devices, Family, fault, off_thread};
+use crate::message::Address;
 use crate::people::Role;
 use crate::tools::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
 
@@ -102,7 +103,7 @@ impl Tool for GpioWrite {
         retries: false,
     };
 
-    fn reach(_: &WriteArgs, _: &ToolContext) -> Reach {
+    fn reach(_: &WriteArgs, _: &Address) -> Reach {
         Reach::Outside
     }
 

@@ -14,6 +14,7 @@ use super::address::{Gate, Listed};
 use super::cache::Cache;
 use super::hops::{Hops, Limits};
 use super::page::{self, Page};
+use crate::message::Address;
 use crate::people::Role;
 use crate::tools::{
     Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
@@ -92,7 +93,7 @@ impl Tool for WebFetch {
         retries: true,
     };
 
-    fn reach(args: &Args, _: &ToolContext) -> Reach {
+    fn reach(args: &Args, _: &Address) -> Reach {
         Reach::Url(args.url.trim().to_owned())
     }
 
