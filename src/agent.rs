@@ -52,6 +52,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
+use crate::sandbox::CageState;
 use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::subagents;
@@ -103,6 +104,8 @@ pub struct Means {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    /// How the shell is.
+    pub shell: CageState,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }

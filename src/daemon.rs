@@ -31,8 +31,9 @@ use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
+use crate::sandbox::{self, CageState, Level};
 use crate::store::{self, HomeLock, Store};
-use crate::tools::{ToolSet, mcp};
+use crate::tools::{self, ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 
@@ -75,6 +76,8 @@ pub struct Plan {
     /// Whether somebody starts the daemon again when it ends.
     pub restarts: bool,
     pub hooks: BTreeMap<String, Hook>,
+    /// How the shell is.
+    pub shell: CageState,
 }
 
 impl Plan {
@@ -98,6 +101,7 @@ impl Plan {
                 channels.insert(name, (channel, access));
             }
         }
+        let shell = shell(home, &config.exec)?;
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {
@@ -107,7 +111,7 @@ impl Plan {
             summariser,
             models,
             channels,
-            tools: ToolSet::standard(),
+            tools: ToolSet::standard_with(tools::shell::tools(&config.exec, &shell)),
             mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
@@ -115,8 +119,28 @@ impl Plan {
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
+            shell,
         })
     }
+}
+
+/// Tries the cage, and says how it is. What commands may see must not hold what they must not.
+fn shell(home: &Path, config: &tools::shell::Config) -> anyhow::Result<CageState> {
+    for path in config.cage.read.iter().chain(&config.cage.write) {
+        if config.enabled && sandbox::reaches(path, home) {
+            anyhow::bail!(
+                "[exec] names {}, where my home is, which commands must not see",
+                path.display()
+            );
+        }
+    }
+    let standing = tools::shell::standing(config);
+    match &standing {
+        CageState::Off => {}
+        CageState::Caged { level: Level::Required, .. } => tracing::info!("{}", standing.words()),
+        _ => tracing::warn!("{}", standing.words()),
+    }
+    Ok(standing)
 }
 
 /// All providers of the config, those that answer by default first.
@@ -183,6 +207,7 @@ impl Daemon {
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
+            shell: plan.shell.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {

@@ -30,6 +30,7 @@ pub mod actions;
 pub mod bus;
 pub mod channels;
 pub mod proposals;
+pub mod sandbox;
 pub mod tools;
 pub mod asks;
 pub mod subagents;

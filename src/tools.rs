@@ -10,6 +10,7 @@ pub mod memory;
 pub mod message;
 pub mod plan;
 pub mod propose;
+pub mod shell;
 pub mod skill;
 pub mod undo;
 
@@ -342,7 +343,12 @@ fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
 impl ToolSet {
     /// The tools that every daemon has.
     pub fn standard() -> Self {
-        Self::new([
+        Self::standard_with(Vec::new())
+    }
+
+    /// Those, and what the config asks for besides.
+    pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
+        let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
             Arc::new(files::WriteFile),
             Arc::new(files::EditFile),
@@ -362,7 +368,8 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
-        ])
+        ];
+        Self::new(standard.into_iter().chain(more))
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {

@@ -128,6 +128,7 @@ impl<S: Stage> Scene<S> {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            shell: Default::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();
         self.desk = Some(daemon.desk());

@@ -108,6 +108,7 @@ fn plan(spec: Spec) -> Plan {
         surroundings: Surroundings::default(),
         restarts: false,
         hooks: BTreeMap::default(),
+        shell: Default::default(),
     }
 }
 

@@ -165,6 +165,7 @@ impl Rig {
             surroundings: self.parts.surroundings.clone(),
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
+            shell: Default::default(),
         }
     }
 

@@ -1,0 +1,80 @@
+//! The names of all that a config can say.
+
+/// Every key by its section; the empty name is the top of the file. Reading asks for no others,
+/// and the example config shows all.
+pub const KEYS: &[(&str, &[&str])] = &[
+    (
+        "",
+        &[
+            "agent",
+            "asking",
+            "providers",
+            "channels",
+            "media",
+            "transcription",
+            "mcp",
+            "hooks",
+            "exec",
+        ],
+    ),
+    ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
+    (
+        "agent",
+        &[
+            "providers",
+            "summary_provider",
+            "steps_max",
+            "subagent_steps_max",
+            "turns_max",
+            "waiting_max",
+            "queue",
+            "mcp_file",
+        ],
+    ),
+    (
+        "providers.NAME",
+        &["type", "model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],
+    ),
+    (
+        "channels.NAME",
+        &[
+            "type",
+            "token",
+            "app_token",
+            "api_url",
+            "owners",
+            "admins",
+            "allow",
+            "groups",
+            "chats",
+            "bots",
+            "pairing",
+            "threads",
+        ],
+    ),
+    ("media", &["file_max_mb", "inbox_max_mb"]),
+    ("transcription", &["base_url", "model", "api_key", "language"]),
+    ("hooks.NAME", &["on", "command", "timeout_s"]),
+    (
+        "exec",
+        &[
+            "enabled",
+            "role",
+            "sandbox",
+            "network",
+            "read",
+            "write",
+            "env",
+            "timeout_seconds",
+            "background_minutes",
+            "memory_mb",
+            "file_mb",
+            "disk_mb",
+            "processes",
+        ],
+    ),
+    (
+        "mcp.NAME",
+        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
+    ),
+];
