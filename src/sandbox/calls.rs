@@ -86,6 +86,17 @@ const ALSO: Option<i64> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const ALSO: Option<i64> = None;
 
+/// Refused as by a kernel that does not have it, so that programs go another way.
+const UNKNOWN: &[libc::c_long] = &[
+    // Its arguments lie where a filter cannot look; `clone` does the same.
+    libc::SYS_clone3,
+    // Memory that is nobody's, and so counts nowhere; files in /dev/shm do the same.
+    libc::SYS_memfd_create,
+    libc::SYS_memfd_secret,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+];
+
 /// By `clone`, the way to namespaces that has to stay open for threads.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
@@ -118,8 +129,7 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let denied = denied(sockets).map_err(|error| failed(&error))?;
-    // Its arguments lie where a filter cannot look; programs then use `clone`.
-    let unknown = BTreeMap::from([(libc::SYS_clone3, Vec::new())]);
+    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
     for (rules, error) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
         let error = SeccompAction::Errno(error.unsigned_abs());
         let filter = SeccompFilter::new(numbered(rules), SeccompAction::Allow, error, arch);

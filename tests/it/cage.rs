@@ -10,6 +10,8 @@ mod network;
 mod ordinary;
 mod processes;
 
+pub(crate) use degrade::{NO_LANDLOCK, without};
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod exec;
 mod files;
 mod mcp;
 
@@ -11,6 +12,7 @@ use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
 use peacrab::message::Sender;
 use peacrab::people::{Access, Groups, Paired, People, Role};
+use peacrab::sandbox::Cage;
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
 use peacrab::{channels, provider};
@@ -881,6 +883,13 @@ fn the_example_loads_and_shows_every_key() {
     let agent = AgentConfig { summary_provider: None, ..whole.agent.clone() };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
+    // By default there is nothing besides, which would show nobody how it is written.
+    assert_eq!(whole.exec.cage.read, [PathBuf::from("/opt/tools")]);
+    assert_eq!(whole.exec.cage.write, [PathBuf::from("/srv/photos")]);
+    let mut exec = whole.exec.clone();
+    exec.cage = Cage { read: Vec::new(), write: Vec::new(), ..exec.cage };
+    assert!(exec.cage.env.remove("EDITOR").is_some());
+    assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
     let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
@@ -890,7 +899,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" | "asking" | "media" | "transcription" => {
+            "agent" | "asking" | "exec" | "media" | "transcription" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {
