@@ -206,14 +206,14 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
-        let mcp = mcp::describe(&self.mcp) + &exec::describe(&self.exec);
+        let (mcp, shell) = (mcp::describe(&self.mcp), exec::describe(&self.exec));
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             files\n  {} MB a file, {} MB in all; voice messages: {}\n",
+             files\n  {} MB a file, {} MB in all; voice messages: {}\n{shell}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
             self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),

@@ -97,18 +97,16 @@ struct Exec(Arc<Shell>);
 #[serde(deny_unknown_fields)]
 pub struct ExecArgs {
     command: String,
-    /// A folder of the workspace.
     #[serde(default)]
     cwd: String,
-    /// In seconds.
+    /// Seconds.
     #[serde(default)]
-    timeout: Option<u64>,
-    /// Go on meanwhile; see process.
+    timeout: u32,
+    /// See process.
     #[serde(default)]
     background: bool,
     #[serde(default)]
     stdin: String,
-    /// Give it a terminal.
     #[serde(default)]
     pty: bool,
 }
@@ -118,7 +116,7 @@ impl Tool for Exec {
     type Args = ExecArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "exec",
-        description: "Run a shell command in the workspace, caged: it sees nothing else of yours.",
+        description: "Run a shell command, caged in the workspace.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
         retries: false,
@@ -140,7 +138,10 @@ impl Tool for Exec {
             true => shell.config.background_max,
             false => shell.config.time_max,
         };
-        let time_max = args.timeout.map_or(most, |seconds| Duration::from_secs(seconds.max(1)));
+        let time_max = match args.timeout {
+            0 => most,
+            seconds => Duration::from_secs(seconds.into()),
+        };
         if time_max > most {
             return tell(format!(
                 "A command may take at most {} seconds{}.",
@@ -181,6 +182,7 @@ struct Process(Arc<Shell>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[schemars(inline)]
 enum Action {
     List,
     Poll,
@@ -204,8 +206,7 @@ impl Tool for Process {
     type Args = ProcessArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "process",
-        description: "Look after commands in the background: list them, poll new output, write to \
-                      stdin, kill.",
+        description: "Look after background commands: poll is for new output.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
         retries: false,

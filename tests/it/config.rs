@@ -229,6 +229,38 @@ Config {
     ),
     hooks: {},
     mcp: {},
+    exec: Config {
+        enabled: true,
+        role: Admin,
+        cage: Cage {
+            program: "/proc/self/exe",
+            level: Required,
+            network: false,
+            read: [],
+            write: [],
+            env: {
+                "LANG": Plain(
+                    "C.UTF-8",
+                ),
+                "PATH": Plain(
+                    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                ),
+                "TERM": Plain(
+                    "dumb",
+                ),
+            },
+            bounds: Bounds {
+                memory: 536870912,
+                file: 268435456,
+                processes: 128,
+                cpu_seconds: 0,
+                disk: 1073741824,
+                tmp: 134217728,
+            },
+        },
+        time_max: 60s,
+        background_max: 3600s,
+    },
     notes: [],
 }
 "#);
@@ -249,6 +281,8 @@ limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
+shell
+  for role admin, sandbox required, network off, 60 s a command, 512 MB of memory
 ");
     assert_eq!(config.warnings(&[]), Vec::<String>::new());
 }
@@ -457,7 +491,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks
+config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks, exec
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -563,6 +597,8 @@ limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
+shell
+  for role admin, sandbox required, network off, 60 s a command, 512 MB of memory
 ");
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.discord] has no owners and no allow: nobody is let in until paired

@@ -117,8 +117,7 @@ async fn a_command_says_how_it_ended_and_what_it_wrote() {
     let there = json!({"command": "pwd | grep -o '[^/]*$'; ls", "cwd": "./memory/"});
     let there = desk.call("exec", there).await.unwrap();
     assert!(there.contains("\nmemory\n") && there.contains("MEMORY.md"), "{there}");
-    let terminal =
-        json!({"command": "tty >/dev/null && printf '\\033[31mred\\033[0m'", "pty": true});
+    let terminal = json!({"command": "test -t 1 && printf '\\033[31mred\\033[0m'", "pty": true});
     assert!(desk.call("exec", terminal).await.unwrap().ends_with("\nred"));
 }
 
@@ -128,7 +127,7 @@ async fn a_command_that_cannot_be_is_refused_in_words() {
     for (wrong, words) in [
         (json!({"command": " "}), "is empty"),
         (json!({"command": "x".repeat(100_001)}), "at most 100000 bytes"),
-        (json!({"command": "true", "cwd": "nowhere"}), "there is no `nowhere`"),
+        (json!({"command": "true", "cwd": "nowhere"}), "There is no `nowhere`"),
         (json!({"command": "true", "cwd": "../.."}), "climbs"),
         (json!({"command": "true", "cwd": "AGENTS.md"}), "is no folder"),
         (json!({"command": "true", "timeout": 61}), "at most 60 seconds; longer ones go in"),
@@ -244,8 +243,12 @@ fn models_are_told_of_the_shell_in_few_words() {
                 .to_string()
         })
         .collect();
-    assert!(shown.iter().all(|one| one.chars().count() <= 600), "{shown:?}");
-    insta::assert_snapshot!(shown.join("\n\n"), @"");
+    assert!(shown.iter().all(|one| one.chars().count() <= 400), "{shown:?}");
+    insta::assert_snapshot!(shown.join("\n\n"), @r#"
+    {"name":"exec","description":"Run a shell command, caged in the workspace.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","default":0,"minimum":0,"description":"Seconds."},"background":{"type":"boolean","description":"See process."},"stdin":{"type":"string"},"pty":{"type":"boolean"}},"required":["command"]}}
+
+    {"name":"process","description":"Look after background commands: poll is for new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
+    "#);
 }
 
 #[tokio::test]
@@ -277,6 +280,7 @@ async fn a_command_waits_for_approval_where_the_config_says_so() {
     let question = rig.ask("1", "run it").await;
     assert!(question.contains("echo ran"), "{question}");
     assert!(!rig.workspace().join("it").exists());
-    rig.say("1", "/approve");
+    let id = rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
+    rig.say("1", &format!("/approve {id}"));
     rig.becomes(|rig| rig.workspace().join("it").exists()).await;
 }
