@@ -86,13 +86,16 @@ const ALSO: Option<i64> = Some(0x4000_0000);
 #[cfg(not(target_arch = "x86_64"))]
 const ALSO: Option<i64> = None;
 
+/// `memfd_secret` (Linux 5.14), the same everywhere; libc does not have it everywhere.
+const MEMFD_SECRET: libc::c_long = 447;
+
 /// Refused as by a kernel that does not have it, so that programs go another way.
 const UNKNOWN: &[libc::c_long] = &[
     // Its arguments lie where a filter cannot look; `clone` does the same.
     libc::SYS_clone3,
     // Memory that is nobody's, and so counts nowhere; files in /dev/shm do the same.
     libc::SYS_memfd_create,
-    libc::SYS_memfd_secret,
+    MEMFD_SECRET,
     libc::SYS_shmget,
     libc::SYS_msgget,
 ];
@@ -111,7 +114,8 @@ const NAMESPACES: [libc::c_int; 8] = [
 ];
 
 /// Writes into the input of a terminal, as if its owner had typed (ioctl_tty(2)).
-const TYPING: [u64; 2] = [libc::TIOCSTI as u64, libc::TIOCLINUX as u64];
+/// TIOCSTI and TIOCLINUX, whose type differs between C libraries.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
 
 /// Which sockets a command may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,9 +149,9 @@ type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 /// With the second number of each call.
 fn numbered(rules: Rules) -> BTreeMap<i64, Vec<SeccompRule>> {
     let also = rules.clone().into_iter();
-    let also = also.filter_map(|(call, rules)| Some((i64::from(call) | ALSO?, rules)));
+    let also = also.filter_map(|(call, rules)| Some((call | ALSO?, rules)));
     let also: Vec<_> = also.collect();
-    rules.into_iter().map(|(call, rules)| (i64::from(call), rules)).chain(also).collect()
+    rules.into_iter().chain(also).collect()
 }
 
 fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {

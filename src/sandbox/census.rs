@@ -9,7 +9,7 @@ use rustix::process::Pid;
 
 use super::wire::{Over, Spec};
 
-/// What a command must leave of a disk in any case: so much, or half of what there was at its beginning.
+/// What must be left of a disk in any case: so much, or half of what there was at the beginning.
 const DISK_LEFT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Processes that are looked at in one go; more are too many anyhow.
@@ -19,38 +19,52 @@ pub(super) struct Census {
     first: Pid,
     memory_max: u64,
     processes_max: usize,
-    /// What may be written to, and how many bytes must stay free there.
+    disk_max: u64,
+    /// What may be written to, and how many bytes were free there at the beginning.
     disks: Vec<(PathBuf, u64)>,
 }
 
 impl Census {
     pub(super) fn new(first: Pid, spec: &Spec) -> Self {
-        let least =
-            |free: u64| free.saturating_sub(spec.bounds.disk).max((free / 2).min(DISK_LEFT_BYTES));
-        let disk = |path: &PathBuf| Some((path.clone(), least(free(path)?)));
+        let disk = |path: &PathBuf| Some((path.clone(), free(path)?));
         Self {
             first,
             memory_max: spec.bounds.memory,
             processes_max: spec.bounds.processes as usize,
+            disk_max: spec.bounds.disk,
             disks: spec.write.iter().filter_map(disk).collect(),
         }
     }
 
     /// What there is too much of.
-    pub(super) fn look(&mut self) -> Option<Over> {
+    pub(super) fn look(&self) -> Option<Over> {
         let all = self.everybody();
         if all.len() > self.processes_max {
             return Some(Over::Processes);
         }
         // The first figure is quickly had, and counts twice what is shared.
-        let resident: u64 = all.iter().map(|pid| resident(*pid)).sum();
-        if resident > self.memory_max
-            && all.iter().map(|pid| own(*pid)).sum::<u64>() > self.memory_max
-        {
+        let sum = |of: fn(Pid) -> u64| all.iter().map(|pid| of(*pid)).sum::<u64>();
+        if sum(resident) > self.memory_max && sum(own) > self.memory_max {
             return Some(Over::Memory);
         }
-        let full = |(path, least): &(PathBuf, u64)| free(path).is_some_and(|free| free < *least);
-        self.disks.iter().any(full).then_some(Over::Disk)
+        self.is_disk_full(&all).then_some(Over::Disk)
+    }
+
+    /// Whether a disk has too little left, or has lost too much by this command.
+    fn is_disk_full(&self, all: &[Pid]) -> bool {
+        let now = self.disks.iter().filter_map(|(path, before)| Some((*before, free(path)?)));
+        let now: Vec<(u64, u64)> = now.collect();
+        let floor = |before: u64| (before / 2).min(DISK_LEFT_BYTES);
+        let lost = now.iter().map(|(before, now)| before.saturating_sub(*now)).max();
+        now.iter().any(|(before, now)| *now < floor(*before))
+            || lost.is_some_and(|lost| lost > self.disk_max) && self.may_have_written(all)
+    }
+
+    /// Whether it may have been this command that took so much of the disk, and not others.
+    fn may_have_written(&self, all: &[Pid]) -> bool {
+        let inside = all.iter().filter(|pid| **pid != self.first);
+        let known: Vec<u64> = inside.filter_map(|pid| written(*pid)).collect();
+        known.is_empty() || known.iter().sum::<u64>() > self.disk_max / 2
     }
 
     fn everybody(&self) -> Vec<Pid> {
@@ -93,6 +107,12 @@ fn own(process: Pid) -> u64 {
         matches!(name, "Pss_Anon" | "Pss_Shmem" | "SwapPss").then_some(kilobytes * 1024)
     });
     counted.sum()
+}
+
+/// Bytes that it, and those for whose end it has waited, have had written to a disk.
+fn written(process: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/io", process.as_raw_nonzero())).ok()?;
+    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
 }
 
 fn free(path: &PathBuf) -> Option<u64> {

@@ -62,7 +62,7 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let own = pidfd_open(getpid(), PidfdFlags::empty())?;
     let scratch = Scratch::new(&spec)?;
     let Some(child) = raw::fork()? else {
-        return Ok(inside::run(spec, &namespaces, &scratch, control, &own));
+        return Ok(inside::run(&spec, &namespaces, &scratch, control, &own));
     };
     let watched = watch(control, child, &spec);
     if !namespaces.made {
@@ -94,7 +94,7 @@ fn namespaces(without_network: bool) -> Namespaces {
 /// Waits for the end of the command; brings it about if the daemon goes or the command takes too much.
 fn watch(control: &UnixStream, child: Pid, spec: &Spec) -> io::Result<()> {
     let handle = pidfd_open(child, PidfdFlags::empty())?;
-    let mut census = Census::new(child, spec);
+    let census = Census::new(child, spec);
     let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
     loop {
         let mut ends = [PollFd::new(&handle, PollFlags::IN), PollFd::new(control, PollFlags::IN)];

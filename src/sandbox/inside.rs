@@ -37,13 +37,13 @@ const TRY_TIME_MAX: Duration = Duration::from_millis(500);
 
 /// Ends with the command.
 pub(super) fn run(
-    spec: Spec,
+    spec: &Spec,
     namespaces: &Namespaces,
     scratch: &Scratch,
     control: &UnixStream,
     guard: &OwnedFd,
 ) -> ExitCode {
-    match live(&spec, namespaces, scratch, control, guard) {
+    match live(spec, namespaces, scratch, control, guard) {
         Ok(last) => {
             wire::tell(control, &last);
             ExitCode::SUCCESS
@@ -75,7 +75,6 @@ fn live(
         ioctl_tiocsctty(stdout.as_fd())?;
     }
     dup2_stderr(stdout.as_fd())?;
-    drop(stdout);
     let mut enforced = Enforced::default();
     let tmp = match spec.level {
         Level::Off => {

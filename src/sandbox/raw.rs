@@ -68,7 +68,8 @@ pub(super) fn loopback_up() -> io::Result<()> {
     }
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
     // SAFETY: the pointer is to a value that lives here, of the type that this request wants.
-    let done = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
+    let done =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
     checked(done).map(drop)
 }
 
