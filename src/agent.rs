@@ -15,6 +15,7 @@ pub mod loops;
 mod notes;
 mod paces;
 mod parking;
+pub mod permit;
 mod plans;
 mod progress;
 pub mod prompt;
@@ -22,6 +23,7 @@ mod queue;
 mod settings;
 pub mod shorten;
 mod skills;
+pub mod taint;
 mod transcript;
 mod turn;
 mod undo;
@@ -53,7 +55,8 @@ use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
-use crate::session::{QueueMode, Session};
+use crate::secret::Redactor;
+use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::subagents;
 use crate::tools::ToolSet;
@@ -100,12 +103,16 @@ pub struct Means {
     pub actions: Actions,
     pub events: Events,
     pub paces: Paces,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     pub steps_max: usize,
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
     /// How the shell is.
     pub shell: CageState,
+    /// What it knows is shown to no model, and leaves in no message.
+    pub redactor: Redactor,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }

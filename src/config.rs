@@ -5,6 +5,7 @@ pub mod environment;
 pub mod fault;
 mod channels;
 mod exec;
+mod file;
 mod keys;
 mod mcp;
 mod reading;
@@ -12,8 +13,6 @@ mod secrets;
 mod sections;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -26,11 +25,12 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::{Secret, Setting};
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 use crate::tools;
 
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
+use file::{Unreadable, read_text};
 pub use keys::KEYS;
 use reading::{Section, Source};
 
@@ -39,9 +39,6 @@ pub const TERMINAL: &str = "terminal";
 
 /// Bytes in what a config calls MB.
 const MB: u64 = 1_000_000;
-
-/// Far more than a config has; keeps a wrong path from filling the memory.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -81,6 +78,8 @@ pub struct AgentConfig {
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
     pub queue: QueueMode,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
 }
@@ -95,6 +94,7 @@ impl Default for AgentConfig {
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),
+            finish: Finish::default(),
             asking: Asking::default(),
         }
     }
@@ -354,47 +354,5 @@ fn rehearsal() -> provider::Config {
         context: provider::default_context("rehearsal", ""),
         tools: provider::Tools::Native,
         images: false,
-    }
-}
-
-enum Unreadable {
-    Absent,
-    Io(io::Error),
-    TooLong,
-    /// The bytes, and how many of them are UTF-8.
-    NotUtf8(Vec<u8>, usize),
-}
-
-fn read_text(file: &Path) -> Result<String, Unreadable> {
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Unreadable::Absent,
-            _ => Unreadable::Io(error),
-        })?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Unreadable::TooLong);
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        Unreadable::NotUtf8(error.into_bytes(), valid)
-    })
-}
-
-impl Unreadable {
-    fn fault(self, file: &Path) -> Fault {
-        let whole = Place::File(file.to_owned());
-        match self {
-            Self::Absent => Fault::new(whole, "there is no such file"),
-            Self::Io(error) => Fault::new(whole, &format!("cannot be read: {error}")),
-            Self::TooLong => Fault::new(whole, "is longer than a config can be (1 MiB)"),
-            Self::NotUtf8(bytes, _) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
-                Fault::new(whole, "is UTF-16; save it as UTF-8")
-            }
-            Self::NotUtf8(bytes, valid) => {
-                Fault::new(Place::at(file, &bytes, valid), "is not UTF-8 here; save it as UTF-8")
-            }
-        }
     }
 }

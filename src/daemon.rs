@@ -32,6 +32,7 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
+use crate::secret::Redactor;
 use crate::store::{self, HomeLock, Store};
 use crate::tools::{self, ToolSet, mcp};
 use crate::workspace::Workspace;
@@ -78,12 +79,15 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// How the shell is.
     pub shell: CageState,
+    /// Knows what neither models nor people are to be shown.
+    pub redactor: Redactor,
 }
 
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let models = models(&config)?;
+        let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
         // If the one that sums up cannot, those who answer can.
@@ -120,6 +124,7 @@ impl Plan {
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
             shell,
+            redactor,
         })
     }
 }
@@ -204,10 +209,12 @@ impl Daemon {
             actions,
             events: Events::default(),
             paces: Paces::default(),
+            finish: plan.agent.finish,
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             shell: plan.shell.clone(),
+            redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
@@ -247,7 +254,8 @@ impl Daemon {
             }));
             let (name, channel, bus) = parts;
             let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-            let post = Post { name, channel, bus, workspace, events };
+            let redactor = self.means.redactor.clone();
+            let post = Post { name, channel, bus, workspace, events, redactor };
             let stop = deliveries.clone();
             delivering
                 .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));

@@ -12,6 +12,7 @@ use crate::message::{
     Address, Cause, ChannelName, Inbound, MessageId, Place, Said, Sender, SenderId,
 };
 use crate::session::{CallId, SessionId, TurnId};
+use crate::tools::{Task, foreign};
 
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
@@ -129,7 +130,7 @@ struct Beginning {
 pub fn begin(
     store: &Connection,
     (turn, call): (TurnId, CallId),
-    task: &str,
+    task: &Task,
 ) -> rusqlite::Result<Option<SubagentId>> {
     if count_running(store)? >= AT_ONCE_MAX {
         return Ok(None);
@@ -169,12 +170,16 @@ pub fn begin(
             "INSERT INTO subagents (session, parent, call, task, state, begun)
              VALUES (?, ?, ?, ?, 'running', ?)",
         )?
-        .execute(params![session, beginning.parent, call.0, task, now.timestamp_millis()])?;
+        .execute(params![session, beginning.parent, call.0, task.text, now.timestamp_millis()])?;
     let id = SubagentId(store.last_insert_rowid());
     store
         .prepare_cached("UPDATE sessions SET chat = ? WHERE id = ?")?
         .execute(params![id.0.to_string(), session])?;
     let from = id.address(&beginning.asked_on);
+    let told = match task.tainted {
+        true => format!("{}\n(Whoever hands this on {}.)", task.text, foreign::HAS_READ),
+        false => task.text.clone(),
+    };
     let inbound = Inbound {
         key: format!("{CHANNEL}:{id}").into(),
         at: now,
@@ -183,7 +188,7 @@ pub fn begin(
         within: Vec::new(),
         cause: Cause::Person(from_json::<Sender>(&beginning.sender, 3)?),
         id: None,
-        body: Said::text(task),
+        body: Said::text(told),
     };
     journal::add(store, &inbound, false, None)?;
     Ok(Some(id))

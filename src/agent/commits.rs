@@ -8,6 +8,7 @@ mod stopping;
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
+use delegated::Came;
 pub(super) use delegated::{awaits, gave_up};
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
@@ -254,6 +255,8 @@ pub(super) struct End {
     pub(super) reply_to: Option<MessageId>,
     /// Whether the words may take the place of a draft: not while an edit of it is under way.
     pub(super) over_draft: bool,
+    /// Whether the model has read what strangers wrote.
+    pub(super) tainted: bool,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the
@@ -326,7 +329,10 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
         }
         match SubagentId::of(&to) {
             _ if !waited => Ok(()),
-            Some(id) => delegated::ended(store, id, State::Failed, replies::SUBAGENT_BROKE),
+            Some(id) => {
+                let came = Came::ours(replies::SUBAGENT_BROKE);
+                delegated::ended(store, id, State::Failed, came)
+            }
             None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
         }
     };

@@ -17,7 +17,10 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "exec",
         ],
     ),
-    ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
+    (
+        "asking",
+        &["approve_tools", "approve_roles", "approval_minutes", "question_minutes", "foreign"],
+    ),
     (
         "agent",
         &[
@@ -28,6 +31,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns_max",
             "waiting_max",
             "queue",
+            "finish",
             "mcp_file",
         ],
     ),
@@ -75,6 +79,17 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ),
     (
         "mcp.NAME",
-        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
+        &[
+            "command",
+            "args",
+            "env",
+            "cwd",
+            "url",
+            "headers",
+            "allow",
+            "timeout_s",
+            "role",
+            "trusted",
+        ],
     ),
 ];

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::asks::{Approvals, Asking};
+use crate::asks::{Approvals, Asking, OnForeign};
 use crate::channels::intake;
 use crate::event;
 use crate::hooks::Hook;
 use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 
 use super::reading::{Located, Section, nearest};
 use super::{AgentConfig, MB, secrets};
@@ -68,6 +68,8 @@ pub(super) fn agent<'a>(
     let summary_provider = section.ask("summary_provider").and_then(|value| one(&value, names));
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
+    let finish = section.ask("finish").and_then(|value| value.choice(Finish::CHOICES));
+    let finish = finish.unwrap_or(default.finish);
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
@@ -80,6 +82,7 @@ pub(super) fn agent<'a>(
         turns_max,
         waiting_max,
         queue,
+        finish,
         asking,
     };
     (agent, mcp_file)
@@ -93,6 +96,8 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
         ("admin", Role::Admin),
         ("owner", Role::Owner),
     ];
+    const FOREIGN: [(&str, OnForeign); 3] =
+        [("ask", OnForeign::Ask), ("deny", OnForeign::Deny), ("allow", OnForeign::Allow)];
     let default = Asking::default();
     let Some(mut section) = top.section("asking") else { return default };
     let tools = section
@@ -107,10 +112,12 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
     };
     let approval_time = minutes("approval_minutes", MINUTES_MOST, default.approval_time);
     let question_time = minutes("question_minutes", MINUTES_MOST, default.question_time);
+    let foreign = section.ask("foreign").and_then(|value| value.choice(&FOREIGN));
+    let foreign = foreign.unwrap_or(default.foreign);
     section.finish("asking");
     let approvals =
         Approvals { tools: tools.unwrap_or_default(), roles: roles.unwrap_or_default() };
-    Asking { approvals, approval_time, question_time }
+    Asking { approvals, approval_time, question_time, foreign }
 }
 
 /// The name of a provider.

@@ -14,11 +14,12 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    AnyTool, Kind, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse, tell,
+    AnyTool, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse, tell,
 };
 use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
+use crate::workspace::path::INBOX;
 use places::order;
 use sessions::{Asked, Sessions};
 
@@ -83,6 +84,10 @@ impl<T: Tool> AnyTool for ForRole<T> {
 
     fn check(&self, arguments: &str) -> Result<(), String> {
         self.tool.check(arguments)
+    }
+
+    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
+        self.tool.reach(arguments, cx)
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -152,8 +157,10 @@ impl Tool for Exec {
         let mut order = order(shell, cx, &args).await?;
         order.time_max = time_max;
         order.input = if args.pty { Input::Terminal } else { Input::Pipe };
+        let foreign = shell.reads_foreign(&args, &order);
         if args.background {
-            return background(shell, cx, order, &args.stdin).await;
+            let begun = shell.sessions.begin(&shell.config.cage, (order, foreign), cx, &args.stdin);
+            return begun.await.map_err(ToolError::TellModel);
         }
         let ran = sandbox::run(&shell.config.cage, &order, args.stdin.as_bytes()).await;
         let ran = ran.map_err(|error| {
@@ -164,18 +171,24 @@ impl Tool for Exec {
         }
         let whole = places::save(cx, &ran.kept).await;
         let head = format!("[{} after {}]", ended(&ran.ending, time_max), seconds(ran.took));
-        Ok(ToolOutput::text(format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()))))
+        let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
+        Ok(output(foreign, words))
     }
 }
 
-async fn background(
-    shell: &Shell,
-    cx: &ToolContext,
-    order: sandbox::Order,
-    stdin: &str,
-) -> Result<ToolOutput, ToolError> {
-    let begun = shell.sessions.begin(&shell.config.cage, order, cx, stdin).await;
-    begun.map(ToolOutput::text).map_err(ToolError::TellModel)
+impl Shell {
+    /// Whether a command may say what strangers wrote: from the network, or from what people have sent.
+    fn reads_foreign(&self, args: &ExecArgs, order: &sandbox::Order) -> bool {
+        let names_it = |text: &str| text.to_ascii_lowercase().contains(INBOX);
+        self.config.cage.network
+            || !order.read.is_empty()
+            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text))
+    }
+}
+
+/// What came of a command, for the model.
+fn output(foreign: bool, words: String) -> ToolOutput {
+    if foreign { ToolOutput::foreign(words) } else { ToolOutput::text(words) }
 }
 
 struct Process(Arc<Shell>);
@@ -212,6 +225,13 @@ impl Tool for Process {
         retries: false,
     };
 
+    fn reach(args: &ProcessArgs, _: &ToolContext) -> Reach {
+        match args.action {
+            Action::Write => Reach::Outside,
+            Action::List | Action::Poll | Action::Kill => Reach::Here,
+        }
+    }
+
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
         let asked = match args.action {
@@ -223,8 +243,7 @@ impl Tool for Process {
             Action::Write => Asked::Write(args.text),
             Action::Kill => Asked::Kill,
         };
-        let done = sessions.ask(&args.id, asked, cx).await;
-        done.map(ToolOutput::text).map_err(ToolError::TellModel)
+        sessions.ask(&args.id, asked, cx).await.map_err(ToolError::TellModel)
     }
 }
 

@@ -69,6 +69,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+finish = "explicit"
 summary_provider = "spare"
 
 [asking]
@@ -76,6 +77,7 @@ approve_tools = ["write_file", "mcp_*"]
 approve_roles = ["user"]
 approval_minutes = 2
 question_minutes = 30
+foreign = "deny"
 
 [providers.main]
 type = "anthropic"
@@ -128,6 +130,7 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        finish: Explicit,
         asking: Asking {
             approvals: Approvals {
                 tools: [
@@ -140,6 +143,7 @@ Config {
             },
             approval_time: 120s,
             question_time: 1800s,
+            foreign: Deny,
         },
     },
     providers: {

@@ -22,6 +22,8 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod events;
+mod finish;
+mod foreign;
 mod groups;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
@@ -35,6 +37,7 @@ mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod secrets;
 mod settings;
 mod shell;
 mod skills;

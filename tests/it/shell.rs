@@ -14,10 +14,10 @@ use peacrab::config::AgentConfig;
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
 use peacrab::sandbox::{CageState, Level};
-use peacrab::session::SessionId;
+use peacrab::session::{Finish, SessionId};
 use peacrab::store::{self, Store};
 use peacrab::tools::shell::{self, Config};
-use peacrab::tools::{ToolContext, ToolError, ToolSet};
+use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
 use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -69,6 +69,7 @@ impl Desk {
             came_here: [].into(),
             channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+            tainted: false,
         };
         Self { tools: tools(config), cx, _folder: folder }
     }
@@ -77,7 +78,11 @@ impl Desk {
         let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
             Ok(output) => Ok(output.for_model),
-            Err(ToolError::TellModel(words) | ToolError::Transient(words)) => Err(words),
+            Err(
+                ToolError::TellModel(words)
+                | ToolError::Transient(words)
+                | ToolError::TellForeign(words),
+            ) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }
     }
@@ -217,7 +222,11 @@ async fn what_is_uncaged_is_for_the_owner_in_private() {
 fn the_shell_is_for_admins_or_whom_the_config_names() {
     let offered = |config: &Config, role| {
         let tools = tools(config);
-        let names: Vec<_> = tools.offered(role).into_iter().map(|tool| tool.name).collect();
+        let names: Vec<_> = tools
+            .offered(Caller::Conversation(Finish::Answer), role)
+            .into_iter()
+            .map(|tool| tool.name)
+            .collect();
         ["exec", "process"].map(|name| names.iter().any(|one| one == name))
     };
     let usual = config();
@@ -234,7 +243,7 @@ fn the_shell_is_for_admins_or_whom_the_config_names() {
 
 #[test]
 fn models_are_told_of_the_shell_in_few_words() {
-    let all = tools(&config()).offered(Role::Owner);
+    let all = tools(&config()).offered(Caller::Conversation(Finish::Answer), Role::Owner);
     let shell: Vec<_> = all.iter().filter(|it| it.name == "exec" || it.name == "process").collect();
     let shown: Vec<String> = shell
         .iter()
@@ -249,6 +258,29 @@ fn models_are_told_of_the_shell_in_few_words() {
 
     {"name":"process","description":"Look after background commands: poll is for new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
     "#);
+}
+
+#[tokio::test]
+async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
+    let mut with_network = config();
+    with_network.cage.network = true;
+    let (usual, far) = (Desk::new(), Desk::with(&with_network, Role::Owner, Place::Private));
+    for (desk, command, foreign) in [
+        (&usual, "echo mine", false),
+        (&usual, "cat inbox/2026-07/*", true),
+        (&usual, "cd Inbox; ls", true),
+        (&far, "echo mine", true),
+    ] {
+        let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
+        let call = json!({"command": command}).to_string();
+        assert_eq!(tool.reach(&call, &desk.cx), Reach::Outside);
+        assert_eq!(tool.call_json(&call, &desk.cx).await.unwrap().foreign, foreign, "{command}");
+    }
+    let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
+    for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
+    {
+        assert_eq!(process.reach(&json!({"action": action}).to_string(), &usual.cx), reach);
+    }
 }
 
 #[tokio::test]

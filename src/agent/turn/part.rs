@@ -1,26 +1,31 @@
-//! What a turn works for: a conversation with people, or a task that a subagent was handed.
+//! What a turn works for, a conversation with people or a task that a subagent was handed, and what
+//! ends it.
 
 use std::time::Duration;
 
 use super::super::{Means, prompt, transcript};
-use super::{Active, TURN_TIME_MAX, TurnError, commits};
+use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
-use crate::event::Happening;
 use crate::message::Address;
+use crate::provider::{Completion, StopReason};
 use crate::replies;
-use crate::session::{Ending, Session};
+use crate::session::{Ending, Finish, Session, Step};
 use crate::store::StoreError;
 use crate::subagents::{self, SubagentId};
-use crate::tools::{Caller, delegate};
+use crate::tools::{Caller, finish};
 
 /// What a subagent may use, read and written: a long task, not a runaway.
 const SUBAGENT_TOKENS_MAX: u64 = 200_000;
+
+/// A model that does not understand by then will not, and its text is better than none.
+const REMINDERS_MAX: usize = 3;
 
 /// Nobody sees it work, so nobody would stop it.
 const SUBAGENT_TIME_MAX: Duration = Duration::from_secs(600);
 
 pub(super) struct Part {
     pub(super) caller: Caller,
+    pub(super) finish: Finish,
     /// Where people are who can be asked, and to whom files came.
     pub(super) people_at: Address,
     pub(super) steps_max: usize,
@@ -39,7 +44,8 @@ impl Part {
     pub(super) async fn of(means: &Means, address: &Address) -> Result<Self, StoreError> {
         let Some(id) = SubagentId::of(address) else {
             return Ok(Self {
-                caller: Caller::Conversation,
+                caller: Caller::Conversation(means.finish),
+                finish: means.finish,
                 people_at: address.clone(),
                 steps_max: means.steps_max,
                 tokens_max: None,
@@ -49,6 +55,7 @@ impl Part {
         let asked_at = means.bus.store.read(move |store| subagents::asked_at(store, id)).await?;
         Ok(Self {
             caller: Caller::Subagent,
+            finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
             steps_max: means.subagent_steps_max,
             tokens_max: Some(SUBAGENT_TOKENS_MAX),
@@ -63,7 +70,7 @@ impl Part {
     /// What is said of a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
         match self.caller {
-            Caller::Conversation => replies::SOMETHING_BROKE.to_owned(),
+            Caller::Conversation(_) => replies::SOMETHING_BROKE.to_owned(),
             Caller::Subagent => replies::subagent_too_slow(self.time_max),
         }
     }
@@ -75,7 +82,7 @@ impl Active<'_> {
         let steps = self.part.steps_max;
         if self.steps_made() >= steps {
             let words = match self.part.caller {
-                Caller::Conversation => replies::steps_exhausted(steps),
+                Caller::Conversation(_) => replies::steps_exhausted(steps),
                 Caller::Subagent => replies::subagent_steps_used_up(steps),
             };
             return Ok(Some(UsedUp { note: prompt::steps_used_up(steps), words }));
@@ -87,19 +94,44 @@ impl Active<'_> {
         Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
     }
 
-    /// What the last step has completed the task with.
-    pub(super) fn completed(&self) -> Option<String> {
-        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
-        let last = steps.last().filter(|_| self.part.is_subagent())?;
-        delegate::completed_with(&last.calls)
+    /// What is said with the call that has ended the turn, in its last step.
+    pub(super) fn finished(&self) -> Option<String> {
+        let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
+        finish::ended_with(&last.calls).map(|(_, said)| said.to_owned())
     }
 
-    /// Ends with a result, of which the model says nothing more.
-    pub(super) async fn complete_task(self, result: String) -> Result<Option<Session>, TurnError> {
-        let mut end = self.end_with(result);
+    /// Ends with what a call has said; the model says nothing more.
+    pub(super) async fn finish(self, said: String) -> Result<Option<Session>, TurnError> {
+        let said = self.with_thoughts(&said);
+        let mut end = self.end_with(said);
         (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
-        commits::answer(&self.means.bus.store, self.turn, None, end).await?;
-        self.emit(|| Happening::TurnEnd { silent: false });
-        Ok(None)
+        self.end(end, None).await
     }
+
+    /// The reminder that the model's next step begins with, if its last one was a text where only a
+    /// call ends the turn.
+    pub(super) fn reminder(&self) -> Option<String> {
+        let is_due =
+            self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
+        let calls: &[&str] = match self.part.caller {
+            Caller::Conversation(_) => &[finish::COMPLETION, finish::CONVERSE],
+            Caller::Subagent => &[finish::COMPLETION],
+        };
+        is_due.then(|| prompt::reminder(calls))
+    }
+
+    /// Which reminder a text would lead to; none if it is the answer all the same.
+    pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
+        let text = completion.text.trim();
+        let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
+        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_no_reply(text) {
+            return None;
+        }
+        let before = self.steps().iter().filter(|step| is_text_alone(step)).count();
+        (before < REMINDERS_MAX).then(|| u32::try_from(before + 1).unwrap_or(u32::MAX))
+    }
+}
+
+fn is_text_alone(step: &Step) -> bool {
+    !step.text.is_empty() && step.calls.is_empty()
 }

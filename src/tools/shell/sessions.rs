@@ -11,10 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{ended, places, seconds, shown};
+use super::{ended, output, places, seconds, shown};
 use crate::message::Address;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
-use crate::tools::ToolContext;
+use crate::tools::{ToolContext, ToolOutput};
 
 /// Commands that run in the background at once, and those of which is remembered how they ended.
 const RUNNING_MAX: usize = 8;
@@ -50,6 +50,8 @@ struct Table {
 struct Session {
     at: Address,
     command: String,
+    /// It may say what strangers wrote.
+    foreign: bool,
     began: Instant,
     time_max: Duration,
     input: mpsc::Sender<Vec<u8>>,
@@ -90,10 +92,10 @@ impl Sessions {
     pub(super) async fn begin(
         &self,
         cage: &Cage,
-        order: Order,
+        (order, foreign): (Order, bool),
         cx: &ToolContext,
         stdin: &str,
-    ) -> Result<String, String> {
+    ) -> Result<ToolOutput, String> {
         if self.running() >= RUNNING_MAX {
             return Err(format!(
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
@@ -109,6 +111,7 @@ impl Sessions {
         let session = Session {
             at: cx.address.clone(),
             command: order.command,
+            foreign,
             began: Instant::now(),
             time_max: order.time_max,
             input,
@@ -128,7 +131,7 @@ impl Sessions {
             id
         };
         session.wait(FIRST_WAIT).await;
-        Ok(format!("[{}-{id}] {}", self.run, session.news(cx).await))
+        Ok(output(foreign, format!("[{}-{id}] {}", self.run, session.news(cx).await)))
     }
 
     fn running(&self) -> usize {
@@ -150,7 +153,7 @@ impl Sessions {
         name: &str,
         asked: Asked,
         cx: &ToolContext,
-    ) -> Result<String, String> {
+    ) -> Result<ToolOutput, String> {
         let session = self.find(name, &cx.address)?;
         match asked {
             Asked::Poll => {}
@@ -164,7 +167,7 @@ impl Sessions {
             Asked::Kill => session.stop.cancel(),
         }
         session.wait(POLL_WAIT).await;
-        Ok(format!("[{name}] {}", session.news(cx).await))
+        Ok(output(session.foreign, format!("[{name}] {}", session.news(cx).await)))
     }
 
     fn find(&self, name: &str, at: &Address) -> Result<Session, String> {

@@ -17,6 +17,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::people::Access;
 use peacrab::provider::Models;
+use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::ToolSet;
 use peacrab::workspace::skills::Surroundings;
@@ -129,6 +130,7 @@ impl<S: Stage> Scene<S> {
             restarts: false,
             hooks: BTreeMap::default(),
             shell: Default::default(),
+            redactor: Redactor::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();
         self.desk = Some(daemon.desk());

@@ -14,6 +14,7 @@ use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
     Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
+use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::{AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
@@ -109,6 +110,7 @@ fn plan(spec: Spec) -> Plan {
         restarts: false,
         hooks: BTreeMap::default(),
         shell: Default::default(),
+        redactor: Redactor::default(),
     }
 }
 

@@ -14,6 +14,7 @@ use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
 use peacrab::workspace::skills::Surroundings;
@@ -59,6 +60,7 @@ pub(crate) struct Parts {
     pub(crate) store: store::Options,
     pub(crate) intake: Intake,
     pub(crate) hooks: BTreeMap<String, Hook>,
+    pub(crate) redactor: Redactor,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     pub(crate) models: Models,
@@ -84,6 +86,7 @@ impl Default for Parts {
             store: store::Options::default(),
             intake: Intake::default(),
             hooks: BTreeMap::new(),
+            redactor: Redactor::default(),
             channels: Vec::new(),
             models: Models::default(),
             surroundings: Surroundings::default(),
@@ -166,6 +169,7 @@ impl Rig {
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             shell: Default::default(),
+            redactor: self.parts.redactor.clone(),
         }
     }
 
