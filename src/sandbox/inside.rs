@@ -100,7 +100,7 @@ fn shut(
 ) -> io::Result<PathBuf> {
     let seen = paths::seen(&spec.read, &spec.write);
     enforced.processes = namespaces.made;
-    enforced.own_root = namespaces.made && root::enter(&seen, spec.bounds.tmp).is_ok();
+    enforced.own_root = namespaces.made && root::enter(&seen, &spec.bounds).is_ok();
     if namespaces.network {
         // Without it a command cannot talk to itself.
         raw::loopback_up().ok();

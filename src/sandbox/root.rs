@@ -15,11 +15,17 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
+use super::Bounds;
 use super::paths::{DEVICES, Seen};
 use super::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// Where the new root stands until it is one; every system has it.
 const STAND: &str = "/tmp";
+
+/// Since when each namespace of processes has its own `pid_max`, which holds for root, too; and the least
+/// that the kernel takes.
+const PID_MAX: (u32, u32) = (6, 14);
+const PID_MAX_LEAST: u32 = 301;
 
 /// For folders and links only.
 const ROOT_BYTES: u64 = 1024 * 1024;
@@ -36,7 +42,7 @@ const LINKS: [(&str, &str); 6] = [
 
 /// Moves this process, and all that it starts, to a root where there is only this. Its own processes
 /// are in `/proc`, where the kernel allows that.
-pub(super) fn enter(seen: &[Seen], tmp_bytes: u64) -> io::Result<()> {
+pub(super) fn enter(seen: &[Seen], bounds: &Bounds) -> io::Result<()> {
     raw::unshare(libc::CLONE_NEWNS)?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     // All is taken before the root covers a part of it.
@@ -55,7 +61,7 @@ pub(super) fn enter(seen: &[Seen], tmp_bytes: u64) -> io::Result<()> {
     let root = temporary(ROOT_BYTES, "0755")?;
     put(&root, Path::new(STAND))?;
     fchdir(&root)?;
-    let tmp = temporary(tmp_bytes, "1777")?;
+    let tmp = temporary(bounds.tmp, "1777")?;
     raw::set_mount(&tmp, NO_SETUID | NO_DEVICES, false)?;
     fs::create_dir("tmp")?;
     put(&tmp, Path::new("tmp"))?;
@@ -73,7 +79,7 @@ pub(super) fn enter(seen: &[Seen], tmp_bytes: u64) -> io::Result<()> {
         symlink(target, link)?;
     }
     // Refused where parts of the machine's own are covered, as containers have it.
-    processes().ok();
+    processes(bounds.processes).ok();
     raw::set_mount(&root, READ_ONLY | NO_SETUID | NO_DEVICES, false)?;
     pivot_root(".", ".")?;
     unmount(".", UnmountFlags::DETACH)?;
@@ -101,13 +107,27 @@ fn temporary(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
     Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)
 }
 
-fn processes() -> io::Result<()> {
+fn processes(most: u32) -> io::Result<()> {
     let fs = fsopen("proc", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&fs)?;
     let proc = fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;
-    raw::set_mount(&proc, READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS, false)?;
     fs::create_dir("proc")?;
-    put(&proc, Path::new("proc"))
+    put(&proc, Path::new("proc"))?;
+    // On older kernels this number is the whole machine's.
+    if fs::read_to_string("proc/sys/kernel/osrelease")
+        .is_ok_and(|release| is_since(&release, PID_MAX))
+    {
+        let most = most.max(PID_MAX_LEAST).to_string();
+        fs::write("proc/sys/kernel/pid_max", most).ok();
+    }
+    raw::set_mount(&proc, READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS, false)
+}
+
+/// Whether a kernel's release, such as `6.18.4-arch1`, is this one or newer.
+fn is_since(release: &str, wanted: (u32, u32)) -> bool {
+    let mut parts = release.split(|sign: char| !sign.is_ascii_digit());
+    let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
+    part().zip(part()).is_some_and(|release| release >= wanted)
 }
 
 /// Puts a tree where the same path is in the new root; makes the way there.
@@ -132,4 +152,22 @@ fn make_folder(path: Option<&Path>) -> io::Result<()> {
 
 fn put(tree: &OwnedFd, at: &Path) -> io::Result<()> {
     Ok(move_mount(tree, "", CWD, at, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn releases_are_compared_by_their_numbers() {
+        for (release, is_it) in [
+            ("6.18.44-fc", true),
+            ("6.14.0", true),
+            ("6.8.0-31", false),
+            ("10.0", true),
+            ("", false),
+        ] {
+            assert_eq!(is_since(release, PID_MAX), is_it, "{release}");
+        }
+    }
 }
