@@ -54,6 +54,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
+use crate::sandbox::CageState;
 use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
@@ -108,6 +109,8 @@ pub struct Means {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    /// How the shell is.
+    pub shell: CageState,
     /// What it knows is shown to no model, and leaves in no message.
     pub redactor: Redactor,
     /// Ends the daemon; none where nobody would start it again.

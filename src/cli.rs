@@ -1,6 +1,7 @@
 //! The command line: what it understands, and where it leads. Only `cli` prints.
 
 mod chat;
+mod doctor;
 mod explain;
 mod print;
 
@@ -72,6 +73,8 @@ enum Command {
     },
     /// Say what would start, without starting it
     Check,
+    /// Try all that a start relies on: the config, the home, the shell's cage
+    Doctor,
     /// Say how the running daemon is
     Status {
         /// As JSON
@@ -194,6 +197,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
                 lines.join("\n")
             });
         }
+        Command::Doctor => return Ok(doctor::run(&home, &load())),
         Command::Check => return Ok(check(&home, &load())),
         Command::Status { json } => {
             let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {

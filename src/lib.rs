@@ -31,6 +31,7 @@ pub mod past;
 pub mod bus;
 pub mod channels;
 pub mod proposals;
+pub mod sandbox;
 pub mod tools;
 pub mod asks;
 pub mod subagents;

@@ -3,6 +3,7 @@
 mod actions;
 mod asks;
 mod commands;
+mod shell;
 mod subagents;
 
 use std::fmt::{Display, Write as _};
@@ -10,6 +11,7 @@ use std::fmt::{Display, Write as _};
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
+pub use shell::*;
 pub use subagents::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on

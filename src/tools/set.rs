@@ -67,7 +67,7 @@ impl ToolSet {
         Self::standard_with(Vec::new())
     }
 
-    /// Those, and what this one has besides.
+    /// Those, and what the config asks for besides.
     pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
         let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,

@@ -8,6 +8,7 @@ mod actions;
 mod admission;
 mod aside;
 mod asks;
+mod cage;
 mod commands;
 mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
@@ -42,6 +43,7 @@ mod providers;
 mod queue;
 mod secrets;
 mod settings;
+mod shell;
 mod skills;
 #[cfg(feature = "slack")]
 mod slack;

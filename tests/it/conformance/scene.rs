@@ -129,6 +129,7 @@ impl<S: Stage> Scene<S> {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            shell: Default::default(),
             redactor: Redactor::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();

@@ -128,6 +128,7 @@ fn plan(spec: Spec) -> Plan {
         surroundings: Surroundings::default(),
         restarts: false,
         hooks: BTreeMap::default(),
+        shell: Default::default(),
         redactor: Redactor::default(),
     }
 }

@@ -200,6 +200,7 @@ async fn status_is_json_with_its_documented_fields() {
         "tokens_30_days",
         "channels",
         "mcp",
+        "shell",
     ];
     assert_eq!(keys(&status), BTreeSet::from(names));
     let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending"];

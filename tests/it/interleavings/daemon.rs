@@ -15,6 +15,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{DeliveryId, Inbound, Press};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::sandbox::CageState;
 use peacrab::secret::Redactor;
 use peacrab::store::{Options, Sync};
 use peacrab::tools::{Lent, ToolSet};
@@ -135,6 +136,7 @@ impl World {
             restarts: false,
             hooks: BTreeMap::default(),
             redactor: Redactor::default(),
+            shell: CageState::default(),
         }
     }
 

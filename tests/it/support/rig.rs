@@ -168,6 +168,7 @@ impl Rig {
             surroundings: self.parts.surroundings.clone(),
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
+            shell: Default::default(),
             redactor: self.parts.redactor.clone(),
         }
     }
