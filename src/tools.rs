@@ -12,6 +12,7 @@ mod malformed;
 pub mod mcp;
 pub mod memory;
 pub mod message;
+pub mod past;
 pub mod plan;
 pub mod propose;
 mod set;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, plan,
+    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, past, plan,
     propose, skill, undo,
 };
 use crate::people::Role;
@@ -90,6 +90,7 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
+            Arc::new(past::SearchPast),
         ];
         Self::new(standard.into_iter().chain(more))
     }

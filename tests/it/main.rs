@@ -26,6 +26,7 @@ mod foreign;
 mod groups;
 #[cfg(feature = "hardware")]
 mod hardware;
+mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;
@@ -34,6 +35,7 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod past;
 mod prompt;
 mod proposals;
 mod providers;

@@ -390,6 +390,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "propose",
             "read_file",
             "read_skill",
+            "search_past",
             "spawn",
             "subagent",
             "undo",
@@ -397,7 +398,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 18);
+    assert_eq!(names(Role::Owner).len(), 19);
 }
 
 #[test]
@@ -436,6 +437,8 @@ fn models_are_shown_these_tools() {
     {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+
+    {"name":"search_past","description":"Search all that was said here before, word for word.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"Words that all occur."}},"required":["query"]}}
 
     {"name":"spawn","description":"Hand a longer task to a subagent that works beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
 
