@@ -12,7 +12,7 @@ mod wire;
 use proptest::test_runner::{Config, TestRunner};
 
 /// Stories that are told in a usual run; `PROPTEST_CASES` has more of them told.
-const STORIES: u32 = 48;
+const STORIES: u32 = 40;
 
 /// How often a shorter story is tried.
 const SHORTER_MAX: u32 = 400;

@@ -132,7 +132,7 @@ async fn a_turn_that_has_heard_of_a_subagent_outlives_a_compaction() {
     ]);
     let too_long = Reply::Fails(ProviderError::TooLong);
     rig.model.on("go", [asks, too_long, says("Red it is.")]);
-    rig.model.on("count", [says("42")]);
+    rig.model.on("count", [calls(&[("task_completion", json!({"result": "42"}))])]);
     rig.model.on("the new summary", [says("They said hello.")]);
     rig.say("1", "go");
     let mut heard = rig.heard("1", 2).await;

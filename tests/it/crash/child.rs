@@ -112,7 +112,7 @@ fn plan(spec: Spec) -> Plan {
         approvals: Approvals { tools: spec.asks.approve, roles: Vec::new() },
         approval_time: spec.asks.time.unwrap_or(usual.approval_time),
         question_time: spec.asks.time.unwrap_or(usual.question_time),
-        foreign: usual.foreign,
+        ..usual
     };
     Plan {
         tools,

@@ -110,8 +110,10 @@ impl Brain {
     fn act(known: &Known, request: &Request<'_>) -> (Does, Duration) {
         let is_answer =
             |message: &Message<'_>| matches!(message, Message::Assistant { calls: [], .. });
-        let begin = request.messages.iter().rposition(is_answer).map_or(0, |at| at + 1);
-        let turn = &request.messages[begin..];
+        let is_subagent = request.tools.iter().any(|tool| tool.name == "task_completion");
+        // All of a subagent's transcript is one turn, also where it was reminded of how to end it.
+        let begin = request.messages.iter().rposition(is_answer).filter(|_| !is_subagent);
+        let turn = &request.messages[begin.map_or(0, |at| at + 1)..];
         let said = turn.iter().filter(|it| matches!(it, Message::User { .. }));
         let tokens: Vec<_> = said.flat_map(texts).flat_map(tokens).collect();
         let programs: Vec<_> =
@@ -121,7 +123,9 @@ impl Brain {
         let steps = programs.iter().flat_map(|(token, program)| {
             program.steps.iter().enumerate().map(move |(step, calls)| (*token, step, calls))
         });
-        let made = turn.iter().filter(|it| matches!(it, Message::Assistant { .. })).count();
+        let has_calls =
+            |message: &&Message<'_>| matches!(message, Message::Assistant { calls: [_, ..], .. });
+        let made = turn.iter().filter(has_calls).count();
         if let Some((token, step, calls)) = steps.into_iter().nth(made)
             && request.may_call
         {
@@ -130,12 +134,11 @@ impl Brain {
             return (Does::Calls(calls), pace);
         }
         let text = format!("done {}", tokens.join(" "));
-        let has_completion = request.tools.iter().any(|tool| tool.name == "task_completion");
         let has_said = turn.iter().any(|message| {
             matches!(message, Message::Assistant { calls, .. } if calls.iter().any(|it| it.tool == "message"))
         });
         let does = match programs.last().map_or(End::Says, |(_, program)| program.end) {
-            End::Completes if has_completion && request.may_call => {
+            End::Completes if is_subagent && request.may_call => {
                 Does::Calls(vec![tool_call(0, "task_completion", &json!({"result": text}))])
             }
             End::Completes => Does::Ends(End::Says, text),

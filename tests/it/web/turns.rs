@@ -51,7 +51,7 @@ async fn links_of_a_page_are_followed_and_composed_addresses_are_asked_about() {
     assert!(question.contains("May I?") && question.contains("/tell?x=secret"), "{question}");
     site.finish(&["/", "/more"]);
     rig.say("1", "/deny 1");
-    assert!(rig.heard("1", 2).await.contains(&"I was not allowed.".to_owned()));
+    assert!(rig.heard("1", 3).await.contains(&"I was not allowed.".to_owned()));
     site.finish(&["/", "/more"]);
     rig.finish().await;
 }
