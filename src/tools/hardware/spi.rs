@@ -39,7 +39,7 @@ impl Tool for SpiRead {
     type Args = ReadArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "spi_read",
-        description: "Read bytes of a chip on an SPI bus; zeros are sent.",
+        description: "Read bytes of an SPI chip; zeros are sent.",
         role: Role::Admin,
         kind: Kind::Reads,
         retries: false,
@@ -68,7 +68,7 @@ impl Tool for SpiWrite {
     type Args = WriteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "spi_write",
-        description: "Write bytes to a chip on an SPI bus; gives what comes back.",
+        description: "Write bytes to an SPI chip; gives what comes back.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
         retries: false,
