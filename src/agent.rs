@@ -11,6 +11,7 @@ mod folds;
 mod house;
 mod idle;
 mod invoked;
+mod jobs;
 pub mod loops;
 mod notes;
 mod paces;
@@ -31,6 +32,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use chrono_tz::Tz;
 use tokio::sync::{Mutex, mpsc, watch};
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::sleep;
@@ -48,13 +50,13 @@ use crate::asks::Asking;
 use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::channels::Channels;
+use crate::errands;
 use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::session::{QueueMode, Session};
 use crate::store::{StoreError, Sync};
-use crate::subagents;
 use crate::tools::ToolSet;
 use crate::workspace::Workspace;
 use aside::Asides;
@@ -103,6 +105,8 @@ pub struct Means {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    /// The owner's, by which jobs are due.
+    pub zone: Tz,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }
@@ -245,7 +249,7 @@ impl Agent {
 
     /// Whether the address's channel is here; what came by another one waits until it is.
     fn serves(&self, address: &Address) -> bool {
-        self.means.channels.contains_key(&subagents::channel_of(address))
+        self.means.channels.contains_key(&errands::channel_of(address))
     }
 
     /// Whether a turn of that address waits to be taken up again.
@@ -310,12 +314,13 @@ impl Agent {
         if let Some(running) = self.running.get(address).filter(ends) {
             running.stop.cancel();
         }
-        for at in &stopped.subagents {
+        for at in &stopped.errands {
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
             if let Some(running) = self.running.get(at) {
                 running.stop.cancel();
             }
         }
+        self.means.bus.jobs.up();
         Ok(())
     }
 
@@ -351,6 +356,7 @@ impl Agent {
         }
         self.take_over_folded(&address).await;
         self.means.bus.outbox.up();
+        self.means.bus.jobs.up();
     }
 
     async fn wind_down(mut self) {
@@ -421,7 +427,7 @@ async fn load(means: &Means, address: &Address) -> Result<Option<Session>, Store
 /// Somebody who was shut out since they wrote may do the least.
 async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
     let (people, channel, sender) =
-        (means.bus.people.clone(), subagents::channel_of(at), sender.id.clone());
+        (means.bus.people.clone(), errands::channel_of(at), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }

@@ -1,6 +1,7 @@
 //! The command line: what it understands, and where it leads. Only `cli` prints.
 
 mod chat;
+mod cron;
 mod print;
 
 use std::ffi::OsString;
@@ -20,7 +21,7 @@ use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
-use crate::{logging, people, store};
+use crate::{logging, people, schedule, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -94,6 +95,9 @@ enum Command {
     Usage,
     /// What it has learned to do, and what is missing for the rest
     Skills,
+    /// What it is to do later, or again and again
+    #[command(subcommand)]
+    Cron(cron::Cron),
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -208,6 +212,10 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Skills => {
             let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
             print::line(&workspace.off_thread(agent::skills_words).await);
+        }
+        Command::Cron(cron) => {
+            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());
+            cron::obey(&home, cron, zone).await?;
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

@@ -14,6 +14,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
+use chrono_tz::Tz;
 use toml::de::DeTable;
 
 use crate::asks::Asking;
@@ -23,6 +24,7 @@ use crate::hooks;
 use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
+use crate::schedule;
 use crate::secret::Secret;
 use crate::session::QueueMode;
 use crate::tools;
@@ -49,6 +51,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns_max",
             "waiting_max",
             "queue",
+            "timezone",
             "mcp_file",
         ],
     ),
@@ -124,6 +127,8 @@ pub struct AgentConfig {
     pub waiting_max: usize,
     /// What becomes of what is said meanwhile, where nobody chose otherwise.
     pub queue: QueueMode,
+    /// The owner's; none: the machine's.
+    pub timezone: Option<Tz>,
     /// The `[asking]` section.
     pub asking: Asking,
 }
@@ -138,8 +143,16 @@ impl Default for AgentConfig {
             turns_max: 16,
             waiting_max: 100,
             queue: QueueMode::default(),
+            timezone: None,
             asking: Asking::default(),
         }
+    }
+}
+
+impl AgentConfig {
+    /// The zone by which jobs are due.
+    pub fn zone(&self) -> Tz {
+        self.timezone.unwrap_or_else(schedule::system_zone)
     }
 }
 
@@ -204,6 +217,7 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
     let (mut agent, mcp_file) = sections::agent(&mut top, &names);
+    agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
     agent.asking = sections::asking(&mut top);
     let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {

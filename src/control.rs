@@ -23,8 +23,10 @@ use crate::agent::{self, Means, Pairing};
 use crate::bus::{Link, LinkState, journal, outbox};
 use crate::channels::terminal::{Show, Terminal};
 use crate::event::Event;
-use crate::message::{Address, ChannelName, ChatId, DedupKey};
+use crate::message::{Address, ChannelName, ChatId, DedupKey, Place, Sender};
+use crate::people;
 use crate::replies;
+use crate::schedule::{self, Asker, Wanted, Whose};
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
 
@@ -53,6 +55,12 @@ pub enum Request {
     /// What was done, the newest first.
     Actions {
         limit: usize,
+    },
+    /// Jobs; what comes of a new one goes to the owner if nothing else is said.
+    Cron {
+        wanted: Box<Wanted>,
+        #[serde(default)]
+        to: Option<Address>,
     },
     Chat {
         session: String,
@@ -189,6 +197,7 @@ pub async fn serve(
             desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
+        Ok(Request::Cron { wanted, to }) => cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
@@ -211,6 +220,32 @@ async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
     let done = bus.store.write("pair", Sync::Now, change).await?;
     bus.outbox.up();
     Ok(done.map_or_else(Response::Failed, Response::Done))
+}
+
+async fn cron(desk: &Desk, wanted: Wanted, to: Option<Address>) -> Result<Response, StoreError> {
+    let means = &desk.means;
+    let (now, zone, known_on) = (Utc::now(), means.zone, desk.terminal.name().clone());
+    let channels: Vec<_> = desk.links.keys().cloned().collect();
+    if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
+        return Ok(Response::Failed(replies::no_channel(&to.channel)));
+    }
+    let obey = move |store: &Connection| {
+        let to = match to {
+            Some(to) => Some(to),
+            None => people::owner_place(store)?,
+        };
+        let place = to.as_ref().map_or(Ok(Place::Group), |to| schedule::place_of(store, to))?;
+        let nowhere = Address { channel: known_on.clone(), chat: "main".into(), thread: None };
+        let to = to.unwrap_or(nowhere);
+        let sender = Sender::person(people::LOCAL, people::LOCAL);
+        match wanted.read(Asker { to, known_on, place, sender }, now, zone) {
+            Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),
+            Err(words) => Ok(Err(words)),
+        }
+    };
+    let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
+    means.bus.jobs.up();
+    Ok(obeyed.map_or_else(Response::Failed, Response::Done))
 }
 
 async fn status(desk: &Desk) -> Result<Status, StoreError> {

@@ -31,7 +31,8 @@ use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
-use crate::store::{self, HomeLock, Store};
+use crate::schedule::{self, Bell, Clock};
+use crate::store::{self, HomeLock, Store, StoreError, Sync};
 use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
@@ -75,6 +76,8 @@ pub struct Plan {
     /// Whether somebody starts the daemon again when it ends.
     pub restarts: bool,
     pub hooks: BTreeMap<String, Hook>,
+    /// By which jobs are due.
+    pub clock: Clock,
 }
 
 impl Plan {
@@ -115,6 +118,7 @@ impl Plan {
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
+            clock: Clock::default(),
         })
     }
 }
@@ -166,6 +170,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
         bus.prune().await.context("cannot tidy the store")?;
+        prune_jobs(&bus).await.context("cannot tidy the store")?;
         // Nothing is under way yet that a blob could be for.
         actions.tidy(Utc::now() - KEPT, Duration::ZERO).await.context("cannot tidy the store")?;
         let means = Arc::new(Means {
@@ -183,6 +188,7 @@ impl Daemon {
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
+            zone: plan.agent.zone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
@@ -229,6 +235,10 @@ impl Daemon {
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
+        let channels = self.means.channels.keys().cloned().collect();
+        let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };
+        let until = sources.clone();
+        listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
 
         // They see the end of turns, too.
         let mut hooking = JoinSet::new();
@@ -320,12 +330,18 @@ async fn tidy(means: Arc<Means>, stop: CancellationToken) {
     while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
         let tidied = async {
             means.bus.prune().await?;
+            prune_jobs(&means.bus).await?;
             means.actions.tidy(Utc::now() - KEPT, GRACE).await
         };
         if let Err(error) = tidied.await {
             tracing::warn!(%error, "Cannot tidy the store");
         }
     }
+}
+
+async fn prune_jobs(bus: &Bus) -> Result<(), StoreError> {
+    let before = Utc::now() - KEPT;
+    bus.store.write("prune", Sync::Later, move |store| schedule::prune(store, before)).await
 }
 
 /// Begins a loop again that panicked, until it ends by itself.

@@ -10,6 +10,7 @@ pub mod memory;
 pub mod message;
 pub mod plan;
 pub mod propose;
+pub mod schedule;
 pub mod skill;
 pub mod undo;
 
@@ -18,6 +19,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Local};
+use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +31,7 @@ use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
+use crate::schedule as jobs;
 use crate::session::{CallId, Plan, SessionId};
 use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
@@ -87,6 +90,8 @@ pub struct ToolContext {
     /// The channels that there are.
     pub channels: Arc<[ChannelName]>,
     pub now: DateTime<Local>,
+    /// The owner's.
+    pub zone: Tz,
 }
 
 /// Whose reading it is: what a tool may show depends on it.
@@ -152,6 +157,13 @@ pub enum Effect {
         body: String,
     },
     UpdateProposal(proposals::Change),
+    /// Jobs are made, changed or listed. There may be too many, so the store has the last word on the
+    /// outcome.
+    Schedule {
+        whose: jobs::Whose,
+        order: jobs::Order,
+        zone: Tz,
+    },
     /// The conversation's plan is this now.
     Plan(Plan),
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
@@ -164,6 +176,10 @@ pub enum Effect {
 pub enum Caller {
     Conversation,
     Subagent,
+    /// A job in a session of its own.
+    Job,
+    /// A job in the conversation that asked for it.
+    JobHere,
 }
 
 impl Caller {
@@ -172,7 +188,14 @@ impl Caller {
         match self {
             Self::Conversation => name != delegate::COMPLETION,
             Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
+            Self::Job => name != delegate::COMPLETION && !schedule::NOT_FOR_JOBS.contains(&name),
+            Self::JobHere => name != delegate::COMPLETION && name != schedule::NAME,
         }
+    }
+
+    /// Whether no words are no failure: nobody has asked just now.
+    pub fn may_say_nothing(self) -> bool {
+        matches!(self, Self::Job | Self::JobHere)
     }
 }
 
@@ -362,6 +385,7 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
+            Arc::new(schedule::Schedule),
         ])
     }
 

@@ -163,6 +163,7 @@ async fn carry_out(
     if queues {
         means.bus.outbox.up();
         means.bus.inbox.up();
+        means.bus.jobs.up();
     }
     Ok(Ran { changed, ..ran })
 }

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Duration, Local, Utc};
 use rusqlite::Connection;
 
+use super::jobs;
 use super::parking::Verdict;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
@@ -13,6 +14,7 @@ use crate::bus::outbox;
 use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
+use crate::schedule::Order;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
 use crate::subagents;
@@ -37,6 +39,8 @@ pub(super) enum Command {
     Undo(Option<String>),
     Plan,
     Subagents,
+    /// None if it was said wrongly.
+    Jobs(Option<Order>),
     Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
@@ -90,6 +94,7 @@ pub(super) fn parse(text: &str) -> Command {
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
         "/subagents" => Command::Subagents,
+        "/jobs" => Command::Jobs(jobs::read(words)),
         "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
@@ -142,6 +147,7 @@ pub(super) async fn obey(
         Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
         Command::Plan => undo::plan(means, control).await?,
         Command::Subagents => subagents(means, control).await?,
+        Command::Jobs(order) => return jobs::obey(means, control, order).await,
         Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };

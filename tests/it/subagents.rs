@@ -293,7 +293,7 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
     rig.model.on(TASK, [lists(1), lists(2)]);
     rig.model.on("used up", [says("Half of them: 21.")]);
     rig.say("1", "go");
-    let result = format!("Half of them: 21.\n\n{}", replies::subagent_steps_used_up(2));
+    let result = format!("Half of them: 21.\n\n{}", replies::errand_steps_used_up(2));
     let told = ["It has begun.".to_owned(), done(1, TASK, &result)];
     assert_eq!(heard(&mut rig, "1", 2).await, sorted(told));
 
@@ -306,7 +306,7 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
     rig.model.on("used up", [says("Sorted a few.")]);
     assert_eq!(rig.ask("1", "wait").await, "Stopped.");
     let told = rig.model.last().transcript();
-    let words = format!("Sorted a few.\n\n{}", replies::subagent_tokens_used_up(200_000));
+    let words = format!("Sorted a few.\n\n{}", replies::errand_tokens_used_up(200_000));
     assert!(told.ends_with(&words), "{told}");
     rig.finish().await;
 }

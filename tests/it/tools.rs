@@ -36,6 +36,7 @@ impl Desk {
             came_here: [].into(),
             channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+            zone: chrono_tz::Tz::UTC,
         };
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }

@@ -25,6 +25,7 @@ impl Active<'_> {
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.said_here().next().is_some() => return (Ending::Answered, None),
+                _ if self.part.caller.may_say_nothing() => return (Ending::Silent, None),
                 _ => replies::NO_WORDS,
             };
             return (Ending::Failed, Some(words.to_owned()));
@@ -43,7 +44,7 @@ impl Active<'_> {
     fn said_here(&self) -> impl Iterator<Item = String> {
         let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
         let calls = steps.iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.session.address))
+        calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }
 }
 

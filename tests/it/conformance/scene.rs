@@ -17,6 +17,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::people::Access;
 use peacrab::provider::Models;
+use peacrab::schedule::Clock;
 use peacrab::store;
 use peacrab::tools::ToolSet;
 use peacrab::workspace::skills::Surroundings;
@@ -128,6 +129,7 @@ impl<S: Stage> Scene<S> {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            clock: Clock::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();
         self.desk = Some(daemon.desk());

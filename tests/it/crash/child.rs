@@ -14,6 +14,7 @@ use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
     Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
+use peacrab::schedule::Clock;
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::{AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
@@ -108,6 +109,7 @@ fn plan(spec: Spec) -> Plan {
         surroundings: Surroundings::default(),
         restarts: false,
         hooks: BTreeMap::default(),
+        clock: Clock::default(),
     }
 }
 

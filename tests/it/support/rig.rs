@@ -14,6 +14,7 @@ use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::schedule::Clock;
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
 use peacrab::workspace::skills::Surroundings;
@@ -64,6 +65,7 @@ pub(crate) struct Parts {
     pub(crate) models: Models,
     pub(crate) surroundings: Surroundings,
     pub(crate) restarts: bool,
+    pub(crate) clock: Clock,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// In place of the one that answers.
@@ -88,6 +90,7 @@ impl Default for Parts {
             models: Models::default(),
             surroundings: Surroundings::default(),
             restarts: false,
+            clock: Clock::default(),
             provider: None,
             summariser: None,
         }
@@ -165,6 +168,7 @@ impl Rig {
             surroundings: self.parts.surroundings.clone(),
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
+            clock: self.parts.clock.clone(),
         }
     }
 

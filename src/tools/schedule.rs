@@ -1,0 +1,46 @@
+//! The tool that has something done later, or again and again.
+
+use async_trait::async_trait;
+use chrono::Utc;
+
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::message::Place;
+use crate::people::Role;
+use crate::schedule::{Asker, Wanted, Whose};
+
+pub(super) const NAME: &str = "schedule";
+
+/// What a job in a session of its own cannot call: it makes no jobs, and hands nothing on.
+pub(super) const NOT_FOR_JOBS: &[&str] =
+    &[NAME, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
+
+pub struct Schedule;
+
+#[async_trait]
+impl Tool for Schedule {
+    type Args = Wanted;
+    const SPEC: ToolSpec = ToolSpec {
+        name: NAME,
+        description: "Have something done later or regularly, in this chat: text is a prompt for you, or is sent \
+                      as it is.",
+        role: Role::User,
+        kind: Kind::Queues,
+        retries: false,
+    };
+
+    async fn call(&self, args: Wanted, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let asker = Asker {
+            to: cx.address.clone(),
+            known_on: cx.address.channel.clone(),
+            place: cx.place,
+            sender: cx.who.clone(),
+        };
+        let whose = match (cx.role, cx.place) {
+            (Role::Owner, Place::Private) => Whose::All,
+            _ => Whose::Of(asker.known_on.clone(), asker.sender.id.clone()),
+        };
+        let order = args.read(asker, Utc::now(), cx.zone).map_err(ToolError::TellModel)?;
+        let effects = vec![Effect::Schedule { whose, order, zone: cx.zone }];
+        Ok(ToolOutput { effects, ..ToolOutput::default() })
+    }
+}
