@@ -55,7 +55,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
-use crate::session::{QueueMode, Session};
+use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::tools::ToolSet;
 use crate::workspace::Workspace;
@@ -101,6 +101,8 @@ pub struct Means {
     pub actions: Actions,
     pub events: Events,
     pub paces: Paces,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     pub steps_max: usize,
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.

@@ -26,7 +26,7 @@ use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::schedule;
 use crate::secret::Secret;
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 use crate::tools;
 
 pub use environment::Environment;
@@ -52,6 +52,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "waiting_max",
             "queue",
             "timezone",
+            "finish",
             "mcp_file",
         ],
     ),
@@ -129,6 +130,8 @@ pub struct AgentConfig {
     pub queue: QueueMode,
     /// The owner's; none: the machine's.
     pub timezone: Option<Tz>,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
 }
@@ -144,6 +147,7 @@ impl Default for AgentConfig {
             waiting_max: 100,
             queue: QueueMode::default(),
             timezone: None,
+            finish: Finish::default(),
             asking: Asking::default(),
         }
     }

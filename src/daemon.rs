@@ -185,6 +185,7 @@ impl Daemon {
             actions,
             events: Events::default(),
             paces: Paces::default(),
+            finish: plan.agent.finish,
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),

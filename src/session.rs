@@ -145,6 +145,16 @@ pub enum QueueMode {
     Interrupt,
 }
 
+/// What ends a turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Finish {
+    /// A text without calls, which is the answer.
+    #[default]
+    Answer,
+    /// A call that says so. A text alone is none, and the model is reminded of that.
+    Explicit,
+}
+
 /// Words for the variants of an enum, as people write and are shown them.
 macro_rules! words {
     ($name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
@@ -165,6 +175,7 @@ macro_rules! words {
 }
 
 words!(Effort { Default = "default", Off = "off", Low = "low", Medium = "medium", High = "high" });
+words!(Finish { Answer = "answer", Explicit = "explicit" });
 words!(QueueMode {
     Steer = "steer",
     Followup = "followup",

@@ -4,6 +4,7 @@
 pub mod ask;
 pub mod delegate;
 pub mod files;
+pub mod finish;
 mod malformed;
 pub mod mcp;
 pub mod memory;
@@ -32,7 +33,7 @@ use crate::people::Role;
 use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::schedule as jobs;
-use crate::session::{CallId, Plan, SessionId};
+use crate::session::{CallId, Finish, Plan, SessionId};
 use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
@@ -174,28 +175,40 @@ pub enum Effect {
 /// What a turn works for that calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    Conversation,
+    Conversation(Finish),
     Subagent,
     /// A job in a session of its own.
     Job,
     /// A job in the conversation that asked for it.
-    JobHere,
+    JobHere(Finish),
 }
 
 impl Caller {
     /// Whether a tool is for it, whoever asks.
     pub fn has(self, name: &str) -> bool {
         match self {
-            Self::Conversation => name != delegate::COMPLETION,
+            Self::Conversation(Finish::Answer) => {
+                ![finish::COMPLETION, finish::CONVERSE].contains(&name)
+            }
+            Self::Conversation(Finish::Explicit) => true,
             Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
-            Self::Job => name != delegate::COMPLETION && !schedule::NOT_FOR_JOBS.contains(&name),
-            Self::JobHere => name != delegate::COMPLETION && name != schedule::NAME,
+            Self::Job => !schedule::NOT_FOR_JOBS.contains(&name),
+            Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
+        }
+    }
+
+    /// Whether a model is told of it. In a conversation it is told of the same tools each time, because the
+    /// provider's cache begins with them.
+    fn is_shown(self, name: &str) -> bool {
+        match self {
+            Self::JobHere(finish) => Self::Conversation(finish).has(name),
+            Self::Conversation(_) | Self::Subagent | Self::Job => self.has(name),
         }
     }
 
     /// Whether no words are no failure: nobody has asked just now.
     pub fn may_say_nothing(self) -> bool {
-        matches!(self, Self::Job | Self::JobHere)
+        matches!(self, Self::Job | Self::JobHere(_))
     }
 }
 
@@ -377,7 +390,8 @@ impl ToolSet {
             Arc::new(ask::AskQuestion),
             Arc::new(delegate::Spawn),
             Arc::new(delegate::Subagent),
-            Arc::new(delegate::TaskCompletion),
+            Arc::new(finish::TaskCompletion),
+            Arc::new(finish::Converse),
             Arc::new(undo::ListActions),
             Arc::new(undo::Undo),
             Arc::new(plan::KeepPlan),
@@ -408,17 +422,13 @@ impl ToolSet {
         self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
     }
 
-    /// The tools that `role` may use in a conversation, as a model is told of them.
-    pub fn offered(&self, role: Role) -> Vec<ToolSchema> {
-        self.offered_to(Caller::Conversation, role)
-    }
-
-    pub fn offered_to(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
+    /// The tools that `role` may use, as a model is told of them.
+    pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
         let lent = self.lent();
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
         let schemas = offered.map(|entry| &entry.schema);
-        schemas.filter(|schema| caller.has(&schema.name)).cloned().collect()
+        schemas.filter(|schema| caller.is_shown(&schema.name)).cloned().collect()
     }
 
     /// The tool of that name, and its terms, if `role` may use it; else words for the model.

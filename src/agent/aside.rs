@@ -26,6 +26,7 @@ use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopRe
 use crate::replies;
 use crate::session::{Session, Step, Turn, TurnId};
 use crate::store::{StoreError, Sync};
+use crate::tools::Caller;
 
 /// Questions that are answered aside at a time; there is one at an address.
 const ASIDES_MAX: usize = 4;
@@ -194,7 +195,7 @@ async fn ask(
     let summary = session.summary.as_deref().map(compaction::shown);
     let request = Request {
         system: &system,
-        tools: &means.tools.offered(tool_role(role, place)),
+        tools: &means.tools.offered(Caller::Conversation(means.finish), tool_role(role, place)),
         may_call: false,
         effort: session.settings.effort,
         messages: provider::messages_after(summary.as_deref(), &session.turns),

@@ -7,8 +7,8 @@ use super::{Means, budget, load};
 use crate::message::Address;
 use crate::people::Role;
 use crate::store::StoreError;
-use crate::tools::Tool as _;
 use crate::tools::skill::ReadSkill;
+use crate::tools::{Caller, Tool as _};
 use crate::workspace::{Audience, Workspace, skills as catalogue};
 
 /// The rules of the house and the skills, as `audience` may see them.
@@ -69,8 +69,9 @@ pub(super) async fn context_used(
 /// How large the fixed part of the owner's prompt is, in tokens of about four characters.
 pub async fn prompt_tokens(means: &Means) -> usize {
     let house = house(means, Audience::Owner).await;
-    let system: usize = prompt::system(&house, &Default::default()).iter().map(String::len).sum();
-    let tools = means.tools.offered(Role::Owner);
+    let system: usize =
+        prompt::system(&house, &Default::default(), means.finish).iter().map(String::len).sum();
+    let tools = means.tools.offered(Caller::Conversation(means.finish), Role::Owner);
     let tools: usize = tools
         .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())

@@ -21,7 +21,7 @@ use crate::message::Sender;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, Provider, Request};
 use crate::session::{Call, Ending, Session, Step, Turn, TurnId};
-use crate::tools::ToolContext;
+use crate::tools::{Caller, ToolContext};
 use crate::workspace::Audience;
 
 /// The tools that can be called. The model is told of all it has, because the cache begins with them.
@@ -118,7 +118,9 @@ async fn ask(
     (role, mut steer): (Role, mpsc::Receiver<Vec<Waiting>>),
 ) -> Option<Completion> {
     let system = turn::system(means, session, role).await;
-    let tools = means.tools.offered(turn::tool_role(role, session.place));
+    let tools = means
+        .tools
+        .offered(Caller::Conversation(means.finish), turn::tool_role(role, session.place));
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
     }

@@ -157,23 +157,27 @@ impl Active<'_> {
             return Ok(None);
         }
         loop {
-            if let Some(result) = self.completed() {
-                return self.complete_task(result).await;
+            if let Some(said) = self.finished() {
+                return self.finish(said).await;
             }
             if let Some(used_up) = self.used_up().await? {
                 return self.last_words(used_up).await;
             }
             let note = match loops::verdict(&self.current().steps) {
-                Verdict::Fine => None,
+                Verdict::Fine => self.reminder(),
                 Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
                 Verdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
             };
             let step = self.open_step(note).await?;
             self.emit(|| Happening::StepStart { step });
             match self.ask(true).await? {
-                Ok(completion) if completion.calls.is_empty() => {
-                    return self.answer(step, completion).await;
-                }
+                Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
+                    Some(reminder) => {
+                        self.emit(|| Happening::NoToolCall { reminder });
+                        self.plan(step, completion).await?;
+                    }
+                    None => return self.answer(step, completion).await,
+                },
                 Ok(completion) => {
                     self.plan(step, completion).await?;
                     if self.settle_calls().await? == Settled::Parked {
@@ -209,9 +213,14 @@ impl Active<'_> {
         self.session.turns.last_mut().expect("the turn that runs is the last one")
     }
 
+    /// The steps of the turn that runs.
+    fn steps(&self) -> &[Step] {
+        self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default()
+    }
+
     fn steps_made(&self) -> usize {
         let made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
-        self.session.turns.last().map_or(0, |turn| turn.steps.iter().filter(made).count())
+        self.steps().iter().filter(made).count()
     }
 
     /// The step that the next completion fills: the first one stands there since the turn began,
@@ -326,22 +335,28 @@ impl Active<'_> {
     ) -> Result<Option<Session>, TurnError> {
         let (ending, words) = self.words(&completion);
         let made = self.made(step, completion);
-        let filled = made.step();
-        let name = self.provider.name().to_owned();
+        self.current().steps[step] = made.step();
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
-        let silent = end.words.is_none();
+        let last = (step, self.provider.name().to_owned(), made);
+        self.end(end, Some(last)).await
+    }
+
+    /// Ends well; `last` is the last step, if it is not in the store yet.
+    async fn end(
+        mut self,
+        mut end: End,
+        last: Option<(usize, String, Made)>,
+    ) -> Result<Option<Session>, TurnError> {
+        let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
-        let last = Some((step, name, made));
         let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
         if let Some(draft) = left {
             progress::erase(self.means, &self.session.address, draft).await;
         }
         self.emit(|| Happening::TurnEnd { silent });
-        let turn = self.current();
-        turn.steps[step] = filled;
-        turn.ending = Some(ending);
+        self.current().ending = Some(ending);
         self.session.gauge.used = self.used();
         Ok(Some(self.session))
     }
@@ -352,7 +367,7 @@ impl Active<'_> {
         let words = match self.part.caller {
             // Nobody waits there to whom it could be said kindly.
             Caller::Job => error.to_string(),
-            Caller::Conversation | Caller::Subagent | Caller::JobHere => {
+            Caller::Conversation(_) | Caller::Subagent | Caller::JobHere(_) => {
                 failure_words(error, self.asker.role)
             }
         };

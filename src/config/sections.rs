@@ -13,7 +13,7 @@ use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
 use crate::schedule;
-use crate::session::QueueMode;
+use crate::session::{Finish, QueueMode};
 
 use super::reading::{Located, Section, nearest};
 use super::{AgentConfig, MB, secrets};
@@ -72,6 +72,8 @@ pub(super) fn agent<'a>(
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
     let timezone = section.ask("timezone").and_then(|value| zone(&value));
+    let finish = section.ask("finish").and_then(|value| value.choice(Finish::CHOICES));
+    let finish = finish.unwrap_or(default.finish);
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
@@ -85,6 +87,7 @@ pub(super) fn agent<'a>(
         waiting_max,
         queue,
         timezone,
+        finish,
         asking,
     };
     (agent, mcp_file)

@@ -13,6 +13,9 @@ use super::{
     Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, Usage,
 };
 
+/// The call with which it ends a turn, where only a call does.
+const COMPLETION: &str = "task_completion";
+
 /// The longest that `wait` waits.
 const WAIT_MAX_S: u64 = 600;
 
@@ -46,6 +49,13 @@ enum Rule {
     Words(String),
 }
 
+/// What ends its turns.
+#[derive(Clone, Copy)]
+enum Ends {
+    ByText,
+    ByCall,
+}
+
 /// What is done in one step.
 enum Deed {
     Call(&'static str, Value),
@@ -75,8 +85,10 @@ impl Provider for Rehearsal {
             Some(Rule::Call(tool, arguments)) => Deed::Call(tool, arguments),
             _ => together(words),
         };
+        let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
+        let ends = if by_call { Ends::ByCall } else { Ends::ByText };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
-        Ok(perform(deed, last_results(turn), request.messages.len(), usage))
+        Ok(perform(deed, (last_results(turn), ends), request.messages.len(), usage))
     }
 }
 
@@ -98,9 +110,13 @@ fn together(rules: Vec<Rule>) -> Deed {
     })
 }
 
-/// What has been said and done since the last answer, which had no calls.
+/// What has been said and done since the last answer.
 fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
-    let answer = |message: &Message<'_>| matches!(message, Message::Assistant { calls: [], .. });
+    let answer = |message: &Message<'_>| match message {
+        Message::Assistant { calls: [], .. } => true,
+        Message::Results(calls) => calls.iter().any(|call| call.tool == COMPLETION),
+        _ => false,
+    };
     let begin = messages.iter().rposition(answer).map_or(0, |at| at + 1);
     &messages[begin..]
 }
@@ -186,8 +202,19 @@ fn read(command: &str) -> Rule {
     }
 }
 
-fn perform(deed: Deed, results: Option<String>, done: usize, usage: Usage) -> DeltaStream<'static> {
+fn perform(
+    deed: Deed,
+    (results, ends): (Option<String>, Ends),
+    done: usize,
+    usage: Usage,
+) -> DeltaStream<'static> {
     let before = results.map(|results| format!("{results}\n")).unwrap_or_default();
+    let said = |text: &str| format!("{}\n\n{REHEARSAL}", format!("{before}{text}").trim());
+    let deed = match (deed, ends) {
+        (Deed::Say(text), Ends::ByText) => Deed::Say(said(&text)),
+        (Deed::Say(text), Ends::ByCall) => Deed::Call(COMPLETION, json!({ "result": said(&text) })),
+        (deed, _) => deed,
+    };
     match deed {
         Deed::Call(name, arguments) => {
             let id = format!("rehearsal_{done}");
@@ -196,8 +223,6 @@ fn perform(deed: Deed, results: Option<String>, done: usize, usage: Usage) -> De
             stream::iter(deltas.map(Ok)).boxed()
         }
         Deed::Say(text) => {
-            let text = format!("{before}{text}");
-            let text = format!("{}\n\n{REHEARSAL}", text.trim());
             let deltas: Vec<_> = text
                 .split_inclusive(' ')
                 .map(|word| Delta::Text(word.to_owned()))

@@ -1,20 +1,17 @@
-//! Handing a task to a subagent, and how a subagent hands back what came of it.
+//! Handing a task to a subagent.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
 use crate::people::Role;
-use crate::session::{Call, Outcome};
 
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// What only a subagent calls.
-pub(super) const COMPLETION: &str = "task_completion";
-
 /// What a subagent cannot call: nobody speaks with it, and it hands nothing on.
 pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
+    finish::CONVERSE,
     "message",
     "ask_question",
     "propose",
@@ -78,41 +75,4 @@ fn task(args: &Args) -> Result<String, ToolError> {
         ))),
         _ => Ok(task.to_owned()),
     }
-}
-
-pub struct TaskCompletion;
-
-#[derive(Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct CompletionArgs {
-    /// All that is to be known of it; nothing else is passed on.
-    result: String,
-}
-
-#[async_trait]
-impl Tool for TaskCompletion {
-    type Args = CompletionArgs;
-    const SPEC: ToolSpec = ToolSpec {
-        name: COMPLETION,
-        description: "Call this when the task is done, or cannot be done.",
-        role: Role::User,
-        // The turn ends with its outcome, which is the result.
-        kind: Kind::Reads,
-        retries: true,
-    };
-
-    async fn call(&self, args: CompletionArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        match args.result.trim() {
-            "" => Err(ToolError::TellModel("The result has no text.".to_owned())),
-            result => Ok(ToolOutput::text(result)),
-        }
-    }
-}
-
-/// What a turn has completed its task with, in the step with these calls.
-pub fn completed_with(calls: &[Call]) -> Option<String> {
-    calls.iter().find_map(|call| match &call.outcome {
-        Outcome::Done(result) if call.tool == COMPLETION => Some(result.clone()),
-        _ => None,
-    })
 }

@@ -12,7 +12,7 @@ pub(super) const NAME: &str = "schedule";
 
 /// What a job in a session of its own cannot call: it makes no jobs, and hands nothing on.
 pub(super) const NOT_FOR_JOBS: &[&str] =
-    &[NAME, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
+    &[NAME, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
 pub struct Schedule;
 

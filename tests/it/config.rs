@@ -67,6 +67,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+finish = "explicit"
 summary_provider = "spare"
 
 [asking]
@@ -126,6 +127,7 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        finish: Explicit,
         asking: Asking {
             approvals: Approvals {
                 tools: [

@@ -21,6 +21,7 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod events;
+mod finish;
 mod groups;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;

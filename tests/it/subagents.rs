@@ -86,7 +86,7 @@ async fn a_result_that_comes_while_the_model_speaks_is_known_at_the_next_turn() 
     let mut rig = Rig::new().await;
     let (gate, speaks) = (Gate::shut(), Gate::shut());
     rig.model.on("go", [spawns(&[TASK]), held(&speaks, says("It has begun."))]);
-    rig.model.on(TASK, [held(&gate, says("42 crabs"))]);
+    rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
     rig.say("1", "go");
     rig.hangs_at(&speaks).await;
     gate.open();
@@ -109,7 +109,7 @@ async fn at_most_four_work_at_once_side_by_side() {
     let tasks = ["task a", "task b", "task c", "task d", "task e"];
     rig.model.on("go", [spawns(&tasks), says("Four have begun.")]);
     for task in &tasks[..4] {
-        rig.model.on(task, [held(&gate, says("done"))]);
+        rig.model.on(task, [held(&gate, completes("done"))]);
     }
     assert_eq!(rig.ask("1", "go").await, "Four have begun.");
     rig.hang_at(&gate, 4).await;
@@ -137,7 +137,7 @@ async fn a_call_can_wait_for_the_result_and_nobody_else_hears_it() {
     rig.ask("1", "/queue followup").await;
     rig.model.on("go", [awaits(TASK), awaits("count again"), says("There are 42.")]);
     rig.model.on(TASK, [held(&gate, completes("42 crabs"))]);
-    rig.model.on("count again", [says("still 42")]);
+    rig.model.on("count again", [completes("still 42")]);
     rig.say("1", "go");
     rig.hangs_at(&gate).await;
     // The conversation waits; others do not.
@@ -186,13 +186,13 @@ async fn stop_and_new_reach_them() {
         let mut rig = Rig::new().await;
         let (gate, waits) = (Gate::shut(), Gate::shut());
         rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
-        rig.model.on(TASK, [held(&gate, says("42"))]);
+        rig.model.on(TASK, [held(&gate, completes("42"))]);
         assert_eq!(rig.ask("1", "go").await, "It has begun.");
         rig.hangs_at(&gate).await;
         assert_eq!(rig.ask("2", "/stop").await, replies::NOTHING_TO_STOP);
         assert_eq!(rig.ask("1", command).await, words);
         rig.model.on("wait", [awaits("sort them")]);
-        rig.model.on("sort them", [held(&waits, says("sorted"))]);
+        rig.model.on("sort them", [held(&waits, completes("sorted"))]);
         rig.say("1", "wait");
         rig.hangs_at(&waits).await;
         assert_eq!(rig.ask("1", command).await, words);
@@ -210,7 +210,7 @@ async fn in_a_group_others_cannot_stop_them() {
     let mut rig = Rig::new().await;
     let gate = Gate::shut();
     rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
-    rig.model.on(TASK, [held(&gate, says("42"))]);
+    rig.model.on(TASK, [held(&gate, completes("42"))]);
     rig.say_as(USER, "-1", "go");
     assert_eq!(rig.hear("-1").await, "It has begun.");
     rig.say_as(OTHER_USER, "-1", "/stop");

@@ -6,9 +6,9 @@ use chrono::{Local, TimeZone};
 use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
-use peacrab::session::SessionId;
+use peacrab::session::{Finish, SessionId};
 use peacrab::store::{self, Store};
-use peacrab::tools::{ToolContext, ToolError, ToolOutput, ToolSet};
+use peacrab::tools::{Caller, ToolContext, ToolError, ToolOutput, ToolSet};
 use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -367,7 +367,8 @@ async fn memory_is_shown_to_nobody_but_the_owner_alone() {
 #[test]
 fn guests_are_offered_nothing_and_users_no_memory() {
     let names = |role| {
-        let offered = ToolSet::standard().offered(role).into_iter();
+        let offered =
+            ToolSet::standard().offered(Caller::Conversation(Finish::Answer), role).into_iter();
         offered.map(|tool| tool.name).collect::<Vec<_>>()
     };
     assert!(names(Role::Guest).is_empty());
@@ -397,7 +398,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
 
 #[test]
 fn models_are_shown_these_tools() {
-    let offered = ToolSet::standard().offered(Role::Owner);
+    let offered = ToolSet::standard().offered(Caller::Conversation(Finish::Answer), Role::Owner);
     let shown: Vec<Value> = offered
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
@@ -449,6 +450,6 @@ async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
     let desk = Desk::with(Role::Guest, Place::Group);
     let words = desk.call("malformed_call", json!({"fault": "it is not valid JSON"})).await;
     assert_eq!(words.unwrap_err(), "Your call was not run: it is not valid JSON. Write it again.");
-    let offered = desk.tools.offered(Role::Owner);
+    let offered = desk.tools.offered(Caller::Conversation(Finish::Answer), Role::Owner);
     assert!(offered.iter().all(|tool| tool.name != "malformed_call"));
 }

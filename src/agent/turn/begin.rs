@@ -169,7 +169,7 @@ impl<'a> Active<'a> {
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
         let part = Part::of(means, &session.address, turn).await?;
-        let tools = means.tools.offered_to(part.caller, tool_role(asker.role, session.place));
+        let tools = means.tools.offered(part.caller, tool_role(asker.role, session.place));
         Ok(Self {
             provider: means.provider_for(&session.settings),
             thought: String::new(),
@@ -231,7 +231,7 @@ pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Rol
         // Who is no longer the owner no longer has the owner's memory read to them.
         (Audience::Others, _) => Frozen::default(),
     };
-    prompt::system(&house, &frozen)
+    prompt::system(&house, &frozen, means.finish)
 }
 
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with

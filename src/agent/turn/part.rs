@@ -1,22 +1,26 @@
-//! What a turn works for: a conversation with people, a task that a subagent was handed, or a job.
+//! What a turn works for — a conversation with people, a task that a subagent was handed, a job — and
+//! what ends it.
 
 use std::time::Duration;
 
 use super::super::{Means, prompt, transcript};
-use super::{Active, TURN_TIME_MAX, TurnError, commits};
+use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
 use crate::errands::{Errand, Kind};
-use crate::event::Happening;
 use crate::message::Address;
+use crate::provider::{Completion, StopReason};
 use crate::replies;
 use crate::schedule::{self, JobId};
-use crate::session::{Ending, Session, TurnId};
+use crate::session::{Ending, Finish, Session, Step, TurnId};
 use crate::store::StoreError;
 use crate::subagents::{self, SubagentId};
-use crate::tools::{Caller, delegate};
+use crate::tools::{Caller, finish};
 
 /// What an errand may use, read and written: a long task, not a runaway.
 const ERRAND_TOKENS_MAX: u64 = 200_000;
+
+/// A model that does not understand by then will not, and its text is better than none.
+const REMINDERS_MAX: usize = 3;
 
 /// Nobody sees it work, so nobody would stop it.
 const ERRAND_TIME_MAX: Duration = Duration::from_secs(600);
@@ -25,6 +29,7 @@ pub(super) struct Part {
     pub(super) caller: Caller,
     /// None of a conversation with people.
     pub(super) errand: Option<Errand>,
+    pub(super) finish: Finish,
     /// Where people are who can be asked, and to whom files came.
     pub(super) people_at: Address,
     pub(super) steps_max: usize,
@@ -49,8 +54,12 @@ impl Part {
         let Some(errand) = Errand::of(address) else {
             let is_job = store.read(move |store| Ok(schedule::of_turn(store, turn)?.is_some()));
             return Ok(Self {
-                caller: if is_job.await? { Caller::JobHere } else { Caller::Conversation },
+                caller: match is_job.await? {
+                    true => Caller::JobHere(means.finish),
+                    false => Caller::Conversation(means.finish),
+                },
                 errand: None,
+                finish: means.finish,
                 people_at: address.clone(),
                 steps_max: means.steps_max,
                 tokens_max: None,
@@ -70,16 +79,12 @@ impl Part {
         Ok(Self {
             caller,
             errand: Some(errand),
+            finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
             steps_max: means.subagent_steps_max,
             tokens_max: Some(ERRAND_TOKENS_MAX),
             time_max: ERRAND_TIME_MAX,
         })
-    }
-
-    /// Whether it ends with `task_completion`.
-    fn completes(&self) -> bool {
-        self.caller == Caller::Subagent
     }
 
     /// What is said of a turn that took too long.
@@ -109,19 +114,47 @@ impl Active<'_> {
         Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
     }
 
-    /// What the last step has completed the task with.
-    pub(super) fn completed(&self) -> Option<String> {
-        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
-        let last = steps.last().filter(|_| self.part.completes())?;
-        delegate::completed_with(&last.calls)
+    /// What is said with the call that has ended the turn, in its last step.
+    pub(super) fn finished(&self) -> Option<String> {
+        let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
+        finish::ended_with(&last.calls).map(|(_, said)| said.to_owned())
     }
 
-    /// Ends with a result, of which the model says nothing more.
-    pub(super) async fn complete_task(self, result: String) -> Result<Option<Session>, TurnError> {
-        let mut end = self.end_with(result);
+    /// Ends with what a call has said; the model says nothing more.
+    pub(super) async fn finish(self, said: String) -> Result<Option<Session>, TurnError> {
+        let is_silence = is_no_reply(&said);
+        let mut end = self.end_with(self.with_thoughts(&said));
         (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
-        commits::answer(&self.means.bus.store, self.turn, None, end).await?;
-        self.emit(|| Happening::TurnEnd { silent: false });
-        Ok(None)
+        if is_silence {
+            (end.ending, end.words) = (Ending::Silent, None);
+        }
+        self.end(end, None).await
     }
+
+    /// The reminder that the model's next step begins with, if its last one was a text where only a
+    /// call ends the turn.
+    pub(super) fn reminder(&self) -> Option<String> {
+        let is_due = self.part.finish == Finish::Explicit
+            && self.steps().last().is_some_and(|last| is_text_alone(last));
+        let calls: &[&str] = match self.part.caller {
+            Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
+            Caller::Subagent | Caller::Job => &[finish::COMPLETION],
+        };
+        is_due.then(|| prompt::reminder(calls))
+    }
+
+    /// Which reminder a text would lead to; none if it is the answer all the same.
+    pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
+        let text = completion.text.trim();
+        let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
+        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_no_reply(text) {
+            return None;
+        }
+        let before = self.steps().iter().filter(|step| is_text_alone(step)).count();
+        (before < REMINDERS_MAX).then(|| u32::try_from(before + 1).unwrap_or(u32::MAX))
+    }
+}
+
+fn is_text_alone(step: &Step) -> bool {
+    !step.text.is_empty() && step.calls.is_empty()
 }

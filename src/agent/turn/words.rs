@@ -34,16 +34,22 @@ impl Active<'_> {
             return (Ending::Answered, None);
         }
         let cut = (completion.stop == Some(StopReason::MaxTokens)).then_some(replies::CUT_SHORT);
-        let shows = self.session.settings.show_thinking && !self.thought.trim().is_empty();
-        let thought = shows.then(|| replies::thought(&self.thought));
-        let parts = [thought.as_deref(), Some(text), cut, completion.note.as_deref()];
-        (Ending::Answered, Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")))
+        let parts = [Some(text), cut, completion.note.as_deref()];
+        let said = parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        (Ending::Answered, Some(self.with_thoughts(&said)))
+    }
+
+    /// What is said, after what was thought if people wish to see that.
+    pub(super) fn with_thoughts(&self, said: &str) -> String {
+        match self.session.settings.show_thinking && !self.thought.trim().is_empty() {
+            true => format!("{}\n\n{said}", replies::thought(&self.thought)),
+            false => said.to_owned(),
+        }
     }
 
     /// What the message tool has said here in this turn.
     fn said_here(&self) -> impl Iterator<Item = String> {
-        let steps = self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default();
-        let calls = steps.iter().flat_map(|step| &step.calls);
+        let calls = self.steps().iter().flat_map(|step| &step.calls);
         calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }
 }

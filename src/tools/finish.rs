@@ -1,0 +1,82 @@
+//! Ending a turn by a call, where a text alone does not.
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
+use crate::people::Role;
+use crate::session::{Call, Outcome};
+
+pub const COMPLETION: &str = "task_completion";
+
+pub const CONVERSE: &str = "converse";
+
+pub struct TaskCompletion;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct CompletionArgs {
+    /// All that is to be known of it; nothing else is passed on.
+    result: String,
+}
+
+#[async_trait]
+impl Tool for TaskCompletion {
+    type Args = CompletionArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: COMPLETION,
+        description: "Call this when the task is done, or cannot be done.",
+        role: Role::Guest,
+        // The turn ends with its outcome, which is the result.
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: CompletionArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        words("result", &args.result)
+    }
+}
+
+pub struct Converse;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ConverseArgs {
+    /// What the person reads.
+    text: String,
+}
+
+#[async_trait]
+impl Tool for Converse {
+    type Args = ConverseArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: CONVERSE,
+        description: "Say something to the person, and wait for what they say.",
+        role: Role::Guest,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: ConverseArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        words("text", &args.text)
+    }
+}
+
+fn words(name: &str, said: &str) -> Result<ToolOutput, ToolError> {
+    match said.trim() {
+        "" => tell(format!("`{name}` is empty.")),
+        said => Ok(ToolOutput::text(said)),
+    }
+}
+
+/// The call that has ended its turn, among those of its last step, and what is said with it.
+pub fn ended_with(calls: &[Call]) -> Option<(&'static str, &str)> {
+    calls.iter().find_map(|call| {
+        let name = [COMPLETION, CONVERSE].into_iter().find(|name| call.tool == *name)?;
+        match &call.outcome {
+            Outcome::Done(said) => Some((name, said.as_str())),
+            _ => None,
+        }
+    })
+}
