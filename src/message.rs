@@ -1,11 +1,15 @@
 //! What travels between people and the agent: messages in, messages out, hints, and the names and
 //! addresses they carry. Data only; nothing here knows a platform or the store.
 
+mod cause;
+
 use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+
+pub use cause::Cause;
 
 /// Makes a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
@@ -113,51 +117,6 @@ fn is_false(flag: &bool) -> bool {
 impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (id {})", self.name, self.id)
-    }
-}
-
-/// Why there is a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    Person(Sender),
-    /// A job that is due, on behalf of who asked for it.
-    Job {
-        job: i64,
-        due: DateTime<Utc>,
-        /// It was missed when it was due.
-        late: bool,
-        sender: Sender,
-    },
-}
-
-impl Cause {
-    /// Who speaks, or on whose behalf there is a message.
-    pub fn sender(&self) -> &Sender {
-        match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
-        }
-    }
-
-    pub fn sender_mut(&mut self) -> &mut Sender {
-        match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
-        }
-    }
-
-    pub fn into_sender(self) -> Sender {
-        match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
-        }
-    }
-
-    /// Whose voice it is: what a job says is no word of the person's for whom it is done, and is
-    /// neither an answer of theirs nor joined with what they say.
-    pub fn voice(&self) -> SenderId {
-        match self {
-            Self::Person(sender) => sender.id.clone(),
-            Self::Job { job, .. } => format!("(job):{job}").into(),
-        }
     }
 }
 

@@ -2,6 +2,7 @@
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
 pub mod ask;
+mod caller;
 pub mod delegate;
 pub mod files;
 pub mod finish;
@@ -26,6 +27,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
+pub use caller::Caller;
+
 use crate::actions::Actions;
 use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
@@ -33,7 +36,7 @@ use crate::people::Role;
 use crate::proposals;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 use crate::schedule as jobs;
-use crate::session::{CallId, Finish, Plan, SessionId};
+use crate::session::{CallId, Plan, SessionId};
 use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
@@ -170,46 +173,6 @@ pub enum Effect {
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
     /// the last word on the outcome.
     Spawn(String),
-}
-
-/// What a turn works for that calls tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
-    Conversation(Finish),
-    Subagent,
-    /// A job in a session of its own.
-    Job,
-    /// A job in the conversation that asked for it.
-    JobHere(Finish),
-}
-
-impl Caller {
-    /// Whether a tool is for it, whoever asks.
-    pub fn has(self, name: &str) -> bool {
-        match self {
-            Self::Conversation(Finish::Answer) => {
-                ![finish::COMPLETION, finish::CONVERSE].contains(&name)
-            }
-            Self::Conversation(Finish::Explicit) => true,
-            Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
-            Self::Job => !schedule::NOT_FOR_JOBS.contains(&name),
-            Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
-        }
-    }
-
-    /// Whether a model is told of it. In a conversation it is told of the same tools each time, because the
-    /// provider's cache begins with them.
-    fn is_shown(self, name: &str) -> bool {
-        match self {
-            Self::JobHere(finish) => Self::Conversation(finish).has(name),
-            Self::Conversation(_) | Self::Subagent | Self::Job => self.has(name),
-        }
-    }
-
-    /// Whether no words are no failure: nobody has asked just now.
-    pub fn may_say_nothing(self) -> bool {
-        matches!(self, Self::Job | Self::JobHere(_))
-    }
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -58,12 +58,12 @@ pub enum Where {
     Here,
 }
 
-/// What becomes of the times at which nobody was running.
+// What becomes of the times at which nobody was running; its doc comments would be part of each prompt.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Missed {
-    /// All of them together are made up for by one run.
+    // All of them together are made up for by one run.
     #[default]
     Once,
     Skip,

@@ -25,7 +25,7 @@ pub enum Action {
     Pause,
     Resume,
     Remove,
-    /// Not for models: they can do it themselves.
+    // Not for models: people look themselves.
     #[schemars(skip)]
     Show,
     #[schemars(skip)]
@@ -34,17 +34,17 @@ pub enum Action {
     History,
 }
 
-/// What is done with the text.
+// What is done with the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(inline)]
 pub enum Kind {
-    /// A model works on it, in a session of its own.
+    // Its doc comments would be part of each prompt. A model works on it, in a session of its own.
     #[default]
     Prompt,
-    /// The same, in this conversation.
+    // The same, in this conversation.
     Here,
-    /// It is sent as it is.
+    // It is sent as it is.
     Message,
 }
 
@@ -55,7 +55,7 @@ pub struct Wanted {
     #[serde(default)]
     #[schemars(with = "i64")]
     pub id: Option<i64>,
-    /// 20m, tomorrow 8:00, ISO time, every 2h, or cron: 30 7 * * 1-5
+    /// 20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5
     #[serde(default)]
     pub when: String,
     #[serde(default)]

@@ -21,8 +21,7 @@ impl Tool for Schedule {
     type Args = Wanted;
     const SPEC: ToolSpec = ToolSpec {
         name: NAME,
-        description: "Have something done later or regularly, in this chat: text is a prompt for you, or is sent \
-                      as it is.",
+        description: "Have something done later or regularly: text is a prompt, or sent as it is.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,

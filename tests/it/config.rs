@@ -67,6 +67,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+timezone = "Europe/Berlin"
 finish = "explicit"
 summary_provider = "spare"
 
@@ -127,6 +128,9 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        timezone: Some(
+            Europe/Berlin,
+        ),
         finish: Explicit,
         asking: Asking {
             approvals: Approvals {

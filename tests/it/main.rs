@@ -35,6 +35,7 @@ mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod schedule;
 mod settings;
 mod skills;
 #[cfg(feature = "slack")]

@@ -386,6 +386,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "propose",
             "read_file",
             "read_skill",
+            "schedule",
             "spawn",
             "subagent",
             "undo",
@@ -393,7 +394,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 18);
+    assert_eq!(names(Role::Owner).len(), 19);
 }
 
 #[test]
