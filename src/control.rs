@@ -229,14 +229,18 @@ async fn cron(desk: &Desk, wanted: Wanted, to: Option<Address>) -> Result<Respon
     if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
         return Ok(Response::Failed(replies::no_channel(&to.channel)));
     }
+    // For what goes nowhere.
+    let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
     let obey = move |store: &Connection| {
-        let to = match to {
-            Some(to) => Some(to),
-            None => people::owner_place(store)?,
+        let owner = people::owner_place(store)?;
+        let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
+        let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
+            return Ok(Err(replies::WHERE_JOB.to_owned()));
         };
-        let place = to.as_ref().map_or(Ok(Place::Group), |to| schedule::place_of(store, to))?;
-        let nowhere = Address { channel: known_on.clone(), chat: "main".into(), thread: None };
-        let to = to.unwrap_or(nowhere);
+        let is_owners = owner.is_some_and(|owner| {
+            (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
+        });
+        let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
         let sender = Sender::person(people::LOCAL, people::LOCAL);
         match wanted.read(Asker { to, known_on, place, sender }, now, zone) {
             Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),

@@ -266,7 +266,9 @@ impl<T: Tool> AnyTool for T {
 /// which it hears if it makes some up, and that what may be left out is empty then.
 fn shorten(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {
-        let is_empty = |value: &Value| value == "" || value.as_array().is_some_and(Vec::is_empty);
+        let is_empty = |value: &Value| {
+            value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
+        };
         object.retain(|key, value| {
             key != "additionalProperties" && !(key == "default" && is_empty(value))
         });

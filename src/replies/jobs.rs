@@ -18,6 +18,8 @@ pub const JOBS_USAGE: &str =
 pub const WHICH_JOB: &str = "Say which job: its number, as the list shows it.";
 pub const WHEN_JOB: &str =
     "Say when: 20m, tomorrow 8:00, an ISO time, every 2h, or a cron line like 30 7 * * 1-5.";
+pub const WHERE_JOB: &str =
+    "Say where to, as CHANNEL:CHAT: no owner has written to me in private yet.";
 pub const WHAT_JOB: &str = "Say what is to be done or sent.";
 pub const NOTHING_TO_CHANGE: &str = "Nothing to change: say when, or what.";
 pub const PAUSE_BOUNDS: &str =

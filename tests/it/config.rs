@@ -884,7 +884,9 @@ fn the_example_loads_and_shows_every_key() {
     let whole = load_in(&home, &env).unwrap();
     // By default it is nobody in particular, which has no name that could stand there.
     assert_eq!(whole.agent.summary_provider.as_deref(), Some("spare"));
-    let agent = AgentConfig { summary_provider: None, ..whole.agent.clone() };
+    // And the zone is the machine's, whichever that is.
+    assert_eq!(whole.agent.timezone, Some(chrono_tz::Tz::Europe__Berlin));
+    let agent = AgentConfig { summary_provider: None, timezone: None, ..whole.agent.clone() };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     assert_eq!(whole.providers["main"], config.providers["main"]);

@@ -7,6 +7,8 @@ mod cli;
 mod crash;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod crash_everywhere;
+#[cfg(feature = "telegram")]
+mod cron;
 #[cfg(feature = "discord")]
 mod discord;
 #[cfg(feature = "telegram")]
