@@ -16,6 +16,7 @@ pub mod loops;
 mod notes;
 mod paces;
 mod parking;
+pub mod permit;
 mod plans;
 mod progress;
 pub mod prompt;
@@ -23,6 +24,7 @@ mod queue;
 mod settings;
 pub mod shorten;
 mod skills;
+pub mod taint;
 mod transcript;
 mod turn;
 mod undo;
@@ -55,6 +57,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
+use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
 use crate::tools::ToolSet;
@@ -109,6 +112,8 @@ pub struct Means {
     pub asking: Asking,
     /// The owner's, by which jobs are due.
     pub zone: Tz,
+    /// What it knows is shown to no model, and leaves in no message.
+    pub redactor: Redactor,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }

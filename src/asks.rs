@@ -12,7 +12,6 @@ use crate::bus::outbox;
 use crate::message::{Address, Body, ChannelName, DeliveryId, SenderId};
 use crate::people::Role;
 use crate::session::{CallId, TurnId};
-use crate::tools::Kind as Touches;
 
 /// How many of them are listed.
 const LISTED_MAX: usize = 20;
@@ -81,6 +80,18 @@ pub struct Asking {
     /// After this, no word is a no.
     pub approval_time: Duration,
     pub question_time: Duration,
+    /// What becomes of calls that reach outside where strangers' words were read.
+    pub foreign: OnForeign,
+}
+
+/// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
+/// asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnForeign {
+    #[default]
+    Ask,
+    Deny,
+    Allow,
 }
 
 impl Default for Asking {
@@ -90,6 +101,7 @@ impl Default for Asking {
             approval_time: Duration::from_secs(5 * 60),
             // The conversation waits meanwhile.
             question_time: Duration::from_secs(60 * 60),
+            foreign: OnForeign::default(),
         }
     }
 }
@@ -107,13 +119,12 @@ impl Approvals {
     /// The least role that may approve.
     pub const BY: Role = Role::Admin;
 
-    /// Whether a call of this tool, for somebody of this role, must be approved.
-    pub fn wants(&self, tool: &str, touches: Touches, role: Role) -> bool {
-        let named = |name: &String| match name.strip_suffix('*') {
+    /// Whether the tool is named.
+    pub fn names(&self, tool: &str) -> bool {
+        self.tools.iter().any(|name| match name.strip_suffix('*') {
             Some(beginning) => tool.starts_with(beginning),
             None => tool == name,
-        };
-        self.tools.iter().any(named) || (touches != Touches::Reads && self.roles.contains(&role))
+        })
     }
 }
 

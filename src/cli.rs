@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use clap::{Parser, Subcommand};
+use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -276,10 +277,18 @@ fn prepare(
     environment: &Environment,
 ) -> anyhow::Result<Config> {
     rustls::crypto::ring::default_provider().install_default().ok();
+    keep_to_ourselves();
     let redactor = Redactor::new(config.secrets());
     logging::init(format, redactor, environment)?;
     warnings(&config, home).iter().for_each(|warning| tracing::warn!("{warning}"));
     Ok(config)
+}
+
+/// Nobody else of this account reads our memory, nor is it written down when we crash: secrets are in it.
+fn keep_to_ourselves() {
+    if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
+        tracing::warn!(%error, "Our memory can be read by other programs of this account");
+    }
 }
 
 fn warnings(config: &Config, home: &Path) -> Vec<String> {

@@ -5,14 +5,13 @@ pub mod environment;
 pub mod fault;
 mod agent;
 mod channels;
+mod file;
 mod mcp;
 mod reading;
 mod secrets;
 mod sections;
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
@@ -30,6 +29,7 @@ use crate::tools;
 pub use agent::AgentConfig;
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
+use file::{Unreadable, read_text};
 use reading::{Section, Source};
 
 /// The name of the daemon's own terminal, which is always there.
@@ -39,7 +39,10 @@ pub const TERMINAL: &str = "terminal";
 /// and the example config shows all.
 pub const KEYS: &[(&str, &[&str])] = &[
     ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
-    ("asking", &["approve_tools", "approve_roles", "approval_minutes", "question_minutes"]),
+    (
+        "asking",
+        &["approve_tools", "approve_roles", "approval_minutes", "question_minutes", "foreign"],
+    ),
     (
         "agent",
         &[
@@ -81,15 +84,23 @@ pub const KEYS: &[(&str, &[&str])] = &[
     ("hooks.NAME", &["on", "command", "timeout_s"]),
     (
         "mcp.NAME",
-        &["command", "args", "env", "cwd", "url", "headers", "allow", "timeout_s", "role"],
+        &[
+            "command",
+            "args",
+            "env",
+            "cwd",
+            "url",
+            "headers",
+            "allow",
+            "timeout_s",
+            "role",
+            "trusted",
+        ],
     ),
 ];
 
 /// Bytes in what a config calls MB.
 const MB: u64 = 1_000_000;
-
-/// Far more than a config has; keeps a wrong path from filling the memory.
-const FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -362,47 +373,5 @@ fn rehearsal() -> provider::Config {
         context: provider::default_context("rehearsal", ""),
         tools: provider::Tools::Native,
         images: false,
-    }
-}
-
-enum Unreadable {
-    Absent,
-    Io(io::Error),
-    TooLong,
-    /// The bytes, and how many of them are UTF-8.
-    NotUtf8(Vec<u8>, usize),
-}
-
-fn read_text(file: &Path) -> Result<String, Unreadable> {
-    let mut bytes = Vec::new();
-    File::open(file)
-        .and_then(|file| file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes))
-        .map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => Unreadable::Absent,
-            _ => Unreadable::Io(error),
-        })?;
-    if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(Unreadable::TooLong);
-    }
-    String::from_utf8(bytes).map_err(|error| {
-        let valid = error.utf8_error().valid_up_to();
-        Unreadable::NotUtf8(error.into_bytes(), valid)
-    })
-}
-
-impl Unreadable {
-    fn fault(self, file: &Path) -> Fault {
-        let whole = Place::File(file.to_owned());
-        match self {
-            Self::Absent => Fault::new(whole, "there is no such file"),
-            Self::Io(error) => Fault::new(whole, &format!("cannot be read: {error}")),
-            Self::TooLong => Fault::new(whole, "is longer than a config can be (1 MiB)"),
-            Self::NotUtf8(bytes, _) if matches!(bytes[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]) => {
-                Fault::new(whole, "is UTF-16; save it as UTF-8")
-            }
-            Self::NotUtf8(bytes, valid) => {
-                Fault::new(Place::at(file, &bytes, valid), "is not UTF-8 here; save it as UTF-8")
-            }
-        }
     }
 }

@@ -242,7 +242,7 @@ async fn cron(desk: &Desk, wanted: Wanted, to: Option<Address>) -> Result<Respon
         });
         let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
         let sender = Sender::person(people::LOCAL, people::LOCAL);
-        match wanted.read(Asker { to, known_on, place, sender }, now, zone) {
+        match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
             Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),
             Err(words) => Ok(Err(words)),
         }

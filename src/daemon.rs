@@ -32,6 +32,7 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::schedule::{self, Bell, Clock};
+use crate::secret::Redactor;
 use crate::store::{self, HomeLock, Store, StoreError, Sync};
 use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
@@ -78,12 +79,15 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// By which jobs are due.
     pub clock: Clock,
+    /// Knows what neither models nor people are to be shown.
+    pub redactor: Redactor,
 }
 
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let models = models(&config)?;
+        let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
         // If the one that sums up cannot, those who answer can.
@@ -119,6 +123,7 @@ impl Plan {
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
             clock: Clock::default(),
+            redactor,
         })
     }
 }
@@ -190,6 +195,7 @@ impl Daemon {
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             zone: plan.agent.zone(),
+            redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let desk = Arc::new(Desk {
@@ -229,7 +235,8 @@ impl Daemon {
             }));
             let (name, channel, bus) = parts;
             let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-            let post = Post { name, channel, bus, workspace, events };
+            let redactor = self.means.redactor.clone();
+            let post = Post { name, channel, bus, workspace, events, redactor };
             let stop = deliveries.clone();
             delivering
                 .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));

@@ -106,7 +106,7 @@ pub struct Terms {
 }
 
 /// What is to be done.
-pub struct Task<'a> {
+pub struct Handed<'a> {
     pub text: &'a str,
     pub cause: Cause,
     pub key: DedupKey,
@@ -135,7 +135,7 @@ pub fn hand(
     store: &Connection,
     errand: Errand,
     (session, terms): (SessionId, &Terms),
-    task: Task<'_>,
+    task: Handed<'_>,
 ) -> rusqlite::Result<RowId> {
     store
         .prepare_cached("UPDATE sessions SET chat = ? WHERE id = ?")?

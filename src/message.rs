@@ -299,6 +299,9 @@ impl Fetched {
 pub struct Quote {
     pub author: String,
     pub text: String,
+    /// Neither the bot's own words nor those of who sends it now.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub by_others: bool,
 }
 
 /// A row of the outbox.

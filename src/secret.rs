@@ -1,11 +1,15 @@
-//! A text that must not be shown: no `Debug` or `Display` of what it holds, and it cannot be
-//! serialized; and the last net under that, which takes secrets out of texts that go to logs.
+//! A text that must not be shown: no `Debug` or `Display` of what it holds, it cannot be serialized,
+//! and its memory is overwritten when it goes; and the last net under that, which takes secrets out
+//! of texts that go to logs, to models and to people.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
+use std::sync::Arc;
+
+use zeroize::ZeroizeOnDrop;
 
 /// A token or key. [`Secret::reveal`] is the only way to read it; keep its uses few.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, ZeroizeOnDrop)]
 pub struct Secret(String);
 
 impl Secret {
@@ -25,11 +29,11 @@ impl fmt::Debug for Secret {
 }
 
 /// Takes secrets out of texts: those that it was made with, and by default already all that looks
-/// like a Telegram token or an `sk-` key.
+/// like a Telegram token or a key of one of the larger vendors.
 #[derive(Clone, Default)]
 pub struct Redactor {
     /// The secrets in all the forms they may be met in, the longest first.
-    needles: Vec<String>,
+    needles: Arc<[Secret]>,
 }
 
 /// Shorter ones would take words out of every log line; no platform has any that short.
@@ -51,12 +55,12 @@ impl Redactor {
             .collect();
         needles.sort_by(|a, b| b.len().cmp(&a.len()).then_with(|| a.cmp(b)));
         needles.dedup();
-        Self { needles }
+        Self { needles: needles.into_iter().map(Secret::new).collect() }
     }
 
     pub fn redact<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
-        for needle in &self.needles {
+        for needle in self.needles.iter().map(Secret::reveal) {
             if text.contains(needle) {
                 text = Cow::Owned(text.replace(needle, MASK));
             }
@@ -139,7 +143,7 @@ fn mask_shapes(text: &str) -> Option<String> {
     while at < text.len() {
         let rest = &text.as_bytes()[at..];
         let before = at.checked_sub(1).map(|before| text.as_bytes()[before]);
-        match telegram_token(before, rest).or_else(|| sk_key(before, rest)) {
+        match telegram_token(before, rest).or_else(|| vendors_key(before, rest)) {
             Some(length) => {
                 masked.push_str(&text[done..at]);
                 masked.push_str(MASK);
@@ -172,14 +176,45 @@ fn telegram_token(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     (key >= 30).then_some(digits + colon.len() + key)
 }
 
-/// The length of an `sk-` key at the beginning of `rest`. It has a digit; `sk-` in the middle of
-/// a word is none (`task-`).
-fn sk_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
+/// What vendors begin their keys with: model APIs, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm,
+/// PyPI, Stripe.
+const KEYS_BEGIN: &[&str] = &[
+    "sk-",
+    "gsk_",
+    "ghp_",
+    "gho_",
+    "ghu_",
+    "ghs_",
+    "ghr_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
+    "xoxa-",
+    "xapp-",
+    "AKIA",
+    "ASIA",
+    "AIza",
+    "hf_",
+    "npm_",
+    "pypi-",
+    "sk_live_",
+    "rk_live_",
+];
+
+/// The length of a key at the beginning of `rest`. It has a digit; what begins like one in the middle
+/// of a word is none (`task-`).
+fn vendors_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     const CHARS_MIN: usize = 16;
-    let key = rest.strip_prefix(b"sk-")?;
+    if before.is_some_and(|byte| byte.is_ascii_alphanumeric()) {
+        return None;
+    }
+    let begins = |beginning: &&&str| rest.starts_with(beginning.as_bytes());
+    let beginning = KEYS_BEGIN.iter().find(begins)?.len();
+    let key = &rest[beginning..];
     let key = &key[..run(key)];
     let is_key = key.len() >= CHARS_MIN && key.iter().any(u8::is_ascii_digit);
-    (is_key && !before.is_some_and(|byte| byte.is_ascii_alphanumeric())).then_some(3 + key.len())
+    is_key.then_some(beginning + key.len())
 }
 
 fn run(bytes: &[u8]) -> usize {

@@ -7,9 +7,10 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::journal::address_params;
-use crate::errands::{self, Errand, Kind, Task, Terms};
+use crate::errands::{self, Errand, Handed, Kind, Terms};
 use crate::message::{Address, Cause, MessageId, Place, Sender, SenderId};
 use crate::session::{CallId, SessionId, TurnId};
+use crate::tools::{Task, foreign};
 
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;
@@ -94,7 +95,7 @@ pub struct Listed {
 pub fn begin(
     store: &Connection,
     (turn, call): (TurnId, CallId),
-    task: &str,
+    task: &Task,
 ) -> rusqlite::Result<Option<SubagentId>> {
     if count_running(store)? >= AT_ONCE_MAX {
         return Ok(None);
@@ -119,11 +120,15 @@ pub fn begin(
             "INSERT INTO subagents (session, parent, call, task, state, begun)
              VALUES (?, ?, ?, ?, 'running', ?)",
         )?
-        .execute(params![session.0, parent, call.0, task, Utc::now().timestamp_millis()])?;
+        .execute(params![session.0, parent, call.0, task.text, Utc::now().timestamp_millis()])?;
     let id = SubagentId(store.last_insert_rowid());
     let errand = id.errand();
-    let task = Task { text: task, cause: Cause::Person(sender), key: errand.key(None) };
-    errands::hand(store, errand, (session, &terms), task)?;
+    let told = match task.tainted {
+        true => format!("{}\n(Whoever hands this on {}.)", task.text, foreign::HAS_READ),
+        false => task.text.clone(),
+    };
+    let handed = Handed { text: &told, cause: Cause::Person(sender), key: errand.key(None) };
+    errands::hand(store, errand, (session, &terms), handed)?;
     Ok(Some(id))
 }
 

@@ -6,6 +6,7 @@ mod caller;
 pub mod delegate;
 pub mod files;
 pub mod finish;
+pub mod foreign;
 mod malformed;
 pub mod mcp;
 pub mod memory;
@@ -13,10 +14,12 @@ pub mod message;
 pub mod plan;
 pub mod propose;
 pub mod schedule;
+mod set;
 pub mod skill;
 pub mod undo;
 
-use std::collections::BTreeMap;
+pub use set::{Lender, Lent, ToolSet};
+
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -25,7 +28,6 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::sync::watch;
 
 pub use caller::Caller;
 
@@ -34,7 +36,7 @@ use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::proposals;
-use crate::provider::{MALFORMED_CALL, ToolSchema};
+use crate::provider::ToolSchema;
 use crate::schedule as jobs;
 use crate::session::{CallId, Plan, SessionId};
 use crate::store::StoreError;
@@ -79,6 +81,28 @@ pub enum Kind {
     Acts { idempotent: bool },
 }
 
+/// How far a call reaches, which decides whether it may be made where strangers' words were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It stays within the conversation and the workspace.
+    Here,
+    /// It acts where nothing takes it back, or speaks to others, or changes what the bot obeys.
+    Outside,
+    /// It asks for this address, which tells its server whatever stands in it.
+    Url(String),
+}
+
+impl Kind {
+    fn reach(self) -> Reach {
+        match self {
+            Self::Acts { idempotent: false } => Reach::Outside,
+            Self::Acts { idempotent: true } | Self::Reads | Self::Writes | Self::Queues => {
+                Reach::Here
+            }
+        }
+    }
+}
+
 /// Who asks, where from, when. Given by the program, per call.
 pub struct ToolContext {
     pub workspace: Workspace,
@@ -96,6 +120,8 @@ pub struct ToolContext {
     pub now: DateTime<Local>,
     /// The owner's.
     pub zone: Tz,
+    /// Whether the conversation has read what strangers wrote.
+    pub tainted: bool,
 }
 
 /// Whose reading it is: what a tool may show depends on it.
@@ -131,6 +157,8 @@ impl Reader {
 #[derive(Debug, Default)]
 pub struct ToolOutput {
     pub for_model: String,
+    /// Strangers wrote what is for the model; it is shown as [`foreign`] words.
+    pub foreign: bool,
     pub change: Option<FileChange>,
     /// The call that the change undoes.
     pub undoes: Option<CallId>,
@@ -138,12 +166,17 @@ pub struct ToolOutput {
     /// What the person who speaks is asked; the turn waits for the answer, which is the call's outcome.
     pub asks: Option<Body>,
     /// The task that a subagent is handed; the turn waits for its result, which is the call's outcome.
-    pub awaits: Option<String>,
+    pub awaits: Option<Task>,
 }
 
 impl ToolOutput {
     pub fn text(for_model: impl Into<String>) -> Self {
         Self { for_model: for_model.into(), ..Self::default() }
+    }
+
+    /// What strangers wrote.
+    pub fn foreign(for_model: impl Into<String>) -> Self {
+        Self { foreign: true, ..Self::text(for_model) }
     }
 }
 
@@ -172,7 +205,15 @@ pub enum Effect {
     Plan(Plan),
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
     /// the last word on the outcome.
-    Spawn(String),
+    Spawn(Task),
+}
+
+/// What a subagent is handed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    pub text: String,
+    /// Who hands it on has read what strangers wrote.
+    pub tainted: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -183,6 +224,9 @@ pub enum ToolError {
     /// As [`Self::TellModel`], where the same call may go well the next time.
     #[error("{0}")]
     Transient(String),
+    /// As [`Self::TellModel`], in words that strangers wrote.
+    #[error("{0}")]
+    TellForeign(String),
     /// The turn cannot go on.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),
@@ -205,6 +249,11 @@ pub trait Tool: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send;
     const SPEC: ToolSpec;
 
+    /// How far a call with these arguments reaches.
+    fn reach(_args: &Self::Args, _cx: &ToolContext) -> Reach {
+        Self::SPEC.kind.reach()
+    }
+
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -218,6 +267,10 @@ pub trait AnyTool: Send + Sync + 'static {
     /// Words for the model if a call with these arguments cannot begin.
     fn check(&self, _arguments: &str) -> Result<(), String> {
         Ok(())
+    }
+
+    fn reach(&self, _arguments: &str, _cx: &ToolContext) -> Reach {
+        self.terms().kind.reach()
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
@@ -256,6 +309,10 @@ impl<T: Tool> AnyTool for T {
         parse::<T>(arguments).map(drop)
     }
 
+    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
+        parse::<T>(arguments).map_or(Reach::Here, |args| T::reach(&args, cx))
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
         self.call(args, cx).await
@@ -289,140 +346,6 @@ fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> 
         object.retain(|_, value| !value.is_null());
     }
     serde_json::from_value(arguments)
-}
-
-/// The tools of a daemon, by name: its own, and those that programs outside lend it, which come and
-/// go while it runs.
-#[derive(Clone, Default)]
-pub struct ToolSet {
-    own: Arc<BTreeMap<String, Entry>>,
-    /// Replaced as a whole, so that reading it is taking a pointer.
-    lent: watch::Sender<Arc<Lent>>,
-}
-
-/// A tool, and its schema, which is made once.
-struct Entry {
-    tool: Arc<dyn AnyTool>,
-    schema: ToolSchema,
-    /// Whether models are told of it without asking.
-    shown: bool,
-}
-
-/// What programs outside lend.
-#[derive(Default)]
-pub struct Lent {
-    tools: BTreeMap<String, Entry>,
-    pub lenders: Vec<Lender>,
-    /// More are likely to be there in a moment: the first tries to reach the lenders are under way.
-    pub coming: bool,
-}
-
-/// How a program that lends tools is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lender {
-    pub name: String,
-    pub up: bool,
-    pub tools: usize,
-    pub trouble: Option<String>,
-}
-
-impl Lent {
-    /// `hidden` can be called, but models are not told of them.
-    pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
-        let shown = shown.into_iter().map(|tool| (tool, true));
-        let tools = shown.chain(hidden.into_iter().map(|tool| (tool, false))).map(entry).collect();
-        Self { tools, lenders: Vec::new(), coming: false }
-    }
-}
-
-fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
-    let schema = tool.schema();
-    (schema.name.clone(), Entry { tool, schema, shown })
-}
-
-impl ToolSet {
-    /// The tools that every daemon has.
-    pub fn standard() -> Self {
-        Self::new([
-            Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
-            Arc::new(files::WriteFile),
-            Arc::new(files::EditFile),
-            Arc::new(files::AppendFile),
-            Arc::new(files::ListFiles),
-            Arc::new(memory::Remember),
-            Arc::new(memory::Note),
-            Arc::new(message::SendMessage),
-            Arc::new(ask::AskQuestion),
-            Arc::new(delegate::Spawn),
-            Arc::new(delegate::Subagent),
-            Arc::new(finish::TaskCompletion),
-            Arc::new(finish::Converse),
-            Arc::new(undo::ListActions),
-            Arc::new(undo::Undo),
-            Arc::new(plan::KeepPlan),
-            Arc::new(propose::Propose),
-            Arc::new(propose::UpdateProposal),
-            Arc::new(propose::ListProposals),
-            Arc::new(skill::ReadSkill),
-            Arc::new(schedule::Schedule),
-        ])
-    }
-
-    pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
-        let own = tools.into_iter().map(|tool| entry((tool, true))).collect();
-        Self { own: Arc::new(own), lent: watch::Sender::default() }
-    }
-
-    /// Replaces what is lent; every clone sees it.
-    pub fn lend(&self, lent: Lent) {
-        self.lent.send_replace(Arc::new(lent));
-    }
-
-    pub fn lent(&self) -> Arc<Lent> {
-        Arc::clone(&self.lent.borrow())
-    }
-
-    /// Waits for tools that are on their way; not for long, and only in a daemon's first moments.
-    pub async fn arrived(&self) {
-        self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
-    }
-
-    /// The tools that `role` may use, as a model is told of them.
-    pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
-        let lent = self.lent();
-        let all = self.own.values().chain(lent.tools.values());
-        let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
-        let schemas = offered.map(|entry| &entry.schema);
-        schemas.filter(|schema| caller.is_shown(&schema.name)).cloned().collect()
-    }
-
-    /// The tool of that name, and its terms, if `role` may use it; else words for the model.
-    pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
-        if name == MALFORMED_CALL {
-            // It says itself what was wrong with the call.
-            return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
-        }
-        let lent = self.lent();
-        let Some(Entry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name)) else {
-            return Err(format!("There is no tool `{name}`."));
-        };
-        let terms = tool.terms();
-        if role < terms.role {
-            return Err(format!(
-                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
-                terms.role
-            ));
-        }
-        Ok((Arc::clone(tool), terms))
-    }
-
-    pub fn len(&self) -> usize {
-        self.own.len() + self.lent().lenders.iter().map(|lender| lender.tools).sum::<usize>()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// `text` cut to what a model is shown, with `read_on` (how to see the rest) at the cut.

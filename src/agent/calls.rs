@@ -11,11 +11,15 @@ use super::Means;
 use super::commits::{self, Ends, Starts};
 use super::parking;
 use super::turn::TurnError;
-use crate::message::{Address, Sender};
+use crate::memory;
+use crate::message::{Address, Body, Sender};
 use crate::people::Role;
+use crate::replies;
 use crate::session::{Call, Intent, Outcome, TurnId};
-use crate::tools::{AnyTool, Effect, Kind, Terms, ToolContext, ToolError, ToolOutput};
-use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
+use crate::tools::{
+    AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, foreign,
+};
+use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
 /// A tool that takes longer is given up.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
@@ -37,11 +41,15 @@ pub(super) struct Calling<'a> {
     pub(super) at: &'a Address,
 }
 
-/// What kind a call is of, or words for the model if it cannot begin.
-pub(super) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Kind, String> {
+/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
+pub(super) fn check(
+    means: &Means,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<(Terms, Reach), String> {
     let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
-    Ok(terms.kind)
+    Ok((terms, tool.reach(&call.arguments, cx)))
 }
 
 /// Settles a call that cannot begin.
@@ -64,7 +72,16 @@ pub(super) async fn run(
     let Calling { turn, call, .. } = *calling;
     if let Outcome::Running { intent, result } = &call.outcome {
         match look(means, intent).await {
-            Happened::Yes => return settle(means, turn, call, Outcome::Done(result.clone())).await,
+            Happened::Yes => {
+                let outcome = Outcome::Done(result.clone());
+                let effects = match shown_again(means, intent).await {
+                    Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
+                    None => Vec::new(),
+                };
+                let ran = end(means, turn, (call, Utc::now()), outcome, effects).await?;
+                means.bus.outbox.up();
+                return Ok(ran);
+            }
             Happened::Unknown => return settle(means, turn, call, Outcome::Interrupted).await,
             Happened::No => {}
         }
@@ -89,9 +106,13 @@ pub(super) async fn run(
             let outcome = parking::await_subagent(means, calling, task).await?;
             Ok(Ran { outcome, changed: None })
         }
-        Ok(output) => carry_out(means, turn, (call, began), output).await,
+        Ok(output) => carry_out(means, calling, began, output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
+        }
+        Err(ToolError::TellForeign(words)) => {
+            let outcome = Outcome::Failed(foreign::wrap(&words));
+            end(means, turn, (call, began), outcome, Vec::new()).await
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
@@ -138,16 +159,23 @@ async fn attempt(
 /// is kept before the first of them, so that what is written down can be undone.
 async fn carry_out(
     means: &Means,
-    turn: TurnId,
-    (call, began): (&Call, DateTime<Utc>),
-    output: ToolOutput,
+    calling: &Calling<'_>,
+    began: DateTime<Utc>,
+    mut output: ToolOutput,
 ) -> Result<Ran, TurnError> {
+    let Calling { turn, call, .. } = *calling;
+    if output.foreign {
+        output.for_model = foreign::wrap(&output.for_model);
+    }
     let mut changed = None;
     if let Some(change) = output.change {
         let (intent, undo) = (change.intent(output.undoes), change.undo());
         let images = means.actions.images.clone();
-        let keep = move |workspace: &Workspace| (images.keep_before(workspace, &change), change);
-        let (kept, change) = means.workspace.off_thread(keep).await;
+        let keep = move |workspace: &Workspace| {
+            let shown = rule_changes(workspace, &change);
+            (images.keep_before(workspace, &change), shown, change)
+        };
+        let (kept, shown, change) = means.workspace.off_thread(keep).await;
         let undo = kept.then_some(undo);
         let starts = Starts { call: call.id, intent, undo, result: output.for_model.clone() };
         commits::call_starts(&means.bus.store, turn, starts).await?;
@@ -155,6 +183,7 @@ async fn carry_out(
         if let Err(words) = apply(means, change).await {
             return end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await;
         }
+        output.effects.extend(shown.map(|lines| tell_of_rules(calling, &path, &lines)));
         changed = Some(path);
     }
     let queues = !output.effects.is_empty();
@@ -166,6 +195,37 @@ async fn carry_out(
         means.bus.jobs.up();
     }
     Ok(Ran { changed, ..ran })
+}
+
+/// What a change does to a file that the owner is shown changes of.
+fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<String> {
+    if !change.path.is_shown_changed() {
+        return None;
+    }
+    let before = workspace.read_up_to(&change.path, READ_BYTES_MAX).unwrap_or_default();
+    memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&change.contents))
+}
+
+/// The same of a change that a crash came after.
+async fn shown_again(means: &Means, intent: &Intent) -> Option<(WorkspacePath, String)> {
+    let Intent::File { path, before, .. } = intent else { return None };
+    let path = path.parse::<WorkspacePath>().ok().filter(WorkspacePath::is_shown_changed)?;
+    let (images, before) = (means.actions.images.clone(), before.clone());
+    let lines = move |workspace: &Workspace| {
+        let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
+        let now = workspace.read_up_to(&path, READ_BYTES_MAX).unwrap_or_default();
+        let lines =
+            memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
+        Some((path, lines))
+    };
+    means.workspace.off_thread(lines).await
+}
+
+/// Who can have the bot's rules changed behind the owner's back has the bot. Only the owner can have them
+/// changed, in private: so they are told where it was asked for.
+fn tell_of_rules(calling: &Calling<'_>, path: &WorkspacePath, lines: &str) -> Effect {
+    let words = replies::rules_changed(path, lines, calling.call.id);
+    Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
 }
 
 pub(super) async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
@@ -212,7 +272,19 @@ async fn end(
     outcome: Outcome,
     effects: Vec<Effect>,
 ) -> Result<Ran, TurnError> {
+    let outcome = without_secrets(means, outcome);
     let ends = Ends { call: call.id, began, outcome, effects };
     let outcome = commits::call_ends(&means.bus.store, turn, ends).await?;
     Ok(Ran { outcome, changed: None })
+}
+
+/// What a tool came upon is not shown to models, which would repeat it.
+fn without_secrets(means: &Means, outcome: Outcome) -> Outcome {
+    let redact = |text: String| means.redactor.redact(&text).into_owned();
+    match outcome {
+        Outcome::Done(text) => Outcome::Done(redact(text)),
+        Outcome::Failed(text) => Outcome::Failed(redact(text)),
+        Outcome::Denied(text) => Outcome::Denied(redact(text)),
+        other => other,
+    }
 }

@@ -263,6 +263,8 @@ pub(super) struct End {
     pub(super) reply_to: Option<MessageId>,
     /// Whether the words may take the place of a draft: not while an edit of it is under way.
     pub(super) over_draft: bool,
+    /// Whether the model has read what strangers wrote.
+    pub(super) tainted: bool,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the

@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::calls::Calling;
 use super::commits::{self, CommitError, End};
+use super::permit::{self, Asked, Decision};
 use super::turn::{self, TurnError};
 use super::{Means, STORE_PAUSE, calls, compaction, prompt, role_of};
 use crate::bus::journal::{Fate, Waiting};
@@ -103,10 +104,19 @@ fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(),
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let kind = calls::check(means, call, cx)?;
-    match means.asking.approvals.wants(&call.tool, kind, role) {
-        true => Err(format!("{} would have to be allowed first.", call.tool)),
-        false => Ok(()),
+    let (terms, reach) = calls::check(means, call, cx)?;
+    let asked = Asked {
+        tool: &call.tool,
+        terms,
+        reach,
+        role: cx.role,
+        own_role: role,
+        taint: None,
+        knows_url: false,
+    };
+    match permit::decide(&asked, &means.asking) {
+        Decision::Allow => Ok(()),
+        Decision::Ask(why) | Decision::Deny(why) => Err(prompt::denied(&why)),
     }
 }
 
@@ -165,6 +175,7 @@ impl End {
             to: at.clone(),
             reply_to: None,
             over_draft: false,
+            tainted: false,
         }
     }
 }

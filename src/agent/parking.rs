@@ -11,6 +11,7 @@ use rusqlite::Connection;
 
 use super::calls::Calling;
 use super::invoked::Invoked;
+use super::permit::Why;
 use super::prompt::{self, Tail};
 use super::queue::Parts;
 use super::transcript::Unfinished;
@@ -23,6 +24,7 @@ use crate::people;
 use crate::replies;
 use crate::session::Outcome;
 use crate::store::{StoreError, Sync};
+use crate::tools::Task;
 
 /// The shortest time until asks are looked at again.
 const MOMENT: Duration = Duration::from_millis(50);
@@ -42,7 +44,11 @@ pub(super) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Res
 
 /// Asks those who may say so whether a call may be made: here if the one who speaks may, else where
 /// the owner last spoke in private.
-pub(super) async fn ask_leave(means: &Means, calling: &Calling<'_>) -> Result<(), TurnError> {
+pub(super) async fn ask_leave(
+    means: &Means,
+    calling: &Calling<'_>,
+    why: &Why,
+) -> Result<(), TurnError> {
     let owner = means.bus.store.read(people::owner_place).await?;
     let elsewhere = owner.filter(|_| calling.role < Approvals::BY);
     let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
@@ -57,17 +63,19 @@ pub(super) async fn ask_leave(means: &Means, calling: &Calling<'_>) -> Result<()
     };
     let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
     let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
+    let (why, can_be_granted) = (why.to_string(), why.can_be_granted());
     park(means, calling, (new, told), move |AskId(id)| {
         let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
-        Body::Choice(Question {
-            text: replies::may_i(id, person, &tool, &arguments, minutes),
-            choices: vec![
-                choice(replies::ONCE, format!("/approve {id}")),
-                choice(replies::ALWAYS, format!("/approve {id} always")),
-                choice(replies::DENY, format!("/deny {id}")),
-            ],
-            who: Entitled::Admins,
-        })
+        let mut choices = vec![
+            choice(replies::ONCE, format!("/approve {id}")),
+            choice(replies::DENY, format!("/deny {id}")),
+        ];
+        if can_be_granted {
+            choices.insert(1, choice(replies::ALWAYS, format!("/approve {id} always")));
+        }
+        let call = replies::Leave { id, person, tool: &tool, arguments: &arguments, why: &why };
+        let text = replies::may_i(&call, can_be_granted, minutes);
+        Body::Choice(Question { text, choices, who: Entitled::Admins })
     })
     .await
 }
@@ -90,7 +98,7 @@ async fn park(
 pub(super) async fn await_subagent(
     means: &Means,
     calling: &Calling<'_>,
-    task: String,
+    task: Task,
 ) -> Result<Outcome, TurnError> {
     let (turn, call) = (calling.turn, calling.call.id);
     let (outcome, draft) = commits::awaits(&means.bus.store, turn, call, task).await?;

@@ -127,7 +127,7 @@ impl Drafter<'_> {
             };
             sleep(self.means.paces.place(self.to, every)).await;
             let now = draft.borrow_and_update().clone();
-            let (Some(turn), Some(text)) = (now.turn, presentable(&now, self.channel)) else {
+            let (Some(turn), Some(text)) = (now.turn, self.presentable(&now)) else {
                 continue;
             };
             // Beyond one message, the beginning stays the same. Answers on their way there go first.
@@ -147,6 +147,11 @@ impl Drafter<'_> {
                 }
             }
         }
+    }
+
+    fn presentable(&self, so_far: &Draft) -> Option<String> {
+        let text = presentable(so_far, self.channel)?;
+        Some(self.means.redactor.redact(&text).into_owned())
     }
 
     async fn others_go_first(&self) -> bool {

@@ -27,7 +27,7 @@ use super::invoked::invoked;
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
-use super::{Means, progress};
+use super::{Means, progress, taint};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
@@ -396,6 +396,7 @@ impl Active<'_> {
             to: self.session.address.clone(),
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
+            tainted: taint::of(&self.session).is_some(),
         }
     }
 

@@ -111,8 +111,11 @@ fn admit_press(
     // The answer to a press goes where the question was asked.
     inbound.from = to;
     inbound.body.text.clone_from(&choice.says);
-    inbound.body.quoted =
-        Some(Quote { author: replies::ME.to_owned(), text: question.text.clone() });
+    inbound.body.quoted = Some(Quote {
+        author: replies::ME.to_owned(),
+        text: question.text.clone(),
+        by_others: false,
+    });
     let published = accept(store, bus, &inbound, role)?;
     if published == Published::Accepted {
         outbox::press(store, press)?;

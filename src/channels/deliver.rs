@@ -1,6 +1,7 @@
 //! Brings what is in the outbox to one platform: cut once, each chunk written down as `sending`
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
 use crate::event::{Event, Events, Happening};
 use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::replies;
+use crate::secret::Redactor;
 use crate::store::{Store, StoreError, Sync};
 use crate::workspace::Workspace;
 
@@ -62,6 +64,8 @@ pub struct Post {
     pub bus: Bus,
     pub workspace: Workspace,
     pub events: Events,
+    /// Nothing that it knows leaves.
+    pub redactor: Redactor,
 }
 
 /// Delivers for one channel until `stop`, and then what is due at once.
@@ -140,6 +144,10 @@ impl Post {
             return Ok(());
         };
         if delivery.chunks.is_empty() {
+            let text = delivery.message.body.text_mut();
+            if let Cow::Owned(redacted) = self.redactor.redact(text) {
+                *text = redacted;
+            }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
             let chunks = delivery.chunks.clone();
             let stored = move |store: &_| outbox::cut(store, id, &chunks);

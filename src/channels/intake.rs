@@ -23,10 +23,8 @@ use crate::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
 use crate::provider::transcription::Transcriber;
 use crate::replies;
 use crate::store::{StoreError, Sync};
+use crate::workspace::path::INBOX;
 use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
-
-/// Where the files lie, in a folder for each month.
-pub const INBOX: &str = "inbox";
 
 /// Files of a channel that are fetched at once, each of another chat: a small board has a thin line,
 /// and nobody's albums may take all of it.

@@ -137,6 +137,7 @@ pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()
             known_on: "".into(),
             place: Place::Private,
             sender: Sender::person(people::LOCAL, people::LOCAL),
+            tainted: false,
         };
         let now = Utc::now();
         let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;

@@ -61,6 +61,7 @@ fn server(mut section: Section<'_>) -> Option<Config> {
     let allow = section.ask("allow").map(|value| texts(&value));
     let timeout_s = section.ask("timeout_s").map(|value| value.number(1..=TIMEOUT_MAX_S));
     let role = section.ask("role").map(|value| value.choice(&ROLES));
+    let trusted = section.ask("trusted").map(|value| value.flag());
     let (command, url) = (section.ask("command"), section.ask("url"));
     let via = match (command, url) {
         (Some(command), None) => program(&mut section, &command).map(Via::Program),
@@ -84,6 +85,7 @@ fn server(mut section: Section<'_>) -> Option<Config> {
         allow,
         timeout: Duration::from_secs(timeout_s.unwrap_or(Some(TIMEOUT_S))?.into()),
         role: role.unwrap_or(Some(Role::Admin))?,
+        trusted: trusted.unwrap_or(Some(false))?,
     })
 }
 
@@ -230,7 +232,7 @@ impl Entry {
             (Some(_), Some(_)) => return Err("it has a `command` and a `url`".to_owned()),
         };
         let timeout = Duration::from_secs(TIMEOUT_S.into());
-        Ok(Config { via, allow: None, timeout, role: Role::Admin })
+        Ok(Config { via, allow: None, timeout, role: Role::Admin, trusted: false })
     }
 }
 
@@ -259,13 +261,17 @@ fn filled(source: &Source<'_>, text: &str) -> Result<String, String> {
 
 /// What a person checks before a start; no secrets.
 pub(super) fn describe(servers: &BTreeMap<String, Config>) -> String {
-    let lines = servers.iter().map(|(name, Config { via, allow, timeout, role })| {
+    let lines = servers.iter().map(|(name, Config { via, allow, timeout, role, trusted })| {
         let via = match via {
             Via::Program(program) => format!("program {}", program.command),
             Via::Http { url, .. } => url.clone(),
         };
         let tools = allow.as_ref().map_or("all".to_owned(), |allow| allow.join(" "));
-        format!("  {name}: {via}, tools {tools}, role {role}, {} s a call\n", timeout.as_secs())
+        let trust = if *trusted { ", trusted" } else { "" };
+        format!(
+            "  {name}: {via}, tools {tools}, role {role}, {} s a call{trust}\n",
+            timeout.as_secs()
+        )
     });
     let lines: String = lines.collect();
     if lines.is_empty() { lines } else { format!("MCP servers\n{lines}") }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono_tz::Tz;
 
-use crate::asks::{Approvals, Asking};
+use crate::asks::{Approvals, Asking, OnForeign};
 use crate::channels::intake;
 use crate::event;
 use crate::hooks::Hook;
@@ -101,6 +101,8 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
         ("admin", Role::Admin),
         ("owner", Role::Owner),
     ];
+    const FOREIGN: [(&str, OnForeign); 3] =
+        [("ask", OnForeign::Ask), ("deny", OnForeign::Deny), ("allow", OnForeign::Allow)];
     let default = Asking::default();
     let Some(mut section) = top.section("asking") else { return default };
     let tools = section
@@ -115,10 +117,12 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
     };
     let approval_time = minutes("approval_minutes", MINUTES_MOST, default.approval_time);
     let question_time = minutes("question_minutes", MINUTES_MOST, default.question_time);
+    let foreign = section.ask("foreign").and_then(|value| value.choice(&FOREIGN));
+    let foreign = foreign.unwrap_or(default.foreign);
     section.finish("asking");
     let approvals =
         Approvals { tools: tools.unwrap_or_default(), roles: roles.unwrap_or_default() };
-    Asking { approvals, approval_time, question_time }
+    Asking { approvals, approval_time, question_time, foreign }
 }
 
 /// A zone of the tz database.

@@ -16,6 +16,8 @@ pub enum Cause {
         due: DateTime<Utc>,
         /// It was missed when it was due.
         late: bool,
+        /// Who asked for it had read what strangers wrote.
+        tainted: bool,
         sender: Sender,
     },
 }

@@ -81,3 +81,8 @@ pub const UNDO_IN_DOUBT: &str = "I was interrupted while I undid this, and the f
 // Plans.
 
 pub const NO_PLAN: &str = "There is no plan in this conversation.";
+
+/// What was changed in a file that the bot obeys.
+pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
+    format!("I have changed {}:\n{}\n/undo {action} takes it back.", as_is(path), as_is(lines))
+}

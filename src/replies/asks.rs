@@ -35,8 +35,20 @@ pub fn closed(question: &str, words: &str) -> String {
     format!("{question}\n\n→ {words}")
 }
 
-/// Asks whether a call may be made.
-pub fn may_i(id: i64, person: impl Display, tool: &str, arguments: &str, minutes: u64) -> String {
+/// A call that must be allowed.
+pub struct Leave<'a> {
+    pub id: i64,
+    /// For whom it is made.
+    pub person: String,
+    pub tool: &'a str,
+    pub arguments: &'a str,
+    /// Why it must be, as the rest of a sentence.
+    pub why: &'a str,
+}
+
+/// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
+pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
+    let Leave { id, person, tool, arguments, why } = call;
     let shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
     let rest = arguments.chars().count() - shown.chars().count();
     let more = match rest {
@@ -46,11 +58,13 @@ pub fn may_i(id: i64, person: impl Display, tool: &str, arguments: &str, minutes
     // A fence that nothing in it can close.
     let ticks = shown.split(|sign| sign != '`').map(str::len).max().unwrap_or_default();
     let fence = "`".repeat(ticks.max(2) + 1);
+    let always = if can_be_granted { format!("/approve {id} always, ") } else { String::new() };
     format!(
-        "For {}, I would call {} with\n{fence}json\n{shown}\n{fence}{more}\nMay I? (Or say /approve {id}, \
-         /approve {id} always, /deny {id}. In {minutes} min I take it for a no.)",
+        "For {}, I would call {} with\n{fence}json\n{shown}\n{fence}{more}\nI ask because {}. May I? (Or say \
+         /approve {id}, {always}/deny {id}. In {minutes} min I take it for a no.)",
         as_is(person),
-        as_is(tool)
+        as_is(tool),
+        as_is(why)
     )
 }
 

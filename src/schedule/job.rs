@@ -105,6 +105,8 @@ pub struct New {
     pub timing: Timing,
     pub payload: Payload,
     pub missed: Missed,
+    /// Who asked for it had read what strangers wrote.
+    pub tainted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,6 +122,8 @@ pub struct Job {
     pub timing: Timing,
     pub payload: Payload,
     pub missed: Missed,
+    /// Who asked for it had read what strangers wrote.
+    pub tainted: bool,
     pub state: State,
     /// It is paused.
     pub why: Option<String>,
@@ -151,7 +155,7 @@ impl Whose {
 
 const JOBS: &str =
     "SELECT channel, chat, thread, id, known_on, place, sender, timing, payload, missed,
-    state, why, next, last, failures, made FROM jobs";
+    state, why, next, last, failures, made, tainted FROM jobs";
 
 /// Of these people, in the two last parameters.
 const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND json_extract(sender, '$.id') = ?2))";
@@ -165,7 +169,7 @@ pub(super) fn insert(
     store
         .prepare_cached(
             "INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
-             state, next, made) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?)",
+             state, next, made, tainted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?)",
         )?
         .execute(params![
             channel,
@@ -178,7 +182,8 @@ pub(super) fn insert(
             to_json(&new.payload),
             to_json(&new.missed),
             next.timestamp_millis(),
-            made.timestamp_millis()
+            made.timestamp_millis(),
+            new.tainted
         ])?;
     Ok(JobId(store.last_insert_rowid()))
 }
@@ -188,7 +193,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE jobs SET timing = ?, payload = ?, missed = ?, state = ?, why = ?, next = ?, last = ?,
-             failures = ? WHERE id = ?",
+             failures = ?, tainted = ? WHERE id = ?",
         )?
         .execute(params![
             to_json(&job.timing),
@@ -199,6 +204,7 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
             job.next.map(|at| at.timestamp_millis()),
             job.last.map(|at| at.timestamp_millis()),
             job.failures,
+            job.tainted,
             job.id.0
         ])?;
     Ok(())
@@ -272,6 +278,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
         last: time(row, 13)?,
         failures: row.get(14)?,
         made: time(row, 15)?.unwrap_or_default(),
+        tainted: row.get(16)?,
     })
 }
 

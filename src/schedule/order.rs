@@ -38,6 +38,8 @@ pub struct Change {
     pub text: Option<String>,
     pub kind: Option<Kind>,
     pub missed: Option<Missed>,
+    /// Who wishes it has read what strangers wrote.
+    pub tainted: bool,
 }
 
 /// Carries an order out on the jobs that somebody may see, and says what came of it; an error, too, is
@@ -126,7 +128,7 @@ fn add(
 }
 
 fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
-    let Change { timing, text, kind, missed } = change;
+    let Change { timing, text, kind, missed, tainted } = change;
     if timing.is_none() && text.is_none() && kind.is_none() && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
     }
@@ -145,6 +147,7 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
         (None, Payload::Prompt { session, .. }) => Payload::Prompt { text, session: *session },
     };
     job.missed = missed.unwrap_or(job.missed);
+    job.tainted |= tainted;
     Ok(())
 }
 

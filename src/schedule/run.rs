@@ -9,7 +9,7 @@ use super::due::after_failures;
 use super::job::{self, Job, JobId, Payload, State, Where};
 use crate::bus::journal::{self, RowId};
 use crate::bus::outbox;
-use crate::errands::{self, Kind, Task, Terms};
+use crate::errands::{self, Handed, Kind, Terms};
 use crate::message::{Address, Cause, Inbound, Said, SenderId};
 use crate::people;
 use crate::replies;
@@ -106,7 +106,8 @@ pub(super) fn claim(
 /// Begins what a run is for; what only sends a text has ended with that.
 pub(super) fn begin(store: &Connection, run: &Run, now: DateTime<Utc>) -> rusqlite::Result<()> {
     let Job { id, to, known_on, place, sender, payload, .. } = &run.job;
-    let cause = Cause::Job { job: id.0, due: run.due, late: run.late, sender: sender.clone() };
+    let (due, late, tainted) = (run.due, run.late, run.job.tainted);
+    let cause = Cause::Job { job: id.0, due, late, tainted, sender: sender.clone() };
     let key = id.errand().key(Some(run.due.timestamp_millis()));
     let row = match payload {
         Payload::Message(text) => {
@@ -117,7 +118,7 @@ pub(super) fn begin(store: &Connection, run: &Run, now: DateTime<Utc>) -> rusqli
             let terms =
                 Terms { known_on: known_on.clone(), place: *place, settings: "{}".to_owned() };
             let session = errands::open(store, Kind::Job, &terms)?;
-            errands::hand(store, id.errand(), (session, &terms), Task { text, cause, key })?
+            errands::hand(store, id.errand(), (session, &terms), Handed { text, cause, key })?
         }
         Payload::Prompt { text, session: Where::Here } => {
             let inbound = Inbound {

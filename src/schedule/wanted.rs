@@ -88,6 +88,8 @@ pub struct Asker {
     pub known_on: ChannelName,
     pub place: Place,
     pub sender: Sender,
+    /// They have read what strangers wrote.
+    pub tainted: bool,
 }
 
 impl Wanted {
@@ -107,12 +109,15 @@ impl Wanted {
                 let timing = timing.ok_or(replies::WHEN_JOB)?;
                 let payload = payload(kind.unwrap_or_default(), text.ok_or(replies::WHAT_JOB)?);
                 let missed = missed.unwrap_or_default();
-                let Asker { to, known_on, place, sender } = asker;
-                Order::Add(Box::new(New { to, known_on, place, sender, timing, payload, missed }))
+                let Asker { to, known_on, place, sender, tainted } = asker;
+                let new = New { to, known_on, place, sender, timing, payload, missed, tainted };
+                Order::Add(Box::new(new))
             }
             Action::List => Order::List,
             Action::Show => Order::Show(id()?),
-            Action::Edit => Order::Edit(id()?, Change { timing, text, kind, missed }),
+            Action::Edit => {
+                Order::Edit(id()?, Change { timing, text, kind, missed, tainted: asker.tainted })
+            }
             Action::Pause => Order::Pause(id()?),
             Action::Resume => Order::Resume(id()?),
             Action::Remove => Order::Remove(id()?),

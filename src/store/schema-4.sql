@@ -17,7 +17,8 @@ CREATE TABLE jobs (
     next     INTEGER,                       -- when it is due; null: not any more
     last     INTEGER,                       -- the last due time that was claimed
     failures INTEGER NOT NULL DEFAULT 0,    -- in a row
-    made     INTEGER NOT NULL
+    made     INTEGER NOT NULL,
+    tainted  INTEGER NOT NULL               -- 1: who asked for it had read what strangers wrote
 ) STRICT;
 CREATE INDEX jobs_due ON jobs (next) WHERE state = 'active' AND next IS NOT NULL;
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
+use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
 use crate::people::Role;
 
 const TASK_CHARS_MAX: usize = 8_000;
@@ -42,8 +42,8 @@ impl Tool for Spawn {
         retries: false,
     };
 
-    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let task = task(&args)?;
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let task = task(&args, cx)?;
         Ok(ToolOutput { effects: vec![Effect::Spawn(task)], ..ToolOutput::default() })
     }
 }
@@ -61,18 +61,18 @@ impl Tool for Subagent {
         retries: false,
     };
 
-    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput { awaits: Some(task(&args)?), ..ToolOutput::default() })
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        Ok(ToolOutput { awaits: Some(task(&args, cx)?), ..ToolOutput::default() })
     }
 }
 
-fn task(args: &Args) -> Result<String, ToolError> {
+fn task(args: &Args, cx: &ToolContext) -> Result<Task, ToolError> {
     let task = args.task.trim();
     match task.chars().count() {
         0 => Err(ToolError::TellModel("The task has no text.".to_owned())),
         length if length > TASK_CHARS_MAX => Err(ToolError::TellModel(format!(
             "A task has at most {TASK_CHARS_MAX} characters; put the rest into a file."
         ))),
-        _ => Ok(task.to_owned()),
+        _ => Ok(Task { text: task.to_owned(), tainted: cx.tainted }),
     }
 }

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Kind, RESULT_CHARS_MAX, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
+    Kind, RESULT_CHARS_MAX, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
 };
 use crate::memory::audience;
 use crate::people::Role;
@@ -80,6 +80,10 @@ impl Tool for WriteFile {
         retries: false,
     };
 
+    fn reach(args: &WriteFileArgs, _: &ToolContext) -> Reach {
+        reach_of(&args.path)
+    }
+
     async fn call(&self, args: WriteFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let audience = audience(cx.role, cx.place);
         cx.workspace
@@ -118,6 +122,10 @@ impl Tool for EditFile {
         retries: false,
     };
 
+    fn reach(args: &EditFileArgs, _: &ToolContext) -> Reach {
+        reach_of(&args.path)
+    }
+
     async fn call(&self, args: EditFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let audience = audience(cx.role, cx.place);
         cx.workspace
@@ -154,6 +162,10 @@ impl Tool for AppendFile {
         kind: Kind::Writes,
         retries: false,
     };
+
+    fn reach(args: &AppendFileArgs, _: &ToolContext) -> Reach {
+        reach_of(&args.path)
+    }
 
     async fn call(&self, args: AppendFileArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let audience = audience(cx.role, cx.place);
@@ -252,6 +264,11 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput { for_model, change: Some(change), ..ToolOutput::default() })
 }
 
+/// What the bot obeys is more than a file.
+fn reach_of(path: &WorkspacePath) -> Reach {
+    if path.is_rule() { Reach::Outside } else { Reach::Here }
+}
+
 fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
@@ -285,14 +302,15 @@ fn read(
     };
     let start = args.offset + skipped as u64;
     let end = start + text.len() as u64;
+    let shown = |text: String| ToolOutput { foreign: path.is_sent(), ..ToolOutput::text(text) };
     if start == 0 && end >= size {
-        return Ok(ToolOutput::text(text));
+        return Ok(shown(text.to_owned()));
     }
     let read_on = match end {
         end if end >= size => "This is the end.".to_owned(),
         end => format!("Read on with offset {end}."),
     };
-    Ok(ToolOutput::text(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
+    Ok(shown(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
 }
 
 /// The text of about `limit` first bytes, and how many bytes of a character that began earlier were

@@ -39,6 +39,8 @@ pub struct Config {
     pub timeout: Duration,
     /// The least role that may use its tools.
     pub role: Role,
+    /// Whether what it says is as good as the owner's own words.
+    pub trusted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

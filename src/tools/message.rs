@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Effect, Kind, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
+    Effect, Kind, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
 };
 use crate::message::{
     Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Place, Question,
@@ -60,6 +60,14 @@ impl Tool for SendMessage {
         kind: Kind::Queues,
         retries: false,
     };
+
+    fn reach(args: &Args, cx: &ToolContext) -> Reach {
+        match args.to.trim() {
+            "" => Reach::Here,
+            to if to.parse() == Ok(cx.address.clone()) => Reach::Here,
+            _ => Reach::Outside,
+        }
+    }
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let to = match args.to.trim() {

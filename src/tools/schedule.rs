@@ -33,6 +33,7 @@ impl Tool for Schedule {
             known_on: cx.address.channel.clone(),
             place: cx.place,
             sender: cx.who.clone(),
+            tainted: cx.tainted,
         };
         let whose = match (cx.role, cx.place) {
             (Role::Owner, Place::Private) => Whose::All,

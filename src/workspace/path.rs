@@ -9,6 +9,9 @@ use std::str::FromStr;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Deserialize;
 
+/// The folder of what people send.
+pub const INBOX: &str = "inbox";
+
 /// How leftovers of a write that was cut short are told from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
 
@@ -69,9 +72,19 @@ impl WorkspacePath {
     /// Upper and lower case are the same here, as they are to some file systems.
     pub fn is_private(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
-        ["memory", "notes", "MEMORY.md", "USER.md", "inbox"]
+        ["memory", "notes", "MEMORY.md", "USER.md", INBOX]
             .iter()
             .any(|name| first.eq_ignore_ascii_case(name))
+    }
+
+    /// Whether people have sent it.
+    pub fn is_sent(&self) -> bool {
+        self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
+    }
+
+    /// Whether the owner is shown what a tool changes in it: what the bot obeys, or goes by with them.
+    pub fn is_shown_changed(&self) -> bool {
+        self.is_rule() || self.0.eq_ignore_ascii_case("USER.md")
     }
 
     /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever

@@ -76,6 +76,7 @@ approve_tools = ["write_file", "mcp_*"]
 approve_roles = ["user"]
 approval_minutes = 2
 question_minutes = 30
+foreign = "deny"
 
 [providers.main]
 type = "anthropic"
@@ -144,6 +145,7 @@ Config {
             },
             approval_time: 120s,
             question_time: 1800s,
+            foreign: Deny,
         },
     },
     providers: {

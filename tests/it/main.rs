@@ -22,6 +22,7 @@ mod delivery;
 mod discord;
 mod events;
 mod finish;
+mod foreign;
 mod groups;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
@@ -36,6 +37,7 @@ mod proposals;
 mod providers;
 mod queue;
 mod schedule;
+mod secrets;
 mod settings;
 mod skills;
 #[cfg(feature = "slack")]

@@ -37,6 +37,7 @@ impl Desk {
             channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
             zone: chrono_tz::Tz::UTC,
+            tainted: false,
         };
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
@@ -51,7 +52,11 @@ impl Desk {
         let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
             Ok(output) => Ok(output),
-            Err(ToolError::TellModel(words) | ToolError::Transient(words)) => Err(words),
+            Err(
+                ToolError::TellModel(words)
+                | ToolError::Transient(words)
+                | ToolError::TellForeign(words),
+            ) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }
     }

@@ -11,13 +11,13 @@ use crate::replies;
 use crate::session::{CallId, Ending, Outcome, Step, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{self, AT_ONCE_MAX, State, Subagent, SubagentId};
-use crate::tools;
+use crate::tools::{self, Task, foreign};
 
 /// Hands a task to a subagent that works beside its conversation; gives the call's outcome.
 pub(super) fn spawn(
     store: &Connection,
     (turn, call): (TurnId, CallId),
-    task: &str,
+    task: &Task,
 ) -> rusqlite::Result<Outcome> {
     Ok(match subagents::begin(store, (turn, call), task)? {
         Some(id) => Outcome::Done(prompt::spawned(id)),
@@ -31,7 +31,7 @@ pub(in crate::agent) async fn awaits(
     store: &Store,
     turn: TurnId,
     call: CallId,
-    task: String,
+    task: Task,
 ) -> Result<(Outcome, Option<MessageId>), CommitError> {
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
         if subagents::begin(store, (turn, call), &task)?.is_none() {
@@ -55,7 +55,22 @@ pub(super) fn turn_ended(store: &Connection, id: SubagentId, end: &End) -> rusql
         Ending::Stopped => State::Stopped,
         Ending::Failed => State::Failed,
     };
-    ended(store, id, state, end.words.as_deref().unwrap_or(replies::NO_RESULT))
+    let result = end.words.as_deref().unwrap_or(replies::NO_RESULT);
+    ended(store, id, state, Came { result, tainted: end.tainted })
+}
+
+/// What came of a task.
+pub(super) struct Came<'a> {
+    pub(super) result: &'a str,
+    /// It has read what strangers wrote.
+    pub(super) tainted: bool,
+}
+
+impl<'a> Came<'a> {
+    /// The program's own words.
+    pub(super) fn ours(result: &'a str) -> Self {
+        Self { result, tainted: false }
+    }
 }
 
 /// A subagent has ended with this result: the call that waits for it has its outcome, or else the
@@ -64,17 +79,18 @@ pub(super) fn ended(
     store: &Connection,
     id: SubagentId,
     state: State,
-    result: &str,
+    Came { result, tainted }: Came<'_>,
 ) -> rusqlite::Result<()> {
     let Some(subagent) = subagents::end(store, id, state, result)? else { return Ok(()) };
     let told = tools::cut(result, "The rest is lost to you.");
     let went_well = state == State::Done;
     if subagent.is_awaited {
+        let told = if tainted { foreign::wrap(&told) } else { told };
         let outcome = if went_well { Outcome::Done(told) } else { Outcome::Failed(told) };
         transcript::call_ended(store, subagent.call, &outcome)?;
         return transcript::unpark(store, subagent.turn);
     }
-    note(store, &subagent, went_well, told)?;
+    note(store, &subagent, (went_well, tainted), told)?;
     let words = replies::subagent_ended(id, &subagent.task, went_well, result);
     outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words)?;
     Ok(())
@@ -85,13 +101,13 @@ pub(super) fn ended(
 fn note(
     store: &Connection,
     subagent: &Subagent,
-    went_well: bool,
+    (went_well, tainted): (bool, bool),
     told: String,
 ) -> rusqlite::Result<()> {
     let Some(parent) = subagent.parent else { return Ok(()) };
     let (sender, provider) = transcript::who_answers_whom(store, subagent.turn)?;
     let turn = transcript::begin_turn(store, parent, &sender, None, &provider)?;
-    let heard = prompt::subagent_ended(subagent.id, &subagent.task, went_well);
+    let heard = prompt::subagent_ended(subagent.id, &subagent.task, (went_well, tainted));
     let step = Step { heard: Some(heard), text: told, ..Step::default() };
     transcript::put_step(store, turn, 0, &step)?;
     transcript::end_turn(store, turn, Ending::Answered)

@@ -4,7 +4,8 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::{CommitError, End, delegated, guarded};
+use super::delegated::{self, Came};
+use super::{CommitError, End, guarded};
 use crate::agent::{prompt, transcript};
 use crate::bus::journal::{self, Fate, RowId};
 use crate::bus::outbox;
@@ -26,8 +27,8 @@ pub(super) fn turn_ended(
     match errand.kind {
         Kind::Subagent => delegated::turn_ended(store, SubagentId(errand.number), end),
         Kind::Job => {
-            let words = end.words.as_deref();
-            job_ended(store, JobId(errand.number), Some(turn), (ended(end), words))
+            let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
+            job_ended(store, JobId(errand.number), Some(turn), (ended(end), came))
         }
     }
 }
@@ -65,10 +66,11 @@ pub(in crate::agent) async fn gave_up(
         match errand.kind {
             Kind::Subagent => {
                 let id = SubagentId(errand.number);
-                delegated::ended(store, id, State::Interrupted, replies::SUBAGENT_GAVE_UP)
+                let came = Came::ours(replies::SUBAGENT_GAVE_UP);
+                delegated::ended(store, id, State::Interrupted, came)
             }
             Kind::Job => {
-                let outcome = (Ended::Interrupted, Some(replies::JOB_CUT_OFF));
+                let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
                 job_ended(store, JobId(errand.number), Some(turn), outcome)
             }
         }
@@ -81,10 +83,10 @@ pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> 
     match errand.kind {
         Kind::Subagent => {
             let id = SubagentId(errand.number);
-            delegated::ended(store, id, State::Failed, replies::SUBAGENT_BROKE)
+            delegated::ended(store, id, State::Failed, Came::ours(replies::SUBAGENT_BROKE))
         }
         Kind::Job => {
-            let outcome = (Ended::Failed, Some(replies::JOB_BROKE));
+            let outcome = (Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
             job_ended(store, JobId(errand.number), None, outcome)
         }
     }
@@ -96,23 +98,23 @@ fn job_ended(
     store: &Connection,
     job: JobId,
     turn: Option<TurnId>,
-    (ended, words): (Ended, Option<&str>),
+    (ended, came): (Ended, Option<Came<'_>>),
 ) -> rusqlite::Result<()> {
     let Some(run) = schedule::of_job(store, job)? else { return Ok(()) };
-    if let (Ended::Done, Some(words)) = (ended, words) {
-        outbox::put(store, &run.job.to, None, &schedule::told(&run, words))?;
-        turn.map_or(Ok(()), |turn| note(store, &run, turn, words))?;
+    if let (Ended::Done, Some(came)) = (ended, &came) {
+        outbox::put(store, &run.job.to, None, &schedule::told(&run, came.result))?;
+        turn.map_or(Ok(()), |turn| note(store, &run, turn, came))?;
     }
-    schedule::settle(store, &run, ended, words, Utc::now())?;
+    schedule::settle(store, &run, ended, came.map(|came| came.result), Utc::now())?;
     errands::close(store, job.errand(), &run.job.known_on)
 }
 
-fn note(store: &Connection, run: &Run, turn: TurnId, words: &str) -> rusqlite::Result<()> {
+fn note(store: &Connection, run: &Run, turn: TurnId, came: &Came<'_>) -> rusqlite::Result<()> {
     let (sender, provider) = transcript::who_answers_whom(store, turn)?;
     let session = transcript::open_or_begin(store, &run.job.to, run.job.place)?;
     let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
-    let heard = prompt::job_done(run.job.id, run.job.payload.text());
-    let text = tools::cut(words, "The rest is lost to you.");
+    let heard = prompt::job_done(run.job.id, run.job.payload.text(), came.tainted);
+    let text = tools::cut(came.result, "The rest is lost to you.");
     let step = Step { heard: Some(heard), text, ..Step::default() };
     transcript::put_step(store, turn, 0, &step)?;
     transcript::end_turn(store, turn, Ending::Answered)

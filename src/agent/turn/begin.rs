@@ -135,6 +135,7 @@ impl<'a> Active<'a> {
                 to: address,
                 reply_to,
                 over_draft: true,
+                tainted: false,
             };
             commits::answer(store, turn, None, end).await?;
             return Ok(None);

@@ -134,8 +134,8 @@ impl Active<'_> {
     /// The reminder that the model's next step begins with, if its last one was a text where only a
     /// call ends the turn.
     pub(super) fn reminder(&self) -> Option<String> {
-        let is_due = self.part.finish == Finish::Explicit
-            && self.steps().last().is_some_and(|last| is_text_alone(last));
+        let is_due =
+            self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         let calls: &[&str] = match self.part.caller {
             Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
             Caller::Subagent | Caller::Job => &[finish::COMPLETION],

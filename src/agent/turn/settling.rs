@@ -8,7 +8,8 @@ use futures_util::future::join_all;
 use rusqlite::Connection;
 
 use super::super::calls::{self, Calling, Ran};
-use super::super::{Means, parking};
+use super::super::permit::{self, Asked, Decision, Why};
+use super::super::{Means, parking, prompt, taint};
 use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;
@@ -18,7 +19,7 @@ use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Call, Outcome, Session};
-use crate::tools::{Kind, ToolContext, message};
+use crate::tools::{Kind, Reach, Terms, ToolContext, message};
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
@@ -30,8 +31,8 @@ struct Open {
     at: usize,
     call: Call,
     reads: bool,
-    /// Somebody must allow it first.
-    asks: bool,
+    /// Why somebody must allow it first.
+    asks: Option<Why>,
 }
 
 /// How far the calls of a step have got.
@@ -60,8 +61,8 @@ impl Active<'_> {
             let batch: Vec<_> = batch.into_iter().filter(begins).collect();
             let parked = match batch.as_slice() {
                 [] => false,
-                [one] if one.asks => {
-                    parking::ask_leave(self.means, &self.calling(&one.call)).await?;
+                [Open { call, asks: Some(why), .. }] => {
+                    parking::ask_leave(self.means, &self.calling(call), why).await?;
                     true
                 }
                 _ => self.run_together(batch).await?,
@@ -83,18 +84,37 @@ impl Active<'_> {
         }
     }
 
-    /// Whether somebody must allow a call first, and has not yet.
-    async fn must_ask(&self, call: &Call, kind: Kind) -> Result<bool, TurnError> {
-        let is_planned = call.outcome == Outcome::Planned;
-        if !is_planned || !self.means.asking.approvals.wants(&call.tool, kind, self.asker.role) {
-            return Ok(false);
+    /// Whether a call may be made now.
+    async fn permit(
+        &self,
+        call: &Call,
+        (terms, reach): (Terms, Reach),
+        cx: &ToolContext,
+    ) -> Result<Decision, TurnError> {
+        if call.outcome != Outcome::Planned {
+            return Ok(Decision::Allow);
         }
-        let (id, tool) = (call.id, call.tool.clone());
+        let taint = taint::of(&self.session);
+        let knows_url = matches!(&reach, Reach::Url(url) if taint::knows(&self.session, url));
+        let asked = Asked {
+            tool: &call.tool,
+            terms,
+            reach,
+            role: cx.role,
+            own_role: self.asker.role,
+            taint: taint.as_ref(),
+            knows_url,
+        };
+        let decision = permit::decide(&asked, &self.means.asking);
+        let Decision::Ask(why) = &decision else { return Ok(decision) };
+        let (id, tool, can_be_granted) = (call.id, call.tool.clone(), why.can_be_granted());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
         let is_allowed = move |store: &Connection| {
-            Ok(asks::is_approved(store, id)? || asks::is_granted(store, &channel, &sender, &tool)?)
+            Ok(asks::is_approved(store, id)?
+                || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?))
         };
-        Ok(!self.means.bus.store.read(is_allowed).await?)
+        let is_allowed = self.means.bus.store.read(is_allowed).await?;
+        Ok(if is_allowed { Decision::Allow } else { decision })
     }
 
     /// Settles the calls that cannot begin; gives the others.
@@ -107,14 +127,19 @@ impl Active<'_> {
                 true => calls::check(self.means, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
+            let checked = match checked {
+                Ok((terms, reach)) => match self.permit(&call, (terms, reach), &cx).await? {
+                    Decision::Allow => Ok((terms.kind == Kind::Reads, None)),
+                    Decision::Ask(why) => Ok((false, Some(why))),
+                    Decision::Deny(why) => Err(prompt::denied(&why)),
+                },
+                Err(words) => Err(words),
+            };
             match checked {
-                Ok(kind) => {
-                    let asks = self.must_ask(&call, kind).await?;
-                    open.push(Open { at, call, reads: kind == Kind::Reads && !asks, asks });
-                }
+                Ok((reads, asks)) => open.push(Open { at, call, reads, asks }),
                 // What was begun before a crash is looked at first.
                 Err(_) if call.outcome != Outcome::Planned => {
-                    open.push(Open { at, call, reads: false, asks: false });
+                    open.push(Open { at, call, reads: false, asks: None });
                 }
                 Err(words) => {
                     self.emit_start(&call);
@@ -211,6 +236,7 @@ pub(in crate::agent) async fn tool_context(
         place: session.place,
         channels: means.channels.keys().cloned().collect(),
         now: Local::now(),
+        tainted: taint::of(session).is_some(),
     })
 }
 

@@ -119,7 +119,7 @@ pub fn read(
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
     let more = message.content.chars().count() >= LONG_CHARS;
-    let body = Said { text, quoted: quoted(message), media, press: None, more };
+    let body = Said { text, quoted: quoted(message, bot), media, press: None, more };
     Reading::Speaks(Box::new(Inbound {
         key: key(bot, &message.id),
         at,
@@ -175,7 +175,8 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
 /// All that a message says and passes on, files in words.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
     let files = files_in_words(message).map(|file| format!("[sent {file}]"));
-    let forwarded = forwarded(message).map(|Quote { author, text }| format!("({author}) {text}"));
+    let forwarded =
+        forwarded(message).map(|Quote { author, text, .. }| format!("({author}) {text}"));
     let forwarded = forwarded.map(|words| words.trim_end().to_owned());
     let text = said(message, bot, &mention_forms(bot, None));
     let parts: Vec<String> =
@@ -308,17 +309,19 @@ fn forwarded(message: &Message) -> Option<Quote> {
     let snapshots = message.message_snapshots.iter();
     let words = snapshots.map(|it| readable(&it.message.content, &[], &Identity::default()));
     let words = words.reduce(|words, more| format!("{words}\n{more}"))?;
-    Some(Quote { author: "forwarded from somebody".to_owned(), text: words.trim().to_owned() })
+    let author = "forwarded from somebody".to_owned();
+    Some(Quote { author, text: words.trim().to_owned(), by_others: true })
 }
 
 /// The message that this one forwards or replies to.
-fn quoted(message: &Message) -> Option<Quote> {
+fn quoted(message: &Message, bot: &Identity) -> Option<Quote> {
     if let Some(forwarded) = forwarded(message) {
         return Some(forwarded);
     }
     let said = message.referenced_message.as_ref()?;
     let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
-    Some(Quote { author: said.author.shown().to_owned(), text })
+    let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id);
+    Some(Quote { author: said.author.shown().to_owned(), text, by_others })
         .filter(|quote| !quote.text.is_empty())
 }
 

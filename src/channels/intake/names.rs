@@ -2,10 +2,10 @@
 
 use chrono::{DateTime, Utc};
 
-use super::INBOX;
 use crate::bus::journal::RowId;
 use crate::message::{MediaKind, MediaRef};
 use crate::workspace::WorkspacePath;
+use crate::workspace::path::INBOX;
 
 /// The longest name that is kept of a file's own; more tells nobody more.
 const NAME_CHARS_MAX: usize = 80;

@@ -276,7 +276,7 @@ impl Scene<'_> {
         let text = mrkdwn::plain(field("text")?, &|person| self.name_of(person));
         let text: String = text.chars().take(QUOTE_CHARS_MAX).collect();
         let author = field("author_name").unwrap_or("somebody").to_owned();
-        (!text.is_empty()).then_some(Quote { author, text })
+        (!text.is_empty()).then_some(Quote { author, text, by_others: true })
     }
 
     pub(super) fn address(&self, chat: &str, thread: Option<&str>) -> Address {

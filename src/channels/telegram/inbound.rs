@@ -251,7 +251,8 @@ fn said(
             return None;
         }
         let media = own.map(quoted_file).into_iter().collect();
-        return Some(Said { quoted: Some(Quote { author, text }), media, more, ..Said::default() });
+        let quoted = Some(Quote { author, text, by_others: true });
+        return Some(Said { quoted, media, more, ..Said::default() });
     }
     // What can be fetched needs no words, but for what a sticker stands for.
     let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
@@ -262,7 +263,7 @@ fn said(
     let beside = beside(message, raw).and_then(media::file).map(quoted_file);
     Some(Said {
         text: text.unwrap_or_default(),
-        quoted: quoted(message, raw),
+        quoted: quoted(message, raw, bot),
         // Who replies to a picture asks about it.
         media: own.into_iter().chain(beside).collect(),
         press: None,
@@ -358,7 +359,7 @@ fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
     }
 }
 
-fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
+fn quoted(message: &Message, raw: &Value, bot: &Identity) -> Option<Quote> {
     let beside = beside(message, raw)?;
     let author = match replied(message) {
         Some(replied) => {
@@ -374,7 +375,11 @@ fn quoted(message: &Message, raw: &Value) -> Option<Quote> {
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
         .or_else(|| description(beside))?;
-    Some(Quote { author, text })
+    let who = replied(message).and_then(|replied| replied.from.as_ref());
+    let own = |said: &User| {
+        said.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == said.id)
+    };
+    Some(Quote { author, text, by_others: !who.is_some_and(own) })
 }
 
 /// Never made of the update's id, which Telegram may give twice.

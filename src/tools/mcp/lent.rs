@@ -88,7 +88,7 @@ impl LentTool {
             }
             Ok(Err(ServiceError::McpError(error))) => {
                 let message: String = error.message.chars().take(FAULT_CHARS_MAX).collect();
-                Err(ToolError::TellModel(format!("{} failed: {message}", self.name)))
+                Err(self.failed(format!("{} failed: {message}", self.name)))
             }
             Ok(Err(error)) => {
                 server.suspect();
@@ -98,28 +98,36 @@ impl LentTool {
                     server.name
                 )))
             }
-            Ok(Ok(CallToolResponse::Complete(result))) => shown(&result),
+            Ok(Ok(CallToolResponse::Complete(result))) => self.shown(&result),
             Ok(Ok(_)) => Err(ToolError::TellModel(format!(
                 "{} wants to be asked in a way that is not spoken here.",
                 self.name
             ))),
         }
     }
-}
 
-/// A result as a model is shown it.
-fn shown(result: &CallToolResult) -> Result<ToolOutput, ToolError> {
-    let mut parts: Vec<String> = result.content.iter().map(words).collect();
-    // Servers repeat it as text, mostly.
-    if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
-        parts.push(structured.to_string());
+    /// A result as a model is shown it.
+    fn shown(&self, result: &CallToolResult) -> Result<ToolOutput, ToolError> {
+        let mut parts: Vec<String> = result.content.iter().map(words).collect();
+        // Servers repeat it as text, mostly.
+        if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
+            parts.push(structured.to_string());
+        }
+        let text = parts.join("\n");
+        let text = if text.trim().is_empty() { "(nothing)" } else { text.as_str() };
+        let text = cut(text, "Ask for less at a time.");
+        match result.is_error {
+            Some(true) => Err(self.failed(text)),
+            _ => Ok(ToolOutput { foreign: !self.server.config.trusted, ..ToolOutput::text(text) }),
+        }
     }
-    let text = parts.join("\n");
-    let text = if text.trim().is_empty() { "(nothing)" } else { text.as_str() };
-    let text = cut(text, "Ask for less at a time.");
-    match result.is_error {
-        Some(true) => Err(ToolError::TellModel(text)),
-        _ => Ok(ToolOutput::text(text)),
+
+    /// What the server says went wrong.
+    fn failed(&self, words: String) -> ToolError {
+        match self.server.config.trusted {
+            true => ToolError::TellModel(words),
+            false => ToolError::TellForeign(words),
+        }
     }
 }
 

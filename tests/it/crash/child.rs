@@ -15,6 +15,7 @@ use peacrab::provider::{
     Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
 use peacrab::schedule::Clock;
+use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::{AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
@@ -110,6 +111,7 @@ fn plan(spec: Spec) -> Plan {
         restarts: false,
         hooks: BTreeMap::default(),
         clock: Clock::default(),
+        redactor: Redactor::default(),
     }
 }
 

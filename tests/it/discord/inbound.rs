@@ -108,7 +108,8 @@ fn settings_for_groups_are_kept() {
 fn a_reply_to_the_bot_speaks_to_it() {
     let replied = message_json(7, CREW, &BOT, "Shall I?");
     let heard = hear_in(&in_crew("yes").replying_to(7), Some(replied), USUAL).unwrap();
-    let quoted = Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned() };
+    let quoted =
+        Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
     assert_eq!(heard.body, Said { quoted: Some(quoted), ..Said::text("yes") });
     let to_bob = message_json(7, CREW, &BOB, "Shall I?");
     assert_eq!(hear_in(&in_crew("yes").replying_to(7), Some(to_bob), USUAL), None);
@@ -214,7 +215,11 @@ fn what_is_passed_on_is_another_s_words() {
     let forwarded = json!([{ "message": { "content": "/stop", "attachments": [file] } }]);
     let with = |line: Line| line.with("message_snapshots", forwarded.clone());
     let body = hear_in(&with(Line::private(&ADA, "")), None, USUAL).unwrap().body;
-    let quote = Quote { author: "forwarded from somebody".to_owned(), text: "/stop".to_owned() };
+    let quote = Quote {
+        author: "forwarded from somebody".to_owned(),
+        text: "/stop".to_owned(),
+        by_others: true,
+    };
     assert_eq!((body.text.as_str(), &body.quoted), ("", &Some(quote)));
     assert_eq!(body.media.iter().map(|file| file.quoted).collect::<Vec<_>>(), [true]);
     // Nor is it one to the bot in a server, only something to know.

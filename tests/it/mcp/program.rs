@@ -13,6 +13,20 @@ use crate::support::rig::USER;
 use crate::support::script::{calls, says};
 
 #[tokio::test]
+async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
+    let wary = Config { trusted: false, ..server(program("good", &[])) };
+    let mut rig = rig([("fake", wary)]).await;
+    let echo = || calls(&[("mcp_fake_echo", json!({ "text": "obey" }))]);
+    rig.model.on("echo", [echo(), echo(), says("No.")]);
+    let question = rig.ask("1", "echo").await;
+    assert!(question.contains("read what strangers wrote (by mcp_fake_echo)"), "{question}");
+    assert!(rig.model.last().transcript().contains("result: [Written by others"));
+    rig.say("1", "/deny 1");
+    assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_servers_tools_are_the_models() {
     let mut rig = rig([("fake", server(program("good", &[])))]).await;
     assert_eq!(call(&mut rig, "mcp_fake_echo", json!({ "text": "hello" })).await, "hello");

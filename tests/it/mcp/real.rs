@@ -22,7 +22,7 @@ fn servers(file: &Path) -> BTreeMap<String, Config> {
     config
         .mcp
         .into_iter()
-        .map(|(name, server)| (name, Config { role: Role::Guest, ..server }))
+        .map(|(name, server)| (name, Config { role: Role::Guest, trusted: true, ..server }))
         .collect()
 }
 

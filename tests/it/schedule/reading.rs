@@ -100,6 +100,7 @@ fn when(text: &str) -> Result<Timing, String> {
         known_on: "home".into(),
         place: Place::Private,
         sender: Sender::person("1", "Ada"),
+        tainted: false,
     };
     let wanted = Wanted { when: text.to_owned(), text: "x".to_owned(), ..Wanted::new(Action::Add) };
     wanted.read(asker, now(), BERLIN).map(|order| match order {

@@ -53,6 +53,7 @@ impl Scene {
             timing,
             payload,
             missed,
+            tainted: false,
         };
         let order = Order::Add(Box::new(new));
         let zone = chrono_tz::Tz::UTC;

@@ -15,6 +15,7 @@ use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::schedule::Clock;
+use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
 use peacrab::workspace::skills::Surroundings;
@@ -60,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) store: store::Options,
     pub(crate) intake: Intake,
     pub(crate) hooks: BTreeMap<String, Hook>,
+    pub(crate) redactor: Redactor,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     pub(crate) models: Models,
@@ -86,6 +88,7 @@ impl Default for Parts {
             store: store::Options::default(),
             intake: Intake::default(),
             hooks: BTreeMap::new(),
+            redactor: Redactor::default(),
             channels: Vec::new(),
             models: Models::default(),
             surroundings: Surroundings::default(),
@@ -169,6 +172,7 @@ impl Rig {
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             clock: self.parts.clock.clone(),
+            redactor: self.parts.redactor.clone(),
         }
     }
 

@@ -93,7 +93,8 @@ fn settings_for_groups_are_kept() {
 #[test]
 fn a_reply_to_the_bot_speaks_to_it() {
     let heard = hear_in(&in_crew("yes"), Some(ours()), Groups::Mention).unwrap();
-    let quoted = Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned() };
+    let quoted =
+        Quote { author: "Peacrab".to_owned(), text: "Shall I?".to_owned(), by_others: false };
     assert_eq!(
         heard.body,
         Said { text: "yes".to_owned(), quoted: Some(quoted), ..Said::default() }
@@ -231,7 +232,7 @@ fn quotes_what_stands_in_another_chat() {
         .with("external_reply", elsewhere)
         .with("quote", json!({ "text": "It rains.", "position": 0 }));
     let heard = hear_in(&line, None, Groups::Mention).unwrap();
-    let quoted = Quote { author: "Bob".to_owned(), text: "It rains.".to_owned() };
+    let quoted = Quote { author: "Bob".to_owned(), text: "It rains.".to_owned(), by_others: true };
     assert_eq!(heard.body.quoted, Some(quoted));
 }
 

@@ -1,0 +1,101 @@
+//! Whether a call may be made: one decision with its reason, in the words that the model, whoever is
+//! asked and `peacrab explain` are told. Pure.
+
+use std::fmt;
+
+use super::taint::Taint;
+use crate::asks::{Asking, OnForeign};
+use crate::people::Role;
+use crate::tools::{Kind, Reach, Terms};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    Allow,
+    /// Somebody entitled must allow it first.
+    Ask(Why),
+    Deny(Why),
+}
+
+/// Why a call may not simply be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// The tool is for others.
+    Role { needs: Role, is: Role },
+    /// The config names the tool.
+    Named,
+    /// The config names the role of who asks.
+    Asker(Role),
+    /// The model has read what strangers wrote, who may have asked for it.
+    Foreign(Taint),
+}
+
+/// As the rest of a sentence.
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Role { needs, is } => {
+                write!(f, "it needs the role {needs}, and the person who asks is {is}")
+            }
+            Self::Named => f.write_str("the config wants each call of it allowed (approve_tools)"),
+            Self::Asker(role) => {
+                write!(
+                    f,
+                    "the config wants what is done for the role {role} allowed (approve_roles)"
+                )
+            }
+            Self::Foreign(taint) => write!(
+                f,
+                "it reaches outside, and this conversation has read what strangers wrote ({taint}), who may have asked for it"
+            ),
+        }
+    }
+}
+
+impl Why {
+    /// Whether what was once allowed for good holds for it.
+    pub fn can_be_granted(&self) -> bool {
+        !matches!(self, Self::Foreign(_))
+    }
+}
+
+/// A call, as far as that matters here.
+#[derive(Clone, Debug)]
+pub struct Asked<'a> {
+    pub tool: &'a str,
+    pub terms: Terms,
+    pub reach: Reach,
+    /// The person's, where they are.
+    pub role: Role,
+    /// The person's own, also in a group.
+    pub own_role: Role,
+    pub taint: Option<&'a Taint>,
+    /// Whether an address that it asks for stands in what the model was shown.
+    pub knows_url: bool,
+}
+
+pub fn decide(asked: &Asked<'_>, asking: &Asking) -> Decision {
+    let Asked { terms, role, .. } = *asked;
+    if role < terms.role {
+        return Decision::Deny(Why::Role { needs: terms.role, is: role });
+    }
+    let is_outside = match asked.reach {
+        Reach::Here => false,
+        Reach::Outside => true,
+        Reach::Url(_) => !asked.knows_url,
+    };
+    if let (true, Some(taint)) = (is_outside, asked.taint) {
+        let why = Why::Foreign(taint.clone());
+        match asking.foreign {
+            OnForeign::Ask => return Decision::Ask(why),
+            OnForeign::Deny => return Decision::Deny(why),
+            OnForeign::Allow => {}
+        }
+    }
+    if asking.approvals.names(asked.tool) {
+        return Decision::Ask(Why::Named);
+    }
+    if terms.kind != Kind::Reads && asking.approvals.roles.contains(&asked.own_role) {
+        return Decision::Ask(Why::Asker(asked.own_role));
+    }
+    Decision::Allow
+}

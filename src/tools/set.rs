@@ -1,0 +1,147 @@
+//! The tools that there are, by name: the program's own, and those that others lend it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::{
+    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, plan,
+    propose, schedule, skill, undo,
+};
+use crate::people::Role;
+use crate::provider::{MALFORMED_CALL, ToolSchema};
+
+/// The tools of a daemon, by name: its own, and those that programs outside lend it, which come and
+/// go while it runs.
+#[derive(Clone, Default)]
+pub struct ToolSet {
+    own: Arc<BTreeMap<String, Entry>>,
+    /// Replaced as a whole, so that reading it is taking a pointer.
+    lent: watch::Sender<Arc<Lent>>,
+}
+
+/// A tool, and its schema, which is made once.
+struct Entry {
+    tool: Arc<dyn AnyTool>,
+    schema: ToolSchema,
+    /// Whether models are told of it without asking.
+    shown: bool,
+}
+
+/// What programs outside lend.
+#[derive(Default)]
+pub struct Lent {
+    tools: BTreeMap<String, Entry>,
+    pub lenders: Vec<Lender>,
+    /// More are likely to be there in a moment: the first tries to reach the lenders are under way.
+    pub coming: bool,
+}
+
+/// How a program that lends tools is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lender {
+    pub name: String,
+    pub up: bool,
+    pub tools: usize,
+    pub trouble: Option<String>,
+}
+
+impl Lent {
+    /// `hidden` can be called, but models are not told of them.
+    pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
+        let shown = shown.into_iter().map(|tool| (tool, true));
+        let tools = shown.chain(hidden.into_iter().map(|tool| (tool, false))).map(entry).collect();
+        Self { tools, lenders: Vec::new(), coming: false }
+    }
+}
+
+fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
+    let schema = tool.schema();
+    (schema.name.clone(), Entry { tool, schema, shown })
+}
+
+impl ToolSet {
+    /// The tools that every daemon has.
+    pub fn standard() -> Self {
+        Self::new([
+            Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
+            Arc::new(files::WriteFile),
+            Arc::new(files::EditFile),
+            Arc::new(files::AppendFile),
+            Arc::new(files::ListFiles),
+            Arc::new(memory::Remember),
+            Arc::new(memory::Note),
+            Arc::new(message::SendMessage),
+            Arc::new(ask::AskQuestion),
+            Arc::new(delegate::Spawn),
+            Arc::new(delegate::Subagent),
+            Arc::new(finish::TaskCompletion),
+            Arc::new(finish::Converse),
+            Arc::new(undo::ListActions),
+            Arc::new(undo::Undo),
+            Arc::new(plan::KeepPlan),
+            Arc::new(propose::Propose),
+            Arc::new(propose::UpdateProposal),
+            Arc::new(propose::ListProposals),
+            Arc::new(skill::ReadSkill),
+            Arc::new(schedule::Schedule),
+        ])
+    }
+
+    pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
+        let own = tools.into_iter().map(|tool| entry((tool, true))).collect();
+        Self { own: Arc::new(own), lent: watch::Sender::default() }
+    }
+
+    /// Replaces what is lent; every clone sees it.
+    pub fn lend(&self, lent: Lent) {
+        self.lent.send_replace(Arc::new(lent));
+    }
+
+    pub fn lent(&self) -> Arc<Lent> {
+        Arc::clone(&self.lent.borrow())
+    }
+
+    /// Waits for tools that are on their way; not for long, and only in a daemon's first moments.
+    pub async fn arrived(&self) {
+        self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
+    }
+
+    /// The tools that `role` may use, as a model is told of them.
+    pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
+        let lent = self.lent();
+        let all = self.own.values().chain(lent.tools.values());
+        let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
+        let schemas = offered.map(|entry| &entry.schema);
+        schemas.filter(|schema| caller.is_shown(&schema.name)).cloned().collect()
+    }
+
+    /// The tool of that name, and its terms, if `role` may use it; else words for the model.
+    pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
+        if name == MALFORMED_CALL {
+            // It says itself what was wrong with the call.
+            return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
+        }
+        let lent = self.lent();
+        let Some(Entry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name)) else {
+            return Err(format!("There is no tool `{name}`."));
+        };
+        let terms = tool.terms();
+        if role < terms.role {
+            return Err(format!(
+                "Denied: `{name}` needs the role {}, and the person who asks is {role}.",
+                terms.role
+            ));
+        }
+        Ok((Arc::clone(tool), terms))
+    }
+
+    pub fn len(&self) -> usize {
+        self.own.len() + self.lent().lenders.iter().map(|lender| lender.tools).sum::<usize>()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
