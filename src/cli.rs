@@ -3,6 +3,7 @@
 mod chat;
 mod cron;
 mod print;
+mod send;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -96,6 +97,17 @@ enum Command {
     Usage,
     /// What it has learned to do, and what is missing for the rest
     Skills,
+    /// Send a message; done once it has arrived
+    Send {
+        /// CHANNEL:CHAT, CHANNEL:CHAT:THREAD, or owner
+        #[arg(long, value_name = "ADDRESS")]
+        to: String,
+        /// Send this file along; may be there several times
+        #[arg(long, value_name = "PATH")]
+        file: Vec<PathBuf>,
+        /// What to say; else, without files, what stands on standard input
+        text: Option<String>,
+    },
     /// What it is to do later, or again and again
     #[command(subcommand)]
     Cron(cron::Cron),
@@ -213,6 +225,16 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Skills => {
             let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
             print::line(&workspace.off_thread(agent::skills_words).await);
+        }
+        Command::Send { to, file, text } => {
+            let parcel = send::parcel(to, file, text)?;
+            if let Some(words) = send::through_socket(&home, &parcel).await? {
+                print::line(&words);
+                return Ok(ExitCode::SUCCESS);
+            }
+            let config = prepare(load()?, &home, format, &environment)?;
+            let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
+            print::line(&daemon.send(parcel).await?.map_err(anyhow::Error::msg)?);
         }
         Command::Cron(cron) => {
             let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());

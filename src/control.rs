@@ -27,6 +27,7 @@ use crate::message::{Address, ChannelName, ChatId, DedupKey, Place, Sender};
 use crate::people;
 use crate::replies;
 use crate::schedule::{self, Asker, Wanted, Whose};
+use crate::send::{self, Parcel};
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
 
@@ -62,6 +63,8 @@ pub enum Request {
         #[serde(default)]
         to: Option<Address>,
     },
+    /// A message of a script's, say.
+    Send(Parcel),
     Chat {
         session: String,
         /// Also show what happens inside the turns.
@@ -197,6 +200,7 @@ pub async fn serve(
             desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
+        Ok(Request::Send(parcel)) => send(desk, parcel).await,
         Ok(Request::Cron { wanted, to }) => cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
@@ -220,6 +224,13 @@ async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
     let done = bus.store.write("pair", Sync::Now, change).await?;
     bus.outbox.up();
     Ok(done.map_or_else(Response::Failed, Response::Done))
+}
+
+async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreError> {
+    let means = &desk.means;
+    let channels = desk.links.keys().cloned().collect();
+    let sent = send::send(&means.bus, &means.workspace, &channels, parcel).await?;
+    Ok(sent.map_or_else(Response::Failed, Response::Done))
 }
 
 async fn cron(desk: &Desk, wanted: Wanted, to: Option<Address>) -> Result<Response, StoreError> {

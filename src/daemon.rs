@@ -1,7 +1,7 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,7 @@ use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::schedule::{self, Bell, Clock};
 use crate::secret::Redactor;
+use crate::send::{self, Parcel};
 use crate::store::{self, HomeLock, Store, StoreError, Sync};
 use crate::tools::{ToolSet, mcp};
 use crate::workspace::Workspace;
@@ -234,12 +235,7 @@ impl Daemon {
                 intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
             }));
             let (name, channel, bus) = parts;
-            let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-            let redactor = self.means.redactor.clone();
-            let post = Post { name, channel, bus, workspace, events, redactor };
-            let stop = deliveries.clone();
-            delivering
-                .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
+            self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
@@ -290,6 +286,37 @@ impl Daemon {
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
+    }
+
+    fn deliver(
+        &self,
+        (name, channel, bus): (ChannelName, Arc<dyn Channel>, Bus),
+        delivering: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) {
+        let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
+        let redactor = self.means.redactor.clone();
+        let post = Post { name, channel, bus, workspace, events, redactor };
+        let stop = stop.clone();
+        delivering.spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
+    }
+
+    /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
+    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Result<String, String>> {
+        let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
+        // Nobody sits at a terminal here.
+        let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
+        let mut names = BTreeSet::new();
+        for (name, channel) in channels {
+            names.insert(name.clone());
+            let parts = (name.clone(), Arc::clone(channel), self.means.bus.clone());
+            self.deliver(parts, &mut delivering, &stop);
+        }
+        let sent = send::send(&self.means.bus, &self.means.workspace, &names, parcel).await;
+        stop.cancel();
+        end("deliveries", delivering, DRAIN_TIME_MAX).await;
+        self.means.bus.store.checkpoint().await;
+        Ok(sent?)
     }
 
     /// Begins to keep the servers that lend tools.

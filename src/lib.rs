@@ -30,6 +30,7 @@ pub mod actions;
 pub mod bus;
 pub mod errands;
 pub mod channels;
+pub mod send;
 pub mod proposals;
 pub mod schedule;
 pub mod tools;

@@ -208,6 +208,33 @@ pub fn no_channel(name: impl Display) -> String {
     format!("There is no channel {}.", as_is(name))
 }
 
+// What is sent from the command line.
+
+pub const DELIVERED: &str = "Delivered.";
+pub const NOTHING_TO_SEND: &str = "There is nothing to send.";
+pub const NO_OWNER_PLACE: &str = "No owner has written to me in private yet.";
+
+pub fn not_delivered(reason: &str) -> String {
+    format!("It could not be delivered: {}.", as_is(reason))
+}
+
+pub fn not_delivered_yet(reason: &str) -> String {
+    let reason = if reason.is_empty() { "nobody was there to take it" } else { reason };
+    format!("It is not delivered yet: {}. I go on trying while I run.", as_is(reason))
+}
+
+pub fn too_long_to_send(bytes_max: usize) -> String {
+    format!("A text has at most {bytes_max} bytes; send the rest as a file.")
+}
+
+pub fn too_many_to_send(files_max: usize) -> String {
+    format!("At most {files_max} files can be sent at once.")
+}
+
+pub fn unreadable_file(name: &dyn Display, reason: &dyn Display) -> String {
+    format!("I can't read {}: {}.", as_is(name), as_is(reason))
+}
+
 // What comes of jobs.
 
 /// Something that was promised once and comes too late.

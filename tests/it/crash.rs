@@ -328,6 +328,67 @@ fn a_result_of_a_subagent_comes_once_after_a_kill_after_any_commit() {
     kill_at_each_commit_of_a_subagent(child::AWAIT, When::After);
 }
 
+/// Kills before or after each commit in turn, while a job is made, is due and is done.
+fn kill_at_each_commit_of_a_job(words: &str, when: When) {
+    for commit in 1.. {
+        let scene = Scene::with_said(KNOWING, &[("1", words)]);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        scene.judge();
+        assert_eq!(verdict::runs(&scene.home()), ["done"], "commit {commit}");
+        let got = scene.platform().got();
+        let told = |words: &str| {
+            let told = got.iter().filter(|got| got.delivery != 0 && got.text.contains(words));
+            told.count()
+        };
+        if words.starts_with(child::REMIND) {
+            assert_eq!(told("the crab"), 1, "commit {commit}: {got:?}");
+        } else {
+            let den = fs::read_to_string(scene.home().join("workspace/den.md")).unwrap();
+            assert_eq!(den, "crab\n", "commit {commit}");
+            assert_eq!(told("Added to den.md"), 1, "commit {commit}: {got:?}");
+        }
+        if !killed {
+            assert!(commit > 6, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_was_promised_for_later_is_done_once_after_a_kill_before_any_commit() {
+    for words in [child::JOB, child::JOB_HERE, "remind me of the crab"] {
+        kill_at_each_commit_of_a_job(words, When::Before);
+    }
+}
+
+#[test]
+fn what_was_promised_for_later_is_done_once_after_a_kill_after_any_commit() {
+    for words in [child::JOB, child::JOB_HERE, "remind me of the crab"] {
+        kill_at_each_commit_of_a_job(words, When::After);
+    }
+}
+
+/// Two hundred kills around claims, each with one more thing that was promised.
+#[test]
+fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {
+    let scene = Scene::new(KNOWING);
+    for n in 0..200 {
+        // Each in a chat of its own: what one person says in a chat is joined.
+        scene.platform().say(&format!("c{n}"), &format!("{} crab-{n}.", child::REMIND));
+        let when = if fastrand::bool() { When::Before } else { When::After };
+        scene.run(Kill { at: At::Label("jobs claimed".to_owned()), when });
+    }
+    scene.bring_to_end();
+    assert_eq!(verdict::runs(&scene.home()).len(), 200);
+    let got = scene.platform().got();
+    for n in 0..200 {
+        let reminder = format!("crab-{n}.");
+        let told = got.iter().filter(|got| got.delivery != 0 && got.text == reminder);
+        assert_eq!(told.count(), 1, "{reminder}: {got:?}");
+    }
+}
+
 /// What acts outside cannot be asked whether it did: it is never done a second time, and the model
 /// is told when nobody knows.
 #[test]

@@ -24,6 +24,8 @@ mod models;
 #[cfg(feature = "telegram")]
 mod pairing;
 #[cfg(feature = "telegram")]
+mod send;
+#[cfg(feature = "telegram")]
 mod sync;
 #[cfg(feature = "telegram")]
 mod telegram;
