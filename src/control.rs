@@ -1,6 +1,8 @@
 //! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one
 //! line back; `chat` turns the connection into a terminal.
 
+mod orders;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -23,11 +25,10 @@ use crate::agent::{self, Means, Pairing};
 use crate::bus::{Link, LinkState, journal, outbox};
 use crate::channels::terminal::{Show, Terminal};
 use crate::event::Event;
-use crate::message::{Address, ChannelName, ChatId, DedupKey, Place, Sender};
-use crate::people;
+use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
-use crate::schedule::{self, Asker, Wanted, Whose};
-use crate::send::{self, Parcel};
+use crate::schedule::Wanted;
+use crate::send::Parcel;
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
 
@@ -200,8 +201,8 @@ pub async fn serve(
             desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
-        Ok(Request::Send(parcel)) => send(desk, parcel).await,
-        Ok(Request::Cron { wanted, to }) => cron(desk, *wanted, to).await,
+        Ok(Request::Send(parcel)) => orders::send(desk, parcel).await,
+        Ok(Request::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
@@ -224,43 +225,6 @@ async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
     let done = bus.store.write("pair", Sync::Now, change).await?;
     bus.outbox.up();
     Ok(done.map_or_else(Response::Failed, Response::Done))
-}
-
-async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreError> {
-    let means = &desk.means;
-    let channels = desk.links.keys().cloned().collect();
-    let sent = send::send(&means.bus, &means.workspace, &channels, parcel).await?;
-    Ok(sent.map_or_else(Response::Failed, Response::Done))
-}
-
-async fn cron(desk: &Desk, wanted: Wanted, to: Option<Address>) -> Result<Response, StoreError> {
-    let means = &desk.means;
-    let (now, zone, known_on) = (Utc::now(), means.zone, desk.terminal.name().clone());
-    let channels: Vec<_> = desk.links.keys().cloned().collect();
-    if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
-        return Ok(Response::Failed(replies::no_channel(&to.channel)));
-    }
-    // For what goes nowhere.
-    let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
-    let obey = move |store: &Connection| {
-        let owner = people::owner_place(store)?;
-        let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
-        let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
-            return Ok(Err(replies::WHERE_JOB.to_owned()));
-        };
-        let is_owners = owner.is_some_and(|owner| {
-            (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
-        });
-        let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
-        let sender = Sender::person(people::LOCAL, people::LOCAL);
-        match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
-            Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),
-            Err(words) => Ok(Err(words)),
-        }
-    };
-    let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
-    means.bus.jobs.up();
-    Ok(obeyed.map_or_else(Response::Failed, Response::Done))
 }
 
 async fn status(desk: &Desk) -> Result<Status, StoreError> {

@@ -67,6 +67,8 @@ async fn a_script_knows_whether_its_message_arrived_while_a_daemon_runs() {
 async fn a_script_knows_whether_its_message_arrived_without_a_daemon() {
     let api = BotApi::start().await;
     let scene = Scene::new(&home(&api));
+    // Somebody has written, and nobody has heard it yet.
+    api.say(&said(&ADA, "hello"));
     arrives(&scene, &api).await;
     let ended = sent(&scene, &["--to", "terminal:main", "x"], "").await;
     assert!(ended.code == Some(1) && ended.err.contains("no channel terminal"), "{ended:?}");
