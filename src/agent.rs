@@ -213,7 +213,11 @@ impl Agent {
                     self.hear_more(&address, newest).await?.into_iter().for_each(&mut look_again);
                 }
                 Some(_) => {}
-                None if asked.parked.contains(&address) => {}
+                None if let Some(sender) = asked.parked.get(&address) => {
+                    if self.interrupt_parked(&address, sender.clone()).await? {
+                        look_again(Duration::ZERO);
+                    }
+                }
                 None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
                 None => {
                     let (rows, pause) = self.next(&address, newest).await?;
@@ -321,14 +325,19 @@ impl Agent {
         if let Some(running) = self.running.get(address).filter(ends) {
             running.stop.cancel();
         }
-        for at in &stopped.errands {
+        self.stop_errands(&stopped.errands);
+        self.means.bus.jobs.up();
+        Ok(())
+    }
+
+    /// Errands at these addresses have been ended.
+    fn stop_errands(&mut self, at: &[Address]) {
+        for at in at {
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
             if let Some(running) = self.running.get(at) {
                 running.stop.cancel();
             }
         }
-        self.means.bus.jobs.up();
-        Ok(())
     }
 
     /// Takes a session back from its turn.

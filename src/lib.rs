@@ -27,6 +27,7 @@ pub mod store;
 pub mod people;
 pub mod memory;
 pub mod actions;
+pub mod past;
 pub mod bus;
 pub mod errands;
 pub mod channels;

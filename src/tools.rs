@@ -11,6 +11,7 @@ mod malformed;
 pub mod mcp;
 pub mod memory;
 pub mod message;
+pub mod past;
 pub mod plan;
 pub mod propose;
 pub mod schedule;

@@ -24,6 +24,10 @@ use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePat
 /// A tool that takes longer is given up.
 const CALL_TIME_MAX: Duration = Duration::from_secs(120);
 
+/// What is taken of any tool, in characters: more than is given by those that keep to their own bounds. What
+/// is more fills the disk, and every later prompt.
+const OUTPUT_CHARS_MAX: usize = 32_000;
+
 /// What came of a call.
 pub(super) struct Ran {
     pub(super) outcome: Outcome,
@@ -142,7 +146,7 @@ async fn attempt(
 ) -> Result<ToolOutput, ToolError> {
     let called = AssertUnwindSafe(tool.call_json(&call.arguments, cx)).catch_unwind();
     match timeout(CALL_TIME_MAX, called).await {
-        Ok(Ok(output)) => output,
+        Ok(Ok(output)) => within_bounds(output),
         Ok(Err(_)) => {
             tracing::error!(tool = %call.tool, "A tool panicked");
             Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
@@ -152,6 +156,25 @@ async fn attempt(
             call.tool,
             CALL_TIME_MAX.as_secs()
         ))),
+    }
+}
+
+fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
+    match called {
+        Ok(output) => Ok(ToolOutput { for_model: bounded(output.for_model), ..output }),
+        Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
+        Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
+        Err(ToolError::TellForeign(words)) => Err(ToolError::TellForeign(bounded(words))),
+        Err(error @ ToolError::Abort(_)) => Err(error),
+    }
+}
+
+fn bounded(text: String) -> String {
+    match text.char_indices().nth(OUTPUT_CHARS_MAX) {
+        None => text,
+        Some((at, _)) => {
+            format!("{}\n[Cut at {OUTPUT_CHARS_MAX} characters; the rest is lost.]", &text[..at])
+        }
     }
 }
 

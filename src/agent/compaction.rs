@@ -75,9 +75,11 @@ impl Job {
         Self::up_to(session, kept(&session.turns, whole), focus)
     }
 
-    /// Folds so many of the oldest turns; not the last one.
+    /// Folds so many of the oldest turns; not the last one. What was noted since that one began has
+    /// a later number, though it stands before it, and stays with it.
     pub(super) fn up_to(session: &Session, count: usize, focus: Option<String>) -> Option<Self> {
-        let to = session.turns.get(count).filter(|_| count > 0)?.id;
+        let to = session.turns.get(count..)?.iter().map(|turn| turn.id).min()?;
+        let count = session.turns.iter().position(|turn| turn.id >= to).filter(|at| *at > 0)?;
         Some(Self {
             session: session.id,
             from: session.begins,

@@ -47,7 +47,7 @@ pub(super) async fn house(means: &Means, audience: Audience) -> House {
 pub(super) async fn rules(means: &Means, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let house = workspace.house();
-        let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&&*file.name));
+        let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
         shown.map(|file| file.text.trim()).collect::<Vec<_>>().join("\n\n")
     };
     means.workspace.off_thread(read).await

@@ -3,7 +3,7 @@
 //! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
 //! after a restart as before. A call that waits for a subagent parks its turn likewise.
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{Local, Utc};
@@ -19,7 +19,7 @@ use super::turn::TurnError;
 use super::{Agent, Means, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
 use crate::bus::journal::{self, RowId, Span, Waiting};
-use crate::message::{Address, Body, Choice, Entitled, Question};
+use crate::message::{Address, Body, Choice, Entitled, Question, SenderId};
 use crate::people;
 use crate::replies;
 use crate::session::Outcome;
@@ -211,8 +211,8 @@ fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<
 
 /// What waits for people.
 pub(super) struct Asked {
-    /// Where turns are parked.
-    pub(super) parked: HashSet<Address>,
+    /// Where turns are parked, and whose they are.
+    pub(super) parked: HashMap<Address, SenderId>,
     /// Until the next one's time is over.
     pub(super) next: Option<Duration>,
 }
@@ -257,7 +257,8 @@ impl Agent {
         if unfinished.iter().any(is_lost) {
             self.cut_off = None;
         }
-        let parked = unfinished.into_iter().filter(|turn| turn.parked).map(|turn| turn.address);
+        let parked = unfinished.into_iter().filter(|turn| turn.parked);
+        let parked = parked.map(|turn| (turn.address, turn.sender.id));
         let next = next.map(|at| (at - Utc::now()).to_std().unwrap_or_default().max(MOMENT));
         Ok(Asked { parked: parked.collect(), next })
     }

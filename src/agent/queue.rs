@@ -7,7 +7,7 @@ use chrono::Utc;
 use super::settings::settings_at;
 use super::{Agent, commits};
 use crate::bus::journal::{self, RowId, Span, Waiting};
-use crate::message::Address;
+use crate::message::{Address, SenderId};
 use crate::session::QueueMode;
 use crate::store::StoreError;
 
@@ -57,7 +57,7 @@ impl Agent {
         let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
             let mode = settings_at(store, &at)?.queue;
-            Ok((mode, journal::speaks_again(store, &at, after, &sender)?))
+            Ok((mode, journal::speaks_again(store, &at, Span::after(after), &sender)?))
         };
         let (mode, speaks_again) = self.read(look).await?;
         match mode.unwrap_or(self.means.queue) {
@@ -116,13 +116,40 @@ impl Agent {
         let Some(running) = self.running.get(address).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
-        let (store, sender) = (&self.means.bus.store, running.sender.id.clone());
-        if !commits::interrupted(store, address.clone(), sender).await? {
-            return Ok(Some(NOT_YET_PAUSE));
+        let sender = running.sender.id.clone();
+        let is_interrupted = self.end_interrupted(address, sender).await?;
+        Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
+    }
+
+    /// The same with a turn that waits for somebody, if its conversation wishes that. True if it has
+    /// ended.
+    pub(super) async fn interrupt_parked(
+        &mut self,
+        address: &Address,
+        sender: SenderId,
+    ) -> Result<bool, StoreError> {
+        let at = address.clone();
+        let mode = self.read(move |store| Ok(settings_at(store, &at)?.queue)).await?;
+        match mode.unwrap_or(self.means.queue) {
+            QueueMode::Interrupt => self.end_interrupted(address, sender).await,
+            QueueMode::Steer | QueueMode::Followup | QueueMode::Collect => Ok(false),
         }
-        running.stop.cancel();
+    }
+
+    async fn end_interrupted(
+        &mut self,
+        address: &Address,
+        sender: SenderId,
+    ) -> Result<bool, StoreError> {
+        let interrupted = commits::interrupted(&self.means.bus.store, address.clone(), sender);
+        let Some(subagents) = interrupted.await? else { return Ok(false) };
+        if let Some(running) = self.running.get(address) {
+            running.stop.cancel();
+        }
         self.idle.take(address);
-        Ok(None)
+        self.stop_errands(&subagents);
+        self.means.bus.outbox.up();
+        Ok(true)
     }
 }
 

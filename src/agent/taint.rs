@@ -3,7 +3,6 @@
 
 use std::fmt;
 
-use super::prompt;
 use crate::session::{Call, Session, Step};
 use crate::tools::foreign;
 
@@ -35,7 +34,7 @@ pub(super) fn of(session: &Session) -> Option<Taint> {
         let by_call = step.calls.iter().rev().find(theirs);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
             let heard = step.heard.as_deref().unwrap_or_default();
-            match prompt::is_of_others(heard) {
+            match foreign::is_of_others(heard) {
                 true => Some(Taint::Said),
                 false => heard.contains(foreign::HAS_READ).then_some(Taint::HandedOn),
             }

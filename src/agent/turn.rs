@@ -14,6 +14,7 @@ use settling::Settled;
 pub(super) use settling::tool_context;
 pub(super) use words::{NO_REPLY, failure_words, is_no_reply};
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
 use super::commits::{self, CommitError, End, Made};
-use super::invoked::invoked;
+use super::invoked::{Invoked, invoked};
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
@@ -140,6 +141,8 @@ struct Active<'a> {
     wires: Wires,
     /// Steered messages that the model has not been shown yet.
     pending: Vec<Waiting>,
+    /// What those of them are shown as that begin with a skill.
+    invoked: Invoked,
     system: Vec<String>,
     tools: Vec<ToolSchema>,
 }
@@ -194,6 +197,7 @@ impl Active<'_> {
     async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
         let UsedUp { note, words } = used_up;
         self.pending.clear();
+        self.invoked.clear();
         let step = self.push_step(Some(note), Vec::new());
         self.emit(|| Happening::StepStart { step });
         match self.ask(false).await? {
@@ -227,11 +231,7 @@ impl Active<'_> {
     /// another one begins with what the program notes, and what was steered meanwhile.
     async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
         self.take_steering().await?;
-        let invoked = invoked(self.means, &self.pending).await?;
-        if invoked.is_none() {
-            self.pending.clear();
-        }
-        let invoked = invoked.unwrap_or_default();
+        let invoked = mem::take(&mut self.invoked);
         let steered = (!self.pending.is_empty()).then(|| {
             let (place, role) = (self.session.place, self.asker.role);
             prompt::tail(&Tail {
@@ -279,6 +279,9 @@ impl Active<'_> {
             // They may have been edited or taken back since.
             let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
             let rows = self.means.bus.store.read(move |store| journal::again(store, &ids)).await?;
+            // One who asked for a skill in vain has been told, and said nothing that concerns the turn.
+            let Some(invoked) = invoked(self.means, &rows).await? else { continue };
+            self.invoked.extend(invoked);
             self.emit(|| Happening::Steered { messages: rows.len() });
             let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
             for message in seen {

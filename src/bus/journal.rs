@@ -28,6 +28,12 @@ pub struct Span {
     pub until: RowId,
 }
 
+impl Span {
+    pub fn after(after: RowId) -> Self {
+        Self { after, until: RowId(i64::MAX) }
+    }
+}
+
 /// A message that was accepted and waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
@@ -293,11 +299,11 @@ pub fn said_by(
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
 }
 
-/// Whether a person has said something at an address after `after` that a turn could begin with.
+/// Whether a person has said something at an address, within `rows`, that a turn could begin with.
 pub fn speaks_again(
     store: &Connection,
     at: &Address,
-    after: RowId,
+    rows: Span,
     sender: &SenderId,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = address_params(at);
@@ -305,11 +311,11 @@ pub fn speaks_again(
         .prepare_cached(
             "SELECT 1 FROM inbound
              WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
-             AND sender = ?4 AND id > ?5 AND id < ifnull(
+             AND sender = ?4 AND id > ?5 AND id <= ?6 AND id < ifnull(
                  (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
                   AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)",
         )?
-        .exists(params![channel, chat, thread, sender.as_str(), after.0])
+        .exists(params![channel, chat, thread, sender.as_str(), rows.after.0, rows.until.0])
 }
 
 /// Those of the rows that still wait, as they are now; without one that was given other files.

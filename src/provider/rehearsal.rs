@@ -33,6 +33,7 @@ remember that …
 note that …
 tell CHANNEL:CHAT …
 plan WORDS
+ask WORDS, or ask WORDS: WORDS, WORDS
 actions
 undo, or undo NUMBER
 wait SECONDS
@@ -188,6 +189,10 @@ fn read(command: &str) -> Rule {
         (["plan", _, ..], ..) => {
             Rule::Call("plan", json!({ "items": [{ "text": rest(1), "state": "doing" }] }))
         }
+        (["ask", _, ..], ..) => {
+            let (question, choices) = asked(&rest(1));
+            Rule::Call("ask_question", json!({ "question": question, "choices": choices }))
+        }
         (["actions"], ..) => Rule::Call("list_actions", json!({})),
         (["undo"], ..) => Rule::Call("undo", json!({})),
         (["undo", number], ..) if number.parse::<u64>().is_ok() => {
@@ -200,6 +205,14 @@ fn read(command: &str) -> Rule {
         (["help"], ..) => Rule::Help,
         _ => Rule::Words(command.to_owned()),
     }
+}
+
+/// A question, and the answers to choose from that stand behind it.
+fn asked(words: &str) -> (String, Vec<String>) {
+    let Some((question, choices)) = words.split_once(": ") else {
+        return (words.to_owned(), Vec::new());
+    };
+    (question.to_owned(), choices.split(", ").map(str::to_owned).collect())
 }
 
 fn perform(

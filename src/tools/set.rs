@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 use super::{
-    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, plan,
+    AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, past, plan,
     propose, schedule, skill, undo,
 };
 use crate::people::Role;
@@ -86,6 +86,7 @@ impl ToolSet {
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
             Arc::new(schedule::Schedule),
+            Arc::new(past::SearchPast),
         ])
     }
 

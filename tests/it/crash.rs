@@ -2,6 +2,7 @@
 //! own, and begun again. Whatever was accepted has its one outcome; nothing is said or done twice.
 
 mod child;
+mod parked;
 mod verdict;
 
 use std::fs;
@@ -12,7 +13,8 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::support::platform::{Manners, Platform};
-use child::{At, Kill, Spec, When};
+use child::{Asks, At, Kill, Spec, When};
+use parked::Reaction;
 
 /// The longest that a daemon may take to bring everything to its end.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -56,11 +58,15 @@ const UNKNOWING: Manners = Manners { knows: false, ..KNOWING };
 struct Scene {
     folder: TempDir,
     manners: Manners,
+    asks: Asks,
+    /// What the person does when something is asked.
+    reaction: Reaction,
 }
 
 impl Scene {
     fn new(manners: Manners) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), manners }
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, manners, asks: Asks::default(), reaction: Reaction::None }
     }
 
     fn with_said(manners: Manners, said: &[(&str, &str)]) -> Self {
@@ -88,6 +94,7 @@ impl Scene {
             home: self.home(),
             platform: self.folder.path().join("platform"),
             manners: self.manners,
+            asks: self.asks.clone(),
             kill,
         };
         Command::new(std::env::current_exe().unwrap())
@@ -120,6 +127,7 @@ impl Scene {
             if let Some(status) = daemon.try_wait().unwrap() {
                 return Some(status);
             }
+            self.reaction.happens(&self.platform());
             if verdict::is_settled(&self.home(), self.platform().said().len()) {
                 daemon.kill().unwrap();
                 daemon.wait().unwrap();

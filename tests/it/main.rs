@@ -24,6 +24,7 @@ mod events;
 mod finish;
 mod foreign;
 mod groups;
+mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
 mod logging;
@@ -32,6 +33,7 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod past;
 mod prompt;
 mod proposals;
 mod providers;

@@ -8,6 +8,7 @@ mod patience;
 mod quirks;
 mod text_tools;
 mod transcript;
+mod vendors;
 
 use std::sync::Arc;
 use std::time::Duration;

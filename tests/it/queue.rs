@@ -158,6 +158,99 @@ async fn interrupt_holds_over_a_restart() {
     rig.finish().await;
 }
 
+fn interrupting() -> Parts {
+    let mut parts = Parts::default();
+    parts.agent.queue = QueueMode::Interrupt;
+    parts.agent.asking.approvals.tools = vec!["write_file".to_owned()];
+    parts
+}
+
+#[tokio::test]
+async fn interrupt_ends_a_turn_that_waits_for_a_subagent_and_the_subagent() {
+    for restarts in [false, true] {
+        let mut rig = Rig::of(interrupting()).await;
+        let (gate, beside) = (Gate::shut(), Gate::shut());
+        let task = |task: &str| json!({"task": task});
+        let boiled = || calls(&[("task_completion", json!({"result": "boiled"}))]);
+        rig.model.on("go", [calls(&[("spawn", task("boil")), ("subagent", task("sort"))])]);
+        rig.model.on("boil", [held(&beside, boiled()), held(&beside, boiled())]);
+        rig.model.on("sort", [held(&gate, says("sorted"))]);
+        rig.say("1", "go");
+        rig.hangs_at(&gate).await;
+        rig.hangs_at(&beside).await;
+        if restarts {
+            rig.model.on("sort", [held(&gate, says("sorted"))]);
+            rig.stop().await;
+            rig.say("1", "no, coffee");
+            rig.start().await;
+            rig.hang_at(&beside, 2).await;
+        } else {
+            rig.say("1", "no, coffee");
+        }
+        assert_eq!(rig.hear("1").await, "re: no, coffee");
+        gate.open();
+        beside.open();
+        // What works beside the conversation goes on.
+        assert_eq!(rig.hear("1").await, replies::subagent_ended(1, "boil", true, "boiled"));
+        assert_eq!(rig.look("SELECT state FROM subagents ORDER BY id"), ["done", "stopped"]);
+        let calls = "SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id";
+        assert_eq!(rig.look(calls), ["done", "skipped"]);
+        assert_eq!(rig.ask("1", "thanks").await, "re: thanks");
+    }
+}
+
+#[tokio::test]
+async fn interrupt_ends_a_turn_that_waits_to_be_allowed() {
+    let mut rig = Rig::of(interrupting()).await;
+    rig.model.on("go", [calls(&[("write_file", json!({"path": "a.md", "content": "a"}))])]);
+    assert!(rig.ask("1", "go").await.contains("May I?"));
+    rig.say("1", "no, coffee");
+    let heard = rig.heard("1", 2).await;
+    assert!(heard[0].ends_with(replies::NO_LONGER_NEEDED), "{heard:?}");
+    assert_eq!(heard[1], "re: no, coffee");
+    assert_eq!(rig.ask("1", "/approve 1").await, replies::ALREADY_DECIDED);
+    assert!(!rig.workspace().join("a.md").exists());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn interrupt_takes_the_answer_to_a_question_for_that() {
+    let mut rig = Rig::of(interrupting()).await;
+    let asks =
+        || calls(&[("ask_question", json!({"question": "Which?", "choices": ["tea", "milk"]}))]);
+    rig.model.on("go", [asks(), says("Tea it is.")]);
+    assert_eq!(rig.ask("1", "go").await, "Which?");
+    rig.say("1", "tea");
+    assert_eq!(rig.hear("1").await, replies::closed("Which?", "answered by Person 7"));
+    assert_eq!(rig.hear("1").await, "Tea it is.");
+    rig.finish().await;
+}
+
+/// What was said before the question is no answer to it.
+#[tokio::test]
+async fn interrupt_ends_a_question_for_what_waited_before_it() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/queue collect").await;
+    let gate = Gate::shut();
+    let asks =
+        calls(&[("ask_question", json!({"question": "Which?", "choices": ["tea", "milk"]}))]);
+    rig.model.on("go", [held(&gate, asks)]);
+    rig.say("1", "go");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "no, coffee");
+    rig.waiting(1).await;
+    gate.open();
+    assert_eq!(rig.hear("1").await, "Which?");
+    rig.say("1", "/queue interrupt");
+    let mut heard = rig.heard("1", 3).await;
+    heard.sort();
+    let closed = replies::closed("Which?", replies::NO_LONGER_NEEDED);
+    let mut expected = [replies::queue_is("interrupt"), closed, "re: no, coffee".to_owned()];
+    expected.sort();
+    assert_eq!(heard, expected);
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn a_chat_can_choose_and_go_back() {
     let mut rig = Rig::new().await;

@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use peacrab::replies;
 use peacrab::session::Outcome;
 use peacrab::tools::{AnyTool, ToolSet, files};
 use serde_json::json;
@@ -143,5 +144,24 @@ async fn more_than_a_turn_can_be_handed_is_still_answered() {
         told.extend(answer.trim_start_matches("re: ").split(' ').map(str::to_owned));
     }
     assert_eq!(told, (0..60).map(|n| format!("n{n}")).collect::<Vec<_>>());
+    rig.finish().await;
+}
+
+/// Who asks for a skill in vain is told so, and has said nothing that concerns what is being done.
+#[tokio::test]
+async fn a_skill_that_is_not_there_skips_no_call() {
+    let gate = Gate::shut();
+    let mut rig = with_hanging_tool(&gate).await;
+    let planned = calls(&[("hang", json!({})), ("list_files", json!({}))]);
+    rig.model.on("tea", [planned, says("tea")]);
+    rig.say("1", "make tea");
+    rig.hangs_at(&gate).await;
+    rig.say("1", "/skill nemo please");
+    rig.waiting(1).await;
+    rig.ask("1", "/whoami").await;
+    gate.open();
+    assert_eq!(rig.heard("1", 2).await, [&*replies::no_skill("nemo"), "tea"]);
+    assert_eq!(rig.look("SELECT state FROM calls"), ["done", "done"]);
+    assert_eq!(rig.look("SELECT outcome FROM inbound WHERE control = 0"), ["answered", "refused"]);
     rig.finish().await;
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::time::Duration;
 
 use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
@@ -308,6 +309,70 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
     let told = rig.model.last().transcript();
     let words = format!("Sorted a few.\n\n{}", replies::errand_tokens_used_up(200_000));
     assert!(told.ends_with(&words), "{told}");
+    rig.finish().await;
+}
+
+/// Nobody sees one work, so nobody would stop it.
+#[tokio::test]
+async fn one_that_works_for_ten_minutes_is_ended() {
+    let mut rig = Rig::new().await;
+    let (gate, waits) = (Gate::shut(), Gate::shut());
+    rig.model.on("go", [spawns(&[TASK]), says("It has begun.")]);
+    rig.model.on(TASK, [held(&gate, says("lost"))]);
+    rig.model.on("wait", [awaits("sort them"), says("It took too long.")]);
+    rig.model.on("sort them", [held(&waits, says("lost"))]);
+    assert_eq!(rig.ask("1", "go").await, "It has begun.");
+    rig.hangs_at(&gate).await;
+    rig.say("2", "wait");
+    rig.hangs_at(&waits).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(590)).await;
+    tokio::time::resume();
+    assert!(rig.ask("1", "/subagents").await.contains("1 works, since"));
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(11)).await;
+    tokio::time::resume();
+    let words = replies::subagent_too_slow(Duration::from_secs(600));
+    assert_eq!(rig.hear("1").await, failed(1, TASK, &words));
+    assert_eq!(rig.hear("2").await, "It took too long.");
+    assert!(rig.model.last().transcript().ends_with(&words));
+    assert_eq!(states(&rig), ["failed", "failed"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn several_that_one_step_waits_for_work_in_order() {
+    let mut rig = Rig::new().await;
+    let append = |line: &str| ("append_file", json!({"path": "a.md", "content": line}));
+    let task = |task: &str| ("subagent", json!({"task": task}));
+    let all = [task("the first"), append("2"), task("the third"), task("the fourth")];
+    rig.model.on("go", [calls(&all), says("All done.")]);
+    rig.model.on("the first", [calls(&[append("1")]), completes("one")]);
+    rig.model.on("the third", [calls(&[append("3")]), completes("three")]);
+    rig.model.on("the fourth", [Reply::Fails(ProviderError::Refused("no credit".to_owned()))]);
+    assert_eq!(rig.ask("1", "go").await, "All done.");
+    assert_eq!(fs::read_to_string(rig.workspace().join("a.md")).unwrap(), "1\n2\n3");
+    let results = rig.model.last().messages.split_off(5);
+    assert_eq!((&*results[0], &*results[2]), ("result: one", "result: three"));
+    assert!(results[1].starts_with("result: ") && results[3].contains("no credit"), "{results:?}");
+    assert_eq!(states(&rig), ["done", "done", "failed"]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn of_several_that_one_step_waits_for_stop_ends_those_to_come_too() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    let task = |task: &str| ("subagent", json!({"task": task}));
+    rig.model.on("go", [calls(&[task("the first"), task("the second")])]);
+    rig.model.on("the first", [held(&gate, says("one"))]);
+    rig.say("1", "go");
+    rig.hangs_at(&gate).await;
+    assert_eq!(rig.ask("1", "/stop").await, replies::STOPPED);
+    gate.open();
+    assert_eq!(rig.ask("1", "hello").await, "re: hello");
+    assert_eq!(states(&rig), ["stopped"]);
+    assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["skipped", "skipped"]);
     rig.finish().await;
 }
 

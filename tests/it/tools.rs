@@ -392,6 +392,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "read_file",
             "read_skill",
             "schedule",
+            "search_past",
             "spawn",
             "subagent",
             "undo",
@@ -399,7 +400,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 19);
+    assert_eq!(names(Role::Owner).len(), 20);
 }
 
 #[test]
@@ -440,6 +441,8 @@ fn models_are_shown_these_tools() {
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
 
     {"name":"schedule","description":"Have something done later or regularly: text is a prompt, or sent as it is.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]}},"required":["action"]}}
+
+    {"name":"search_past","description":"Search all that was said here before, word for word.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"Words that all occur."}},"required":["query"]}}
 
     {"name":"spawn","description":"Hand a longer task to a subagent that works beside you; its result is sent here.","parameters":{"type":"object","properties":{"task":{"type":"string","description":"All that it must know: it sees nothing else."}},"required":["task"]}}
 

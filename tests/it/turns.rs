@@ -1,17 +1,18 @@
 //! Turns: whatever the model, a tool or the provider does, the person hears one outcome, and the
 //! next message works.
 
+use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::provider::{Delta, Provider, ProviderError, StopReason, fallback};
+use peacrab::provider::{Delta, Provider, ProviderError, StopReason, ToolCall, fallback};
 use peacrab::replies;
-use peacrab::tools::{AnyTool, ToolSet, files, message};
+use peacrab::tools::{AnyTool, ToolError, ToolOutput, ToolSet, files, message};
 use serde_json::json;
 
 use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, Script, calls, calls_raw, ends, held, says};
-use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool};
+use crate::support::tools::{AbortingTool, FlakyTool, HangingTool, PanickingTool, SayingTool};
 
 /// The usual tools that matter here, and the ones given.
 fn tools(others: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> ToolSet {
@@ -118,6 +119,108 @@ async fn gives_a_tool_up_that_hangs() {
     tokio::time::resume();
     assert_eq!(rig.hear("1").await, "it hung");
     assert!(rig.model.last().transcript().contains("result: hang took longer than 120 seconds"));
+    rig.finish().await;
+}
+
+/// A hundred megabytes, a failure as long, and what is no text at all.
+#[tokio::test]
+async fn takes_no_more_of_a_tool_than_there_is_room_for() {
+    const VAST: usize = 100 << 20;
+    let tool = |name, says| Arc::new(SayingTool { name, says }) as Arc<dyn AnyTool>;
+    let all = [
+        tool("vast", || Ok(ToolOutput::text("🦀".repeat(VAST / 4)))),
+        tool("fails", || Err(ToolError::TellModel("x".repeat(VAST)))),
+        tool("binary", || {
+            Ok(ToolOutput::text(String::from_utf8_lossy(b"\x7fELF\0\x01\xff\x1b[2J\0")))
+        }),
+        tool("nothing", || Ok(ToolOutput::text(""))),
+    ];
+    let mut rig = Rig::of(Parts { tools: tools(all), ..Parts::default() }).await;
+    let asked = ["vast", "fails", "binary", "nothing"].map(|tool| (tool, json!({})));
+    rig.model.on("do it", [calls(&asked), says("so it went")]);
+    assert_eq!(rig.ask("1", "do it").await, "so it went");
+    let results: Vec<_> = rig.model.last().messages.split_off(5);
+    for (result, begins) in results[..2].iter().zip(["result: 🦀🦀", "result: xx"]) {
+        assert!(result.starts_with(begins) && result.chars().count() < 33_000);
+        assert!(result.ends_with("[Cut at 32000 characters; the rest is lost.]"));
+    }
+    assert_eq!(results[2], "result: \u{7f}ELF\0\u{1}\u{fffd}\u{1b}[2J\0");
+    assert_eq!(results[3], "result: ");
+    // It is read back as it was shown.
+    rig.stop_and_start_again().await;
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    assert_eq!(rig.model.last().messages[5..9], results);
+    rig.finish().await;
+}
+
+/// Shapes that models are known for: calls as their own text, words around them, parts of them.
+#[tokio::test]
+async fn arguments_of_any_shape_have_one_result_each() {
+    let mut rig = Rig::new().await;
+    fs::write(rig.workspace().join("a.md"), "found").unwrap();
+    let shapes = [
+        "",
+        " ",
+        "null",
+        "[]",
+        "7",
+        "true",
+        r#""a.md""#,
+        r#""{\"path\":\"a.md\"}""#,
+        r#"[{"path":"a.md"}]"#,
+        r#"{"path":["a.md"]}"#,
+        r#"{"path":null}"#,
+        r#"{"path":{"path":"a.md"}}"#,
+        r#"{"Path":"a.md"}"#,
+        r#"{"path":"a.md",}"#,
+        r#"{'path':'a.md'}"#,
+        r#"{path:"a.md"}"#,
+        r#"{"path":"a.md","offset":"0"}"#,
+        r#"{"path":"a.md","offset":-1}"#,
+        r#"{"path":"a.md","offset":1e400}"#,
+        r#"{"path":"a.md"} {"path":"a.md"}"#,
+        "```json\n{\"path\":\"a.md\"}\n```",
+        r#"{"arguments":{"path":"a.md"}}"#,
+        r#"{"path":"a.md"#,
+        "{\"path\":\"a\u{0}.md\"}",
+        r#"{"path":"\ud800"}"#,
+        "{}}",
+        r#"{"path":"a.md"}"#,
+    ];
+    let asked: Vec<_> = shapes.iter().map(|it| ("read_file", (*it).to_owned())).collect();
+    rig.model.on("read", [calls_raw(&asked), says("read")]);
+    assert_eq!(rig.ask("1", "read it").await, "read");
+    let results: Vec<_> = rig.model.last().messages.split_off(1 + shapes.len());
+    assert_eq!(results.len(), shapes.len());
+    for (shape, result) in shapes.iter().zip(&results) {
+        let is_right = *shape == r#"{"path":"a.md"}"#;
+        let told = result.starts_with("result: The arguments of read_file are wrong: ");
+        assert!(if is_right { result == "result: found" } else { told }, "{shape}: {result}");
+    }
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn says_so_if_the_model_only_thinks() {
+    let thinks = |stop| {
+        let thought = Delta::Thinking("Hm. Let me see.".to_owned());
+        Reply::Says(vec![thought, Delta::End(stop)])
+    };
+    answers_with([thinks(StopReason::Done)], replies::NO_WORDS).await;
+    answers_with([thinks(StopReason::MaxTokens)], replies::LIMIT_USED_UP_OWNER).await;
+}
+
+/// A provider drops the call that was cut; what came whole before it is made.
+#[tokio::test]
+async fn makes_the_whole_calls_of_an_answer_that_was_cut() {
+    let mut rig = Rig::new().await;
+    let arguments = json!({"path": "a.md", "content": "a"}).to_string();
+    let call = ToolCall { id: "c".to_owned(), name: "write_file".to_owned(), arguments };
+    let cut = Reply::Says(vec![Delta::Call(call), Delta::End(StopReason::MaxTokens)]);
+    rig.model.on("do it", [cut, says("done")]);
+    assert_eq!(rig.ask("1", "do it").await, "done");
+    assert_eq!(fs::read_to_string(rig.workspace().join("a.md")).unwrap(), "a");
     rig.finish().await;
 }
 

@@ -119,8 +119,23 @@ pub(super) fn stop(
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Address>> {
+    stop_all(store, subagents::running_for(store, at, whose)?)
+}
+
+/// The same with those for which calls of one turn wait.
+pub(super) fn stop_awaited(
+    store: &Connection,
+    at: &Address,
+    turn: TurnId,
+) -> rusqlite::Result<Vec<Address>> {
+    let mut running = subagents::running_for(store, at, None)?;
+    running.retain(|subagent| subagent.is_awaited && subagent.turn == turn);
+    stop_all(store, running)
+}
+
+fn stop_all(store: &Connection, subagents: Vec<Subagent>) -> rusqlite::Result<Vec<Address>> {
     let mut stopped = Vec::new();
-    for subagent in subagents::running_for(store, at, whose)? {
+    for subagent in subagents {
         errands::withdraw(store, &subagent.at)?;
         subagents::end(store, subagent.id, State::Stopped, "")?;
         stopped.push(subagent.at);

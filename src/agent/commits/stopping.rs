@@ -2,9 +2,10 @@
 
 use rusqlite::Connection;
 
-use super::super::transcript;
-use super::errands;
-use crate::bus::journal::{self, Fate, Waiting};
+use super::super::transcript::{self, Unfinished};
+use super::{delegated, errands};
+use crate::asks;
+use crate::bus::journal::{self, Fate, RowId, Span, Waiting};
 use crate::bus::{asides, outbox};
 use crate::message::{Address, Place, SenderId};
 use crate::people::Role;
@@ -81,20 +82,34 @@ pub(in crate::agent) async fn stopped(
     store.write("stop", Sync::Now, stop).await
 }
 
-/// Ends the turn that runs for a person at an address, without a word: what they said since is the
-/// answer to why. False if there is none.
+/// Ends the turn that runs or waits for a person at an address, and the subagents for which it waits,
+/// without a word: what they said since is the answer to why. Gives those subagents' addresses; none if
+/// there is no such turn, or what they said is what it waits for.
 pub(in crate::agent) async fn interrupted(
     store: &Store,
     at: Address,
     sender: SenderId,
-) -> Result<bool, StoreError> {
+) -> Result<Option<Vec<Address>>, StoreError> {
     let interrupt = move |store: &Connection| {
         let mut running = transcript::unfinished(store)?.into_iter();
         let theirs = running.find(|turn| turn.address == at && turn.sender.id == sender);
-        let Some(theirs) = theirs else { return Ok(false) };
+        let Some(theirs) = theirs else { return Ok(None) };
+        if theirs.parked && !is_passed_over(store, &theirs)? {
+            return Ok(None);
+        }
+        let subagents = delegated::stop_awaited(store, &at, theirs.turn)?;
         transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
         journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
-        Ok(true)
+        Ok(Some(subagents))
     };
     store.write("interrupt", Sync::Now, interrupt).await
+}
+
+/// Whether its person has said something else than what a turn waits for: of what waits for the answer to
+/// a question, only what was said before the question.
+fn is_passed_over(store: &Connection, parked: &Unfinished) -> rusqlite::Result<bool> {
+    let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == parked.turn);
+    let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);
+    let rows = Span { after: RowId(0), until };
+    journal::speaks_again(store, &parked.address, rows, &parked.sender.id)
 }

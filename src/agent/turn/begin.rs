@@ -175,6 +175,7 @@ impl<'a> Active<'a> {
             provider: means.provider_for(&session.settings),
             thought: String::new(),
             pending: Vec::new(),
+            invoked: Invoked::new(),
             means,
             session,
             turn,

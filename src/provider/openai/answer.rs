@@ -47,7 +47,9 @@ struct Fragments {
 
 impl Fold for Answer {
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
-        if let Some(usage) = event.get("usage").filter(|usage| usage.is_object()) {
+        // The second place is Groq's, where nobody asked for usage.
+        let usages = [event.get("usage"), event.pointer("/x_groq/usage")];
+        if let Some(usage) = usages.into_iter().flatten().find(|usage| usage.is_object()) {
             self.usage = Some(read_usage(usage));
         }
         let Some(choice) = event.pointer("/choices/0") else { return Flow::More };
@@ -64,8 +66,7 @@ impl Fold for Answer {
             self.join(&json!({"index": 0, "function": delta["function_call"]}));
         }
         if let Some(reason) = choice["finish_reason"].as_str() {
-            // OpenRouter's word for a failure of whom it asked ("Handling errors during streaming").
-            self.has_failed |= reason == "error";
+            self.has_failed |= is_failure(reason);
             self.stop = Some(stop_reason(reason));
         }
         Flow::More
@@ -247,11 +248,20 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
+/// Whether the server gave up, and may do better when it is asked again. `error` is OpenRouter's word for a
+/// failure of whom it asked ("Handling errors during streaming"), the second one DeepSeek's ("Create Chat
+/// Completion"); Gemini's endpoint ends so, with nothing else, when its model has written a call wrongly.
+fn is_failure(reason: &str) -> bool {
+    matches!(reason, "error" | "insufficient_system_resource")
+        || reason.starts_with("function_call_filter")
+}
+
 fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "tool_calls" | "function_call" => StopReason::Calls,
         "length" => StopReason::MaxTokens,
-        "content_filter" => StopReason::Refused,
+        // Gemini's endpoint says behind it what was filtered.
+        _ if reason.starts_with("content_filter") => StopReason::Refused,
         _ => StopReason::Done,
     }
 }

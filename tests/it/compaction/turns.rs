@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{RECORD, asked_for, long, plain, rig};
 use crate::support::rig::Rig;
-use crate::support::script::{Reply, calls};
+use crate::support::script::{Reply, calls, says};
 
 const LEFT_OUT: &str = "characters are left out here";
 
@@ -118,6 +118,32 @@ async fn says_so_if_it_is_too_long_after_two_compactions() {
     let (mut rig, answer) = too_long(3, summaries).await;
     assert_eq!(answer, replies::TOO_LONG);
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+/// The result of a subagent that came while a turn waits stands before that turn, and is the younger one.
+#[tokio::test]
+async fn a_turn_that_has_heard_of_a_subagent_outlives_a_compaction() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "hello").await;
+    let asks = calls(&[
+        ("spawn", json!({"task": "count"})),
+        ("ask_question", json!({"question": "Which?"})),
+    ]);
+    let too_long = Reply::Fails(ProviderError::TooLong);
+    rig.model.on("go", [asks, too_long, says("Red it is.")]);
+    rig.model.on("count", [calls(&[("task_completion", json!({"result": "42"}))])]);
+    rig.model.on("the new summary", [says("They said hello.")]);
+    rig.say("1", "go");
+    let mut heard = rig.heard("1", 2).await;
+    heard.sort();
+    assert_eq!(heard, [replies::subagent_ended(1, "count", true, "42"), "Which?".to_owned()]);
+    assert_eq!(rig.ask("1", "red").await, "Red it is.");
+    let told = rig.model.last().transcript();
+    assert!(told.contains("They said hello.") && told.contains("assistant: 42"), "{told}");
+    assert!(told.ends_with("red"), "{told}");
+    rig.ask("1", "thanks").await;
+    assert!(rig.model.last().transcript().contains("Red it is."));
     rig.finish().await;
 }
 

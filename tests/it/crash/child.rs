@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{Duration, Utc};
 use futures_util::{StreamExt, stream};
+use peacrab::asks::{Approvals, Asking};
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
@@ -61,7 +63,17 @@ pub(super) struct Spec {
     pub(super) home: PathBuf,
     pub(super) platform: PathBuf,
     pub(super) manners: Manners,
+    pub(super) asks: Asks,
     pub(super) kill: Option<Kill>,
+}
+
+/// What the daemon asks people for, and for how long.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Asks {
+    /// Tools that must be allowed.
+    pub(super) approve: Vec<String>,
+    /// Until it takes silence for an answer; none is as usual.
+    pub(super) time: Option<Duration>,
 }
 
 /// Which commit kills.
@@ -108,10 +120,17 @@ fn plan(spec: Spec) -> Plan {
     };
     let tools = ToolSet::standard();
     tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
+    let usual = Asking::default();
+    let asking = Asking {
+        approvals: Approvals { tools: spec.asks.approve, roles: Vec::new() },
+        approval_time: spec.asks.time.unwrap_or(usual.approval_time),
+        question_time: spec.asks.time.unwrap_or(usual.question_time),
+        ..usual
+    };
     Plan {
         tools,
         home: spec.home,
-        agent: AgentConfig::default(),
+        agent: AgentConfig { asking, ..AgentConfig::default() },
         provider: Arc::new(Watchful(Rehearsal)),
         summariser: Arc::new(Watchful(Rehearsal)),
         models: Models::default(),

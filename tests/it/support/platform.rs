@@ -13,7 +13,8 @@ use peacrab::channels::{
     Channel, ChannelError, Drafts, Found, Limits, Markup, MediaSink, Sent, Unit,
 };
 use peacrab::message::{
-    Address, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Said, Sender,
+    Address, Body, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Press,
+    Quote, Said, Sender,
 };
 use serde::{Deserialize, Serialize};
 
@@ -35,11 +36,18 @@ pub(crate) struct Manners {
     pub(crate) text_max: usize,
 }
 
+/// The name that every message gets.
+const SENT: &str = "sent";
+
 /// A line that a person said.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Line {
     pub(crate) chat: String,
     pub(crate) text: String,
+    /// A button that was pressed, instead of words.
+    pub(crate) press: Option<Press>,
+    /// What the words reply to.
+    pub(crate) quotes: Option<String>,
 }
 
 /// A message that a person got.
@@ -50,6 +58,8 @@ pub(crate) struct Got {
     pub(crate) part: u32,
     pub(crate) chat: String,
     pub(crate) text: String,
+    /// What stands on its buttons.
+    pub(crate) choices: Vec<String>,
 }
 
 /// The platform's side, in a folder.
@@ -66,7 +76,11 @@ impl Platform {
 
     /// Somebody says something.
     pub(crate) fn say(&self, chat: &str, text: &str) {
-        append(&self.folder.join("said"), &Line { chat: chat.to_owned(), text: text.to_owned() });
+        self.hears(&Line { chat: chat.to_owned(), text: text.to_owned(), ..Line::default() });
+    }
+
+    pub(crate) fn hears(&self, line: &Line) {
+        append(&self.folder.join("said"), line);
     }
 
     pub(crate) fn said(&self) -> Vec<Line> {
@@ -94,6 +108,12 @@ impl Platform {
             part: message.part,
             chat: message.to.chat.to_string(),
             text: text.clone(),
+            choices: match &message.body {
+                Body::Choice(question) => {
+                    question.choices.iter().map(|choice| choice.label.clone()).collect()
+                }
+                Body::Text(_) | Body::File(_) => Vec::new(),
+            },
         };
         append(&self.folder.join("got"), &got);
     }
@@ -169,7 +189,7 @@ impl Channel for Platform {
         if luck < 16 {
             return Err(ChannelError::Ambiguous("cut off after it arrived".to_owned()));
         }
-        Ok(Sent { id: Some(MessageId::from("sent")) })
+        Ok(Sent { id: Some(MessageId::from(SENT)) })
     }
 
     async fn fetch(&self, media: &MediaRef, into: &mut MediaSink) -> Result<(), ChannelError> {
@@ -223,8 +243,18 @@ fn inbound(publisher: &Publisher, at: usize, line: &Line) -> Inbound {
         place: Place::Private,
         within: Vec::new(),
         cause: Cause::Person(Sender::person(OWNER, "Ada")),
-        id: Some(at.to_string().into()),
-        body: Said { media, ..Said::text(line.text.clone()) },
+        // A press is known by the message whose button it is.
+        id: Some(line.press.map_or_else(|| at.to_string(), |_| SENT.to_owned()).into()),
+        body: Said {
+            media,
+            press: line.press,
+            quoted: line.quotes.clone().map(|text| Quote {
+                author: "Peacrab".to_owned(),
+                text,
+                by_others: false,
+            }),
+            ..Said::text(line.text.clone())
+        },
     }
 }
 

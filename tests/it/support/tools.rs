@@ -100,6 +100,27 @@ impl AnyTool for FlakyTool {
     }
 }
 
+/// Says whatever it was told to, however long or odd.
+pub(crate) struct SayingTool {
+    pub(crate) name: &'static str,
+    pub(crate) says: fn() -> Result<ToolOutput, ToolError>,
+}
+
+#[async_trait]
+impl AnyTool for SayingTool {
+    fn terms(&self) -> Terms {
+        Terms { role: Role::Guest, kind: Kind::Reads, retries: false }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        schema(self.name)
+    }
+
+    async fn call_json(&self, _: &str, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        (self.says)()
+    }
+}
+
 /// Writes a line outside of all that the daemon knows.
 pub(crate) struct ActingTool {
     pub(crate) name: &'static str,

@@ -1,0 +1,92 @@
+//! Looking for what was said here before, also what the model no longer sees.
+
+use async_trait::async_trait;
+use chrono::Local;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, foreign, tell};
+use crate::past::{self, Found};
+use crate::people::Role;
+
+const FOUND_MAX: usize = 10;
+
+/// Of one text, around the first word.
+const SHOWN_CHARS: usize = 300;
+
+pub struct SearchPast;
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    /// Words that all occur.
+    query: String,
+}
+
+#[async_trait]
+impl Tool for SearchPast {
+    type Args = Args;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "search_past",
+        description: "Search all that was said here before, word for word.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let words: Vec<String> = args.query.split_whitespace().map(str::to_owned).collect();
+        if words.is_empty() {
+            return tell("`query` is empty.".to_owned());
+        }
+        let (at, session) = (cx.address.clone(), cx.session);
+        let wanted = words.clone();
+        let look = move |store: &_| past::search(store, &at, &wanted, FOUND_MAX + 1);
+        let mut found = cx.actions.store.read(look).await?;
+        // What is asked now holds the words, too.
+        let newest = found.iter().map(|it| it.turn).max();
+        found
+            .retain(|it| it.session != session || Some(it.turn) != newest || !is_asked(it, &words));
+        found.truncate(FOUND_MAX);
+        if found.is_empty() {
+            return Ok(ToolOutput::text("Nothing was said here with these words."));
+        }
+        let heard = found.iter().filter_map(|it| it.heard.as_deref());
+        let by_others = heard.into_iter().any(foreign::is_of_others);
+        let shown: Vec<_> = found.iter().map(|it| shown(it, &words)).collect();
+        let text = cut(&shown.join("\n\n"), "Search for something rarer.");
+        Ok(ToolOutput { foreign: by_others, ..ToolOutput::text(text) })
+    }
+}
+
+/// Whether it was said to the bot just now, and nothing was answered.
+fn is_asked(found: &Found, words: &[String]) -> bool {
+    !has_all(&found.said, words)
+}
+
+fn has_all(text: &str, words: &[String]) -> bool {
+    let text = text.to_lowercase();
+    words.iter().all(|word| text.contains(&word.to_lowercase()))
+}
+
+fn shown(found: &Found, words: &[String]) -> String {
+    let at = found.at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
+    let heard = found.heard.as_deref().map(|heard| format!("> {}", around(heard, words)));
+    let said = (!found.said.is_empty()).then(|| format!("You: {}", around(&found.said, words)));
+    let lines: Vec<_> = heard.into_iter().chain(said).collect();
+    format!("{at}\n{}", lines.join("\n"))
+}
+
+/// The text around the first of the words, on one line.
+fn around(text: &str, words: &[String]) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let lower = line.to_lowercase();
+    let byte = words.iter().filter_map(|word| lower.find(&word.to_lowercase())).min().unwrap_or(0);
+    let place = lower[..byte].chars().count();
+    let begin = place.saturating_sub(SHOWN_CHARS / 3);
+    let length = line.chars().count();
+    let middle: String = line.chars().skip(begin).take(SHOWN_CHARS).collect();
+    let before = if begin > 0 { "…" } else { "" };
+    let after = if begin + SHOWN_CHARS < length { "…" } else { "" };
+    format!("{before}{middle}{after}")
+}
