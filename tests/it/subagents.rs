@@ -332,7 +332,7 @@ async fn one_that_works_for_ten_minutes_is_ended() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
-    let words = replies::subagent_too_slow(Duration::from_secs(600));
+    let words = replies::errand_too_slow(Duration::from_secs(600));
     assert_eq!(rig.hear("1").await, failed(1, TASK, &words));
     assert_eq!(rig.hear("2").await, "It took too long.");
     assert!(rig.model.last().transcript().ends_with(&words));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use chrono::{Duration, Utc};
+use chrono::Utc;
 use futures_util::{StreamExt, stream};
 use peacrab::asks::{Approvals, Asking};
 use peacrab::channels::intake::Intake;
@@ -148,7 +148,7 @@ fn plan(spec: Spec) -> Plan {
 
 /// A clock that stands at a moment at which what is wanted in some minutes is just due.
 fn clock() -> Clock {
-    let (hands, clock) = watch::channel(Utc::now() + Duration::minutes(MINUTES + 2));
+    let (hands, clock) = watch::channel(Utc::now() + chrono::Duration::minutes(MINUTES + 2));
     // Nobody moves its hands.
     std::mem::forget(hands);
     Clock::with_hands(clock)

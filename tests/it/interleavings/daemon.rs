@@ -15,6 +15,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{DeliveryId, Inbound, Press};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Options, Sync};
 use peacrab::tools::{Lent, ToolSet};
@@ -134,6 +135,7 @@ impl World {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            clock: Clock::default(),
             redactor: Redactor::default(),
         }
     }
