@@ -114,14 +114,18 @@ impl Sight {
 }
 
 /// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
-/// conversation that was open there, what a subagent did to the one that asked.
+/// conversation that was open there, what a subagent or a job did to the one that asked.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
     WHERE (:whose IS NULL OR json_extract(t.sender, '$.id') = :whose)
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
         SELECT 1 FROM sessions o WHERE o.id = :session AND o.channel = s.channel AND o.chat = s.chat
         AND ifnull(o.thread, '') = ifnull(s.thread, '') AND s.opened >= o.opened))
         OR (s.kind = 'subagent' AND EXISTS (
-            SELECT 1 FROM subagents a WHERE a.session = s.id AND a.parent = :session)))";
+            SELECT 1 FROM subagents a WHERE a.session = s.id AND a.parent = :session))
+        OR (s.kind = 'job' AND EXISTS (
+            SELECT 1 FROM jobs j JOIN sessions o ON o.id = :session
+            WHERE j.id = CAST(s.chat AS INTEGER) AND o.channel = j.channel AND o.chat = j.chat
+            AND ifnull(o.thread, '') = ifnull(j.thread, ''))))";
 
 /// The newest actions first.
 pub fn list(

@@ -11,7 +11,9 @@ mod folds;
 mod house;
 mod idle;
 mod invoked;
+mod jobs;
 pub mod loops;
+mod means;
 mod notes;
 mod paces;
 mod parking;
@@ -40,27 +42,18 @@ use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
 pub use house::prompt_tokens;
+pub use means::Means;
 pub use paces::Paces;
 pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
 
-use crate::actions::Actions;
-use crate::asks::Asking;
-use crate::bus::Bus;
 use crate::bus::journal::{self, RowId, Waiting};
-use crate::channels::Channels;
-use crate::event::Events;
+use crate::errands;
 use crate::message::{Address, Sender};
 use crate::people::Role;
-use crate::provider::{Models, Provider};
-use crate::sandbox::CageState;
-use crate::secret::Redactor;
-use crate::session::{Finish, QueueMode, Session};
+use crate::session::Session;
 use crate::store::{StoreError, Sync};
-use crate::subagents;
-use crate::tools::ToolSet;
-use crate::workspace::Workspace;
 use aside::Asides;
 use commits::StopKind;
 use house::{context_used, house};
@@ -85,37 +78,6 @@ const GRACE: Duration = Duration::from_secs(3);
 
 /// How long questions aside may go on then: they can be asked again.
 const ASIDE_GRACE: Duration = Duration::from_millis(200);
-
-/// What turns work with.
-pub struct Means {
-    pub bus: Bus,
-    pub channels: Channels,
-    /// Who answers where nobody chose.
-    pub provider: Arc<dyn Provider>,
-    /// Who sums up what was said long ago.
-    pub summariser: Arc<dyn Provider>,
-    /// From whom a conversation can choose.
-    pub models: Models,
-    /// What becomes of what is said meanwhile, where nobody chose.
-    pub queue: QueueMode,
-    pub tools: ToolSet,
-    pub workspace: Workspace,
-    pub actions: Actions,
-    pub events: Events,
-    pub paces: Paces,
-    /// What ends a turn of a conversation.
-    pub finish: Finish,
-    pub steps_max: usize,
-    pub subagent_steps_max: usize,
-    /// What people are asked before it is done.
-    pub asking: Asking,
-    /// How the shell is.
-    pub shell: CageState,
-    /// What it knows is shown to no model, and leaves in no message.
-    pub redactor: Redactor,
-    /// Ends the daemon; none where nobody would start it again.
-    pub restart: Option<CancellationToken>,
-}
 
 /// Runs until `stop`; what is cut off then goes on after the next start.
 pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
@@ -259,7 +221,7 @@ impl Agent {
 
     /// Whether the address's channel is here; what came by another one waits until it is.
     fn serves(&self, address: &Address) -> bool {
-        self.means.channels.contains_key(&subagents::channel_of(address))
+        self.means.channels.contains_key(&errands::channel_of(address))
     }
 
     /// Whether a turn of that address waits to be taken up again.
@@ -324,12 +286,13 @@ impl Agent {
         if let Some(running) = self.running.get(address).filter(ends) {
             running.stop.cancel();
         }
-        self.stop_subagents(&stopped.subagents);
+        self.stop_errands(&stopped.errands);
+        self.means.bus.jobs.up();
         Ok(())
     }
 
-    /// Subagents at these addresses have been ended.
-    fn stop_subagents(&mut self, at: &[Address]) {
+    /// Errands at these addresses have been ended.
+    fn stop_errands(&mut self, at: &[Address]) {
         for at in at {
             self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
             if let Some(running) = self.running.get(at) {
@@ -370,6 +333,7 @@ impl Agent {
         }
         self.take_over_folded(&address).await;
         self.means.bus.outbox.up();
+        self.means.bus.jobs.up();
     }
 
     async fn wind_down(mut self) {
@@ -440,7 +404,7 @@ async fn load(means: &Means, address: &Address) -> Result<Option<Session>, Store
 /// Somebody who was shut out since they wrote may do the least.
 async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
     let (people, channel, sender) =
-        (means.bus.people.clone(), subagents::channel_of(at), sender.id.clone());
+        (means.bus.people.clone(), errands::channel_of(at), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }

@@ -46,6 +46,7 @@ pub const CONTROLS: &[&str] = &[
     "/approve",
     "/deny",
     "/subagents",
+    "/jobs",
 ];
 
 /// Commands that begin a turn, as messages do.
@@ -93,6 +94,8 @@ pub struct Bus {
     pub inbox: Wake,
     /// Rows wait in the outbox.
     pub outbox: Wake,
+    /// Jobs were changed, or runs of them have ended.
+    pub jobs: Wake,
     /// Messages that may wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
@@ -100,8 +103,8 @@ pub struct Bus {
 
 impl Bus {
     pub fn new(store: Store, people: People, waiting_max: usize) -> Self {
-        let (inbox, outbox) = (Wake::default(), Wake::default());
-        Self { store, people, inbox, outbox, waiting_max, overheard: Overheard::default() }
+        let (inbox, outbox, jobs) = (Wake::default(), Wake::default(), Wake::default());
+        Self { store, people, inbox, outbox, jobs, waiting_max, overheard: Overheard::default() }
     }
 
     /// Forgets what was done long ago; conversations stay.

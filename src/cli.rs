@@ -1,9 +1,11 @@
 //! The command line: what it understands, and where it leads. Only `cli` prints.
 
 mod chat;
+mod cron;
 mod doctor;
 mod explain;
 mod print;
+mod send;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
-use crate::{logging, people, store};
+use crate::{logging, people, schedule, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -101,6 +103,20 @@ enum Command {
     Skills,
     /// Say whether a call of a tool would be made, and why not
     Explain(explain::Explain),
+    /// Send a message; done once it has arrived
+    Send {
+        /// CHANNEL:CHAT, CHANNEL:CHAT:THREAD, or owner
+        #[arg(long, value_name = "ADDRESS")]
+        to: String,
+        /// Send this file along; may be there several times
+        #[arg(long, value_name = "PATH")]
+        file: Vec<PathBuf>,
+        /// What to say; else, without files, what stands on standard input
+        text: Option<String>,
+    },
+    /// What it is to do later, or again and again
+    #[command(subcommand)]
+    Cron(cron::Cron),
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -222,6 +238,20 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let asking = config.agent.asking.clone();
             let plan = Plan::new(&home, config, &environment)?;
             print::line(&explain.words(&plan.tools, &asking)?);
+        }
+        Command::Send { to, file, text } => {
+            let parcel = send::parcel(to, file, text)?;
+            if let Some(words) = send::through_socket(&home, &parcel).await? {
+                print::line(&words);
+                return Ok(ExitCode::SUCCESS);
+            }
+            let config = prepare(load()?, &home, format, &environment)?;
+            let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
+            print::line(&daemon.send(parcel).await?.map_err(anyhow::Error::msg)?);
+        }
+        Command::Cron(cron) => {
+            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());
+            cron::obey(&home, cron, zone).await?;
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

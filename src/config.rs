@@ -3,6 +3,7 @@
 
 pub mod environment;
 pub mod fault;
+mod agent;
 mod channels;
 mod exec;
 mod file;
@@ -18,17 +19,17 @@ use std::path::{Path, PathBuf};
 
 use toml::de::DeTable;
 
-use crate::asks::Asking;
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::hooks;
 use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
+use crate::schedule;
 use crate::secret::{Secret, Setting};
-use crate::session::{Finish, QueueMode};
 use crate::tools;
 
+pub use agent::AgentConfig;
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
 use file::{Unreadable, read_text};
@@ -62,45 +63,6 @@ pub struct Config {
     pub exec: tools::shell::Config,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
-}
-
-/// The `[agent]` section.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AgentConfig {
-    /// The first answers; the others are fallbacks. Never empty, all exist.
-    pub providers: Vec<String>,
-    /// Who sums conversations up that have become long; none leaves it to who answers. It exists.
-    pub summary_provider: Option<String>,
-    /// Completions of one turn.
-    pub steps_max: usize,
-    /// Completions of one subagent.
-    pub subagent_steps_max: usize,
-    /// Turns that run at a time.
-    pub turns_max: usize,
-    /// Messages that wait in one chat; what comes beyond is refused in words.
-    pub waiting_max: usize,
-    /// What becomes of what is said meanwhile, where nobody chose otherwise.
-    pub queue: QueueMode,
-    /// What ends a turn of a conversation.
-    pub finish: Finish,
-    /// The `[asking]` section.
-    pub asking: Asking,
-}
-
-impl Default for AgentConfig {
-    fn default() -> Self {
-        Self {
-            providers: vec!["rehearsal".to_owned()],
-            summary_provider: None,
-            steps_max: 10,
-            subagent_steps_max: 20,
-            turns_max: 16,
-            waiting_max: 100,
-            queue: QueueMode::default(),
-            finish: Finish::default(),
-            asking: Asking::default(),
-        }
-    }
 }
 
 /// Where all state is: `--home`, `$PEACRAB_HOME`, or the platform's folder for data; where there is
@@ -164,6 +126,7 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
     let (mut agent, mcp_file) = sections::agent(&mut top, &names);
+    agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
     agent.asking = sections::asking(&mut top);
     let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {

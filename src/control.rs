@@ -1,6 +1,8 @@
 //! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one
 //! line back; `chat` turns the connection into a terminal.
 
+mod orders;
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -26,6 +28,8 @@ use crate::event::Event;
 use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
 use crate::sandbox::CageState;
+use crate::schedule::Wanted;
+use crate::send::Parcel;
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
 
@@ -55,6 +59,14 @@ pub enum Request {
     Actions {
         limit: usize,
     },
+    /// Jobs; what comes of a new one goes to the owner if nothing else is said.
+    Cron {
+        wanted: Box<Wanted>,
+        #[serde(default)]
+        to: Option<Address>,
+    },
+    /// A message of a script's, say.
+    Send(Parcel),
     Chat {
         session: String,
         /// Also show what happens inside the turns.
@@ -192,6 +204,8 @@ pub async fn serve(
             desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
+        Ok(Request::Send(parcel)) => orders::send(desk, parcel).await,
+        Ok(Request::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));

@@ -1,7 +1,7 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,10 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
+use crate::schedule::{self, Bell, Clock};
 use crate::secret::Redactor;
-use crate::store::{self, HomeLock, Store};
+use crate::send::{self, Parcel};
+use crate::store::{self, HomeLock, Store, StoreError, Sync};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
@@ -81,6 +83,8 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// How the shell is.
     pub shell: CageState,
+    /// By which jobs are due.
+    pub clock: Clock,
     /// Knows what neither models nor people are to be shown.
     pub redactor: Redactor,
 }
@@ -126,6 +130,7 @@ impl Plan {
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
             shell,
+            clock: Clock::default(),
             redactor,
         })
     }
@@ -210,6 +215,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
         bus.prune().await.context("cannot tidy the store")?;
+        prune_jobs(&bus).await.context("cannot tidy the store")?;
         // Nothing is under way yet that a blob could be for.
         actions.tidy(Utc::now() - KEPT, Duration::ZERO).await.context("cannot tidy the store")?;
         let means = Arc::new(Means {
@@ -229,6 +235,7 @@ impl Daemon {
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             shell: plan.shell.clone(),
+            zone: plan.agent.zone(),
             redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
@@ -268,15 +275,14 @@ impl Daemon {
                 intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
             }));
             let (name, channel, bus) = parts;
-            let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-            let redactor = self.means.redactor.clone();
-            let post = Post { name, channel, bus, workspace, events, redactor };
-            let stop = deliveries.clone();
-            delivering
-                .spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
+            self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
+        let channels = self.means.channels.keys().cloned().collect();
+        let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };
+        let until = sources.clone();
+        listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
 
         // They see the end of turns, too.
         let mut hooking = JoinSet::new();
@@ -320,6 +326,37 @@ impl Daemon {
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
+    }
+
+    fn deliver(
+        &self,
+        (name, channel, bus): (ChannelName, Arc<dyn Channel>, Bus),
+        delivering: &mut JoinSet<()>,
+        stop: &CancellationToken,
+    ) {
+        let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
+        let redactor = self.means.redactor.clone();
+        let post = Post { name, channel, bus, workspace, events, redactor };
+        let stop = stop.clone();
+        delivering.spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
+    }
+
+    /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
+    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Result<String, String>> {
+        let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
+        // Nobody sits at a terminal here.
+        let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
+        let mut names = BTreeSet::new();
+        for (name, channel) in channels {
+            names.insert(name.clone());
+            let parts = (name.clone(), Arc::clone(channel), self.means.bus.clone());
+            self.deliver(parts, &mut delivering, &stop);
+        }
+        let sent = send::send(&self.means.bus, &self.means.workspace, &names, parcel).await;
+        stop.cancel();
+        end("deliveries", delivering, DRAIN_TIME_MAX).await;
+        self.means.bus.store.checkpoint().await;
+        Ok(sent?)
     }
 
     /// Begins to keep the servers that lend tools.
@@ -368,12 +405,18 @@ async fn tidy(means: Arc<Means>, stop: CancellationToken) {
     while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
         let tidied = async {
             means.bus.prune().await?;
+            prune_jobs(&means.bus).await?;
             means.actions.tidy(Utc::now() - KEPT, GRACE).await
         };
         if let Err(error) = tidied.await {
             tracing::warn!(%error, "Cannot tidy the store");
         }
     }
+}
+
+async fn prune_jobs(bus: &Bus) -> Result<(), StoreError> {
+    let before = Utc::now() - KEPT;
+    bus.store.write("prune", Sync::Later, move |store| schedule::prune(store, before)).await
 }
 
 /// Begins a loop again that panicked, until it ends by itself.

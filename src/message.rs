@@ -1,11 +1,15 @@
 //! What travels between people and the agent: messages in, messages out, hints, and the names and
 //! addresses they carry. Data only; nothing here knows a platform or the store.
 
+mod cause;
+
 use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+
+pub use cause::Cause;
 
 /// Makes a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
@@ -114,13 +118,6 @@ impl fmt::Display for Sender {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (id {})", self.name, self.id)
     }
-}
-
-/// Why there is a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Cause {
-    Person(Sender),
 }
 
 /// Whether others can read along.

@@ -3,6 +3,7 @@
 mod actions;
 mod asks;
 mod commands;
+mod jobs;
 mod shell;
 mod subagents;
 
@@ -11,6 +12,7 @@ use std::fmt::{Display, Write as _};
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
+pub use jobs::*;
 pub use shell::*;
 pub use subagents::*;
 
@@ -247,6 +249,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("undo", "Undo my last change of a file, or the one with that number"),
     ("plan", "What I mean to do here"),
     ("subagents", "Which tasks I have handed to subagents here"),
+    ("jobs", "What I am to do later; show, run, pause, resume, rm, history and a number"),
     ("proposals", "What I have suggested here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
@@ -263,8 +266,10 @@ pub const COMMANDS: &[(&str, &str)] = &[
 ];
 
 /// Those of them that are followed by words.
-pub const COMMANDS_WITH_WORDS: &[&str] =
-    &["compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny"];
+pub const COMMANDS_WITH_WORDS: &[&str] = &[
+    "compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny",
+    "jobs",
+];
 
 /// What follows such a command, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
@@ -289,6 +294,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
 /subagents – which tasks I have handed to subagents here\n\
+/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER\n\
 /proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\

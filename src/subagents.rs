@@ -1,16 +1,14 @@
-//! Subagents: tasks that a conversation has handed to turns of their own. Each has a session and an
-//! address of its own, where its task waits like any message. What follows from its end is decided in
-//! `agent::commits`.
+//! Subagents: errands that a conversation has handed on. What follows from the end of one is decided
+//! in `agent::commits`.
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal;
-use crate::message::{
-    Address, Cause, ChannelName, Inbound, MessageId, Place, Said, Sender, SenderId,
-};
+use crate::bus::journal::address_params;
+use crate::errands::{self, Errand, Handed, Kind, Terms};
+use crate::message::{Address, Cause, MessageId, Place, Sender, SenderId};
 use crate::session::{CallId, SessionId, TurnId};
 use crate::tools::{Task, foreign};
 
@@ -20,43 +18,19 @@ pub const AT_ONCE_MAX: usize = 4;
 /// How many of them are listed.
 const LISTED_MAX: i64 = 10;
 
-/// The channel of their addresses. No channel of the config can have this name.
-const CHANNEL: &str = "(subagent)";
-
 /// A subagent, by the number that people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubagentId(pub i64);
 
 impl SubagentId {
-    /// Whose address it is.
-    pub fn of(address: &Address) -> Option<Self> {
-        let is_one = address.channel.as_str() == CHANNEL;
-        is_one.then(|| address.chat.as_str().parse().ok().map(Self)).flatten()
-    }
-
-    /// Its own: its number, and in place of a thread the channel on which it was asked for, so that
-    /// nothing need be looked up to know whether that is here and who is known there.
-    fn address(self, asked_on: &ChannelName) -> Address {
-        Address {
-            channel: CHANNEL.into(),
-            chat: self.0.to_string().into(),
-            thread: Some(asked_on.as_str().into()),
-        }
+    fn errand(self) -> Errand {
+        Errand { kind: Kind::Subagent, number: self.0 }
     }
 }
 
 impl fmt::Display for SubagentId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-/// The channel on which people are known who speak at an address: of a subagent's, that on which it was
-/// asked for.
-pub fn channel_of(address: &Address) -> ChannelName {
-    match (SubagentId::of(address), &address.thread) {
-        (Some(_), Some(asked_on)) => asked_on.as_str().into(),
-        _ => address.channel.clone(),
     }
 }
 
@@ -117,15 +91,6 @@ pub struct Listed {
     pub begun: DateTime<Utc>,
 }
 
-/// What a subagent's session is begun with.
-struct Beginning {
-    parent: i64,
-    asked_on: ChannelName,
-    place: String,
-    sender: String,
-    settings: String,
-}
-
 /// Hands a task to a subagent on behalf of a call; none if too many work.
 pub fn begin(
     store: &Connection,
@@ -135,62 +100,35 @@ pub fn begin(
     if count_running(store)? >= AT_ONCE_MAX {
         return Ok(None);
     }
-    let now = Utc::now();
     // What the model thinks is no part of a result.
-    let beginning = store
+    let (parent, sender, terms) = store
         .prepare_cached(
             "SELECT s.id, s.channel, s.place, t.sender, json_set(s.settings, '$.show_thinking', json('false'))
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn.0], |row| {
-            Ok(Beginning {
-                parent: row.get(0)?,
-                asked_on: row.get::<_, String>(1)?.into(),
-                place: row.get(2)?,
-                sender: row.get(3)?,
+            let terms = Terms {
+                known_on: row.get::<_, String>(1)?.into(),
+                place: from_json::<Place>(row, 2)?,
                 settings: row.get(4)?,
-            })
+            };
+            Ok((row.get::<_, i64>(0)?, from_json::<Sender>(row, 3)?, terms))
         })?;
-    let (place, settings) = (&beginning.place, &beginning.settings);
-    store
-        .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind, settings)
-             VALUES (?, '', ?, ?, ?, 'subagent', ?)",
-        )?
-        .execute(params![
-            CHANNEL,
-            beginning.asked_on.as_str(),
-            place,
-            now.timestamp_millis(),
-            settings
-        ])?;
-    let session = store.last_insert_rowid();
+    let session = errands::open(store, Kind::Subagent, &terms)?;
     store
         .prepare_cached(
             "INSERT INTO subagents (session, parent, call, task, state, begun)
              VALUES (?, ?, ?, ?, 'running', ?)",
         )?
-        .execute(params![session, beginning.parent, call.0, task.text, now.timestamp_millis()])?;
+        .execute(params![session.0, parent, call.0, task.text, Utc::now().timestamp_millis()])?;
     let id = SubagentId(store.last_insert_rowid());
-    store
-        .prepare_cached("UPDATE sessions SET chat = ? WHERE id = ?")?
-        .execute(params![id.0.to_string(), session])?;
-    let from = id.address(&beginning.asked_on);
+    let errand = id.errand();
     let told = match task.tainted {
         true => format!("{}\n(Whoever hands this on {}.)", task.text, foreign::HAS_READ),
         false => task.text.clone(),
     };
-    let inbound = Inbound {
-        key: format!("{CHANNEL}:{id}").into(),
-        at: now,
-        from,
-        place: from_json::<Place>(place, 2)?,
-        within: Vec::new(),
-        cause: Cause::Person(from_json::<Sender>(&beginning.sender, 3)?),
-        id: None,
-        body: Said::text(told),
-    };
-    journal::add(store, &inbound, false, None)?;
+    let handed = Handed { text: &told, cause: Cause::Person(sender), key: errand.key(None) };
+    errands::hand(store, errand, (session, &terms), handed)?;
     Ok(Some(id))
 }
 
@@ -219,7 +157,7 @@ pub fn running_for(
         "{RUNNING} AND p.channel = ? AND p.chat = ? AND p.thread IS ?
          AND json_extract(t.sender, '$.id') = ifnull(?, json_extract(t.sender, '$.id')) ORDER BY a.id"
     ))?;
-    let (channel, chat, thread) = place(at);
+    let (channel, chat, thread) = address_params(at);
     rows.query_map(params![channel, chat, thread, whose.map(SenderId::as_str)], read)?.collect()
 }
 
@@ -260,7 +198,7 @@ pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Listed>> {
         "SELECT a.id, a.task, a.state, a.begun FROM subagents a JOIN sessions p ON p.id = a.parent
          WHERE p.channel = ? AND p.chat = ? AND p.thread IS ? ORDER BY a.id DESC LIMIT ?",
     )?;
-    let (channel, chat, thread) = place(at);
+    let (channel, chat, thread) = address_params(at);
     rows.query_map(params![channel, chat, thread, LISTED_MAX], |row| {
         Ok(Listed {
             id: SubagentId(row.get(0)?),
@@ -278,7 +216,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Subagent> {
     Ok(Subagent {
         id,
         task: row.get(1)?,
-        at: id.address(&asked_at.channel),
+        at: id.errand().address(&asked_at.channel),
         parent: row.get::<_, bool>(3)?.then_some(SessionId(row.get(2)?)),
         asked_at,
         call: CallId(row.get(7)?),
@@ -297,12 +235,8 @@ fn read_place(row: &Row<'_>, first: usize) -> rusqlite::Result<Address> {
     })
 }
 
-fn place(at: &Address) -> (&str, &str, Option<&str>) {
-    (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
-}
-
-fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
+fn from_json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
         rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
     })
 }

@@ -2,6 +2,7 @@
 //! where comes from the program in [`ToolContext`]; a model can never set it.
 
 pub mod ask;
+mod caller;
 pub mod delegate;
 pub mod files;
 pub mod finish;
@@ -15,6 +16,7 @@ pub mod message;
 pub mod past;
 pub mod plan;
 pub mod propose;
+pub mod schedule;
 mod set;
 pub mod shell;
 pub mod skill;
@@ -27,9 +29,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Local};
+use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+
+pub use caller::Caller;
 
 use crate::actions::Actions;
 use crate::memory::audience;
@@ -37,7 +42,8 @@ use crate::message::{Address, Body, ChannelName, Place, Sender};
 use crate::people::Role;
 use crate::proposals;
 use crate::provider::ToolSchema;
-use crate::session::{CallId, Finish, Plan, SessionId};
+use crate::schedule as jobs;
+use crate::session::{CallId, Plan, SessionId};
 use crate::store::StoreError;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
@@ -117,6 +123,8 @@ pub struct ToolContext {
     /// The channels that there are.
     pub channels: Arc<[ChannelName]>,
     pub now: DateTime<Local>,
+    /// The owner's.
+    pub zone: Tz,
     /// Whether the conversation has read what strangers wrote.
     pub tainted: bool,
 }
@@ -191,6 +199,13 @@ pub enum Effect {
         body: String,
     },
     UpdateProposal(proposals::Change),
+    /// Jobs are made, changed or listed. There may be too many, so the store has the last word on the
+    /// outcome.
+    Schedule {
+        whose: jobs::Whose,
+        order: jobs::Order,
+        zone: Tz,
+    },
     /// The conversation's plan is this now.
     Plan(Plan),
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
@@ -204,26 +219,6 @@ pub struct Task {
     pub text: String,
     /// Who hands it on has read what strangers wrote.
     pub tainted: bool,
-}
-
-/// What a turn works for that calls tools.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Caller {
-    Conversation(Finish),
-    Subagent,
-}
-
-impl Caller {
-    /// Whether a tool is for it, whoever asks.
-    pub fn has(self, name: &str) -> bool {
-        match self {
-            Self::Conversation(Finish::Answer) => {
-                ![finish::COMPLETION, finish::CONVERSE].contains(&name)
-            }
-            Self::Conversation(Finish::Explicit) => true,
-            Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
-        }
-    }
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -334,7 +329,8 @@ impl<T: Tool> AnyTool for T {
 fn shorten(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {
         let is_empty = |value: &Value| {
-            value == "" || value == false || value.as_array().is_some_and(Vec::is_empty)
+            let is_none = value.is_null() || value == false || value == "";
+            is_none || value.as_array().is_some_and(Vec::is_empty)
         };
         object.retain(|key, value| {
             key != "additionalProperties" && !(key == "default" && is_empty(value))

@@ -215,6 +215,7 @@ async fn carry_out(
     if queues {
         means.bus.outbox.up();
         means.bus.inbox.up();
+        means.bus.jobs.up();
     }
     Ok(Ran { changed, ..ran })
 }

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Duration, Local, Utc};
 use rusqlite::Connection;
 
+use super::jobs;
 use super::parking::Verdict;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
@@ -14,6 +15,7 @@ use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::sandbox::CageState;
+use crate::schedule::Order;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
 use crate::subagents;
@@ -38,6 +40,8 @@ pub(super) enum Command {
     Undo(Option<String>),
     Plan,
     Subagents,
+    /// None if it was said wrongly.
+    Jobs(Option<Order>),
     Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
@@ -91,6 +95,7 @@ pub(super) fn parse(text: &str) -> Command {
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
         "/subagents" => Command::Subagents,
+        "/jobs" => Command::Jobs(jobs::read(words)),
         "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
@@ -143,6 +148,7 @@ pub(super) async fn obey(
         Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
         Command::Plan => undo::plan(means, control).await?,
         Command::Subagents => subagents(means, control).await?,
+        Command::Jobs(order) => return jobs::obey(means, control, order).await,
         Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };

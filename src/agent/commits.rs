@@ -2,14 +2,15 @@
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
 mod delegated;
+mod errands;
 mod folding;
 mod stopping;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use delegated::Came;
-pub(super) use delegated::{awaits, gave_up};
+pub(super) use delegated::awaits;
+pub(super) use errands::gave_up;
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
 
@@ -17,15 +18,16 @@ use super::{plans, transcript};
 use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
+use crate::errands::Errand;
 use crate::message::{Address, Body, MessageId, Place, Sender};
 use crate::proposals;
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
+use crate::schedule;
 use crate::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
 use crate::store::{Store, StoreError, Sync};
-use crate::subagents::{State, SubagentId};
 use crate::tools::Effect;
 
 /// Why a commit was not made.
@@ -64,6 +66,8 @@ pub(super) async fn start(
         let Beginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
+        let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
+        schedule::begun(store, &rows, turn)?;
         transcript::put_step(store, turn, 0, &beginning.first)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
         Ok(Some((session, turn)))
@@ -186,6 +190,10 @@ pub(super) async fn call_ends(
                     proposals::propose(store, turn, &to, (&title, &body))?;
                 }
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
+                Effect::Schedule { whose, order, zone } => {
+                    let obeyed = schedule::obey(store, &whose, order, (Utc::now(), zone))?;
+                    outcome = obeyed.map_or_else(Outcome::Failed, Outcome::Done);
+                }
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;
@@ -273,12 +281,13 @@ pub(super) async fn answer(
         }
         transcript::end_turn(store, turn, end.ending)?;
         journal::settle_turn(store, turn, end.fate)?;
-        if let Some(id) = SubagentId::of(&end.to) {
-            delegated::turn_ended(store, id, &end)?;
+        if let Some(errand) = Errand::of(&end.to) {
+            errands::turn_ended(store, (turn, errand), &end)?;
             return Ok(None);
         }
+        let words = errands::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
-        let Some(words) = &end.words else { return Ok(draft) };
+        let Some(words) = &words else { return Ok(draft) };
         outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
         Ok(None)
     })
@@ -327,12 +336,9 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
         for row in rows {
             waited |= journal::settle(store, row, Fate::Refused)?;
         }
-        match SubagentId::of(&to) {
+        match Errand::of(&to) {
             _ if !waited => Ok(()),
-            Some(id) => {
-                let came = Came::ours(replies::SUBAGENT_BROKE);
-                delegated::ended(store, id, State::Failed, came)
-            }
+            Some(errand) => errands::broke(store, errand),
             None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
         }
     };

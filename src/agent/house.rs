@@ -43,12 +43,12 @@ pub(super) async fn house(means: &Means, audience: Audience) -> House {
         .await
 }
 
-/// The one file of the house that a subagent is shown.
-pub(super) async fn rules(means: &Means) -> String {
+/// The files of the house that an errand is shown, of these.
+pub(super) async fn rules(means: &Means, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let house = workspace.house();
-        let rules = house.files_for(Audience::Others).find(|file| file.name == "AGENTS.md");
-        rules.map(|file| file.text.clone()).unwrap_or_default()
+        let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
+        shown.map(|file| file.text.trim()).collect::<Vec<_>>().join("\n\n")
     };
     means.workspace.off_thread(read).await
 }

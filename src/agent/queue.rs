@@ -147,7 +147,7 @@ impl Agent {
             running.stop.cancel();
         }
         self.idle.take(address);
-        self.stop_subagents(&subagents);
+        self.stop_errands(&subagents);
         self.means.bus.outbox.up();
         Ok(true)
     }

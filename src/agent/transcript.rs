@@ -16,11 +16,11 @@ pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};
 use crate::asks;
+use crate::errands::Errand;
 use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
 use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
-use crate::subagents::SubagentId;
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,15 +40,9 @@ pub(super) struct Unfinished {
 /// The condition of the open session at an address; `place_params` are its parameters. Each kind has its
 /// own index.
 fn open_at(at: &Address) -> &'static str {
-    match SubagentId::of(at) {
-        None => {
-            "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?"
-        }
-        Some(_) => {
-            "closed IS NULL AND kind = 'subagent' AND channel = ? AND chat = ?
-             AND ifnull(thread, '') = ?"
-        }
-    }
+    const CHAT: &str =
+        "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?";
+    Errand::of(at).map_or(CHAT, |errand| errand.kind.open_session())
 }
 
 /// The open session at an address, with the turns that the model still sees.

@@ -37,6 +37,7 @@ use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::store::StoreError;
+use crate::tools::Caller;
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -108,7 +109,7 @@ pub(super) async fn run(
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
-    let is_subagent = active.part.is_subagent();
+    let is_errand = active.part.errand.is_some();
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_max, active.work()).await;
     match ended.unwrap_or_else(|_| {
@@ -116,7 +117,7 @@ pub(super) async fn run(
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
     }) {
         // Its session is closed.
-        Ok(_) if is_subagent => Ok(None),
+        Ok(_) if is_errand => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
             commits::answer(&means.bus.store, turn, None, end).await?;
@@ -366,7 +367,13 @@ impl Active<'_> {
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
-        let words = failure_words(error, self.asker.role);
+        let words = match self.part.caller {
+            // Nobody waits there to whom it could be said kindly.
+            Caller::Job => error.to_string(),
+            Caller::Conversation(_) | Caller::Subagent | Caller::JobHere(_) => {
+                failure_words(error, self.asker.role)
+            }
+        };
         self.give_up(words).await
     }
 

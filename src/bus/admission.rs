@@ -8,8 +8,8 @@ use super::journal::{self, Fate, Waiting};
 use super::outbox::{self, Pressed};
 use super::{Bus, CONTROLS, Published};
 use crate::message::{
-    Body, Cause, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote,
-    Said, Sender,
+    Body, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote, Said,
+    Sender,
 };
 use crate::people::{self, Greeting, People, Role};
 use crate::replies;
@@ -28,7 +28,7 @@ pub(super) fn admit(
     if journal::has(store, &inbound.key)? {
         return Ok(Published::Repeated);
     }
-    let Cause::Person(sender) = &inbound.cause;
+    let sender = inbound.cause.sender();
     let in_group = inbound.place == Place::Group;
     if in_group && journal::was_turned_away(store, &inbound.key)? {
         return Ok(Published::TurnedAway);
@@ -60,7 +60,7 @@ fn accept(
     inbound: &Inbound,
     role: Role,
 ) -> rusqlite::Result<Published> {
-    let Cause::Person(sender) = &inbound.cause;
+    let sender = inbound.cause.sender();
     let from = &inbound.from;
     // At a terminal nobody may sit any more when there is something to tell.
     let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
@@ -89,7 +89,7 @@ fn admit_press(
     press: Press,
     role: Role,
 ) -> rusqlite::Result<Published> {
-    let Cause::Person(sender) = inbound.cause.clone();
+    let sender = inbound.cause.clone().into_sender();
     let Some((to, question, pressed)) = outbox::question(store, press.delivery)? else {
         return Ok(Published::Gone);
     };

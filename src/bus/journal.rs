@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 pub use self::past::{
     bots_in_a_row, files_at, knows, last_heard, note_turned_away, refused_last, was_turned_away,
 };
-use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
 use crate::session::TurnId;
 
 /// Rows that one turn takes in at once; the rest follows in the next.
@@ -44,8 +44,7 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn sender(&self) -> &Sender {
-        let Cause::Person(sender) = &self.inbound.cause;
-        sender
+        self.inbound.cause.sender()
     }
 }
 
@@ -100,7 +99,6 @@ pub fn add(
     control: bool,
     done: Option<Fate>,
 ) -> rusqlite::Result<RowId> {
-    let Cause::Person(sender) = &inbound.cause;
     let Address { channel, chat, thread } = &inbound.from;
     store
         .prepare_cached(
@@ -114,7 +112,7 @@ pub fn add(
             channel.as_str(),
             chat.as_str(),
             thread.as_ref().map(|thread| thread.as_str()),
-            sender.id.as_str(),
+            inbound.cause.voice().as_str(),
             control,
             json(inbound),
             if done.is_some() { "done" } else { "waiting" },
@@ -198,7 +196,7 @@ pub fn next_is_unready(
              AND id > ? ORDER BY id LIMIT 1",
         )?
         .query_row(
-            params![last.sender().id.as_str(), until, channel, chat, thread, last.id.0],
+            params![last.inbound.cause.voice().as_str(), until, channel, chat, thread, last.id.0],
             |row| row.get(0),
         )
         .optional()?;
@@ -251,7 +249,7 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     rows.filter_map(Result::transpose).collect()
 }
 
-/// The messages of one person that are next at an address: those within `rows`, up to the first of
+/// The messages of one voice that are next at an address: those within `rows`, up to the first of
 /// somebody else, or whose files are still to be fetched. With a `sender`, only theirs.
 pub fn next(
     store: &Connection,
@@ -274,8 +272,8 @@ pub fn next(
         .query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?
         .filter_map(Result::transpose)
         .collect::<Result<Vec<_>, _>>()?;
-    let speaks = sender.or_else(|| rows.first().map(|row| &row.sender().id)).cloned();
-    Ok(rows.into_iter().take_while(|row| Some(&row.sender().id) == speaks.as_ref()).collect())
+    let speaks = sender.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
+    Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
 }
 
 /// What one person has said at an address, within `rows`, up to what has files still to be fetched.
@@ -413,12 +411,12 @@ fn json(inbound: &Inbound) -> String {
     serde_json::to_string(inbound).expect("our own types have string keys")
 }
 
-pub(super) fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
+pub fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
     (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
 }
 
 /// The address in the first three columns.
-pub(super) fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
+pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
     Ok(Address {
         channel: row.get::<_, String>(0)?.into(),
         chat: row.get::<_, String>(1)?.into(),

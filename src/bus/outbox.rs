@@ -207,6 +207,13 @@ pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Res
         .query_row([channel.as_str()], |row| row.get(0))
 }
 
+/// How far a message has got, `pending`, `sent` or `dead`, and why.
+pub fn standing(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Option<String>)> {
+    store
+        .prepare_cached("SELECT state, reason FROM outbox WHERE id = ?")?
+        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
+}
+
 /// Whether something is on its way to a chat.
 pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
     store

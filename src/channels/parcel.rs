@@ -113,6 +113,17 @@ fn passes(error: &io::Error) -> bool {
     Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
 }
 
+/// What kind of file it is by its ending, which is all that platforms look at.
+pub fn kind_of(name: &str) -> MediaKind {
+    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+    match ending.as_deref().unwrap_or_default() {
+        "jpg" | "jpeg" | "png" | "gif" | "webp" => MediaKind::Image,
+        "mp3" | "m4a" | "ogg" | "oga" | "opus" | "flac" | "wav" | "aac" => MediaKind::Audio,
+        "mp4" | "mov" | "webm" | "mkv" => MediaKind::Video,
+        _ => MediaKind::Document,
+    }
+}
+
 /// The content of a file that is to be sent.
 pub fn open(
     file: &Attachment,

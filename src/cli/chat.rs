@@ -98,6 +98,11 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
     }
 }
 
+/// Whether a daemon runs there.
+pub(super) async fn is_running(home: &Path) -> anyhow::Result<bool> {
+    Ok(connect(home).await?.is_some())
+}
+
 async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
     match UnixStream::connect(home.join(SOCKET)).await {

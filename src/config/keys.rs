@@ -33,6 +33,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "turns_max",
             "waiting_max",
             "queue",
+            "timezone",
             "finish",
             "mcp_file",
         ],

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use chrono_tz::Tz;
+
 use crate::asks::{Approvals, Asking, OnForeign};
 use crate::channels::intake;
 use crate::event;
@@ -10,6 +12,7 @@ use crate::hooks::Hook;
 use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
+use crate::schedule;
 use crate::session::{Finish, QueueMode};
 
 use super::reading::{Located, Section, nearest};
@@ -68,6 +71,7 @@ pub(super) fn agent<'a>(
     let summary_provider = section.ask("summary_provider").and_then(|value| one(&value, names));
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
+    let timezone = section.ask("timezone").and_then(|value| zone(&value));
     let finish = section.ask("finish").and_then(|value| value.choice(Finish::CHOICES));
     let finish = finish.unwrap_or(default.finish);
     let mcp_file = section.ask("mcp_file");
@@ -82,6 +86,7 @@ pub(super) fn agent<'a>(
         turns_max,
         waiting_max,
         queue,
+        timezone,
         finish,
         asking,
     };
@@ -118,6 +123,18 @@ pub(super) fn asking(top: &mut Section<'_>) -> Asking {
     let approvals =
         Approvals { tools: tools.unwrap_or_default(), roles: roles.unwrap_or_default() };
     Asking { approvals, approval_time, question_time, foreign }
+}
+
+/// A zone of the tz database.
+fn zone(value: &Located<'_>) -> Option<Tz> {
+    let name = value.text()?;
+    let zone = schedule::zone(name).ok();
+    if zone.is_none() {
+        let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
+        let hint = nearest(name, names).map(|nearest| format!("; did you mean `{nearest}`?"));
+        value.fault(format!("is no time zone{}", hint.unwrap_or_default()));
+    }
+    zone
 }
 
 /// The name of a provider.

@@ -19,6 +19,7 @@ pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
     "list_proposals",
     "spawn",
     "subagent",
+    "schedule",
 ];
 
 #[derive(Deserialize, JsonSchema)]

@@ -7,9 +7,8 @@ use serde::Deserialize;
 use super::{
     Effect, Kind, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
 };
-use crate::message::{
-    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Place, Question,
-};
+use crate::channels::parcel::kind_of;
+use crate::message::{Address, Attachment, Body, Choice, Content, Entitled, Place, Question};
 use crate::people::Role;
 use crate::session::{Call, Outcome};
 use crate::workspace::{Workspace, WorkspacePath};
@@ -164,23 +163,12 @@ fn attach(
         }
         Ok(Attachment {
             name: path.name().to_owned(),
-            kind: kind(path.name()),
+            kind: kind_of(path.name()),
             caption: String::new(),
             content: Content::Workspace(path.to_string()),
         })
     };
     files.into_iter().map(attach).collect()
-}
-
-/// By its ending, which is all that platforms look at.
-fn kind(name: &str) -> MediaKind {
-    let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-    match ending.as_deref().unwrap_or_default() {
-        "jpg" | "jpeg" | "png" | "gif" | "webp" => MediaKind::Image,
-        "mp3" | "m4a" | "ogg" | "oga" | "opus" | "flac" | "wav" | "aac" => MediaKind::Audio,
-        "mp4" | "mov" | "webm" | "mkv" => MediaKind::Video,
-        _ => MediaKind::Document,
-    }
 }
 
 /// The text stands under the first file, or below all of them with its buttons.

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, past, plan,
-    propose, skill, undo,
+    propose, schedule, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -90,6 +90,7 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
+            Arc::new(schedule::Schedule),
             Arc::new(past::SearchPast),
         ];
         Self::new(standard.into_iter().chain(more))
@@ -120,7 +121,7 @@ impl ToolSet {
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
         let schemas = offered.map(|entry| &entry.schema);
-        schemas.filter(|schema| caller.has(&schema.name)).cloned().collect()
+        schemas.filter(|schema| caller.is_shown(&schema.name)).cloned().collect()
     }
 
     /// The tool of that name, and its terms, if `role` may use it; else words for the model.

@@ -1,7 +1,7 @@
 //! Who is let in, and what becomes of what cannot be taken.
 
 use chrono::{Duration, Utc};
-use peacrab::message::{Cause, DeliveryId, Press};
+use peacrab::message::{DeliveryId, Press};
 use peacrab::people::{Access, Groups};
 use peacrab::replies;
 
@@ -191,8 +191,7 @@ async fn stops_a_loop_of_bots_until_a_person_speaks() {
     let mut rig = Rig::new().await;
     let by_bot = |rig: &Rig, text: &str| {
         rig.say_changed(USER, "-1", text, |inbound| {
-            let Cause::Person(sender) = &mut inbound.cause;
-            sender.bot = true;
+            inbound.cause.sender_mut().bot = true;
         });
     };
     for n in 1..=5 {

@@ -70,6 +70,7 @@ subagent_steps_max = 21
 turns_max = 17
 waiting_max = 50
 queue = "collect"
+timezone = "Europe/Berlin"
 finish = "explicit"
 summary_provider = "spare"
 
@@ -131,6 +132,9 @@ Config {
         turns_max: 17,
         waiting_max: 50,
         queue: Collect,
+        timezone: Some(
+            Europe/Berlin,
+        ),
         finish: Explicit,
         asking: Asking {
             approvals: Approvals {
@@ -939,7 +943,9 @@ fn the_example_loads_and_shows_every_key() {
     let whole = load_in(&home, &env).unwrap();
     // By default it is nobody in particular, which has no name that could stand there.
     assert_eq!(whole.agent.summary_provider.as_deref(), Some("spare"));
-    let agent = AgentConfig { summary_provider: None, ..whole.agent.clone() };
+    // And the zone is the machine's, whichever that is.
+    assert_eq!(whole.agent.timezone, Some(chrono_tz::Tz::Europe__Berlin));
+    let agent = AgentConfig { summary_provider: None, timezone: None, ..whole.agent.clone() };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     let listed = ["192.168.1.10", "nas.local:8080"].map(|listed| listed.parse().unwrap());

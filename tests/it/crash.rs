@@ -336,6 +336,78 @@ fn a_result_of_a_subagent_comes_once_after_a_kill_after_any_commit() {
     kill_at_each_commit_of_a_subagent(child::AWAIT, When::After);
 }
 
+/// Kills before or after each commit in turn, while a job is made, is due and is done.
+fn kill_at_each_commit_of_a_job(words: &str, when: When) {
+    for commit in 1.. {
+        let scene = Scene::with_said(KNOWING, &[("1", words)]);
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        scene.judge();
+        assert_eq!(verdict::runs(&scene.home()), ["done"], "commit {commit}");
+        let got = scene.platform().got();
+        let told = |is_it: &dyn Fn(&str) -> bool| {
+            got.iter().filter(|got| got.delivery != 0 && is_it(&got.text)).count()
+        };
+        if words.starts_with(child::REMIND) {
+            let reminders = told(&|text| text == "the crab");
+            assert_eq!(reminders, 1, "commit {commit}: {got:?}");
+        } else {
+            let den = fs::read_to_string(scene.home().join("workspace/den.md")).unwrap();
+            assert_eq!(den, "crab\n", "commit {commit}");
+            let answers = told(&|text| text.contains("Added to den.md"));
+            assert_eq!(answers, 1, "commit {commit}: {got:?}");
+        }
+        if !killed {
+            assert!(commit > 6, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn what_was_promised_for_later_is_done_once_after_a_kill_before_any_commit() {
+    for words in [child::JOB, child::JOB_HERE, "remind me of the crab"] {
+        kill_at_each_commit_of_a_job(words, When::Before);
+    }
+}
+
+#[test]
+fn what_was_promised_for_later_is_done_once_after_a_kill_after_any_commit() {
+    for words in [child::JOB, child::JOB_HERE, "remind me of the crab"] {
+        kill_at_each_commit_of_a_job(words, When::After);
+    }
+}
+
+/// Two hundred kills around claims, each with one more thing that was promised.
+#[test]
+fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {
+    let scene = Scene::new(KNOWING);
+    for n in 0..200 {
+        // Each in a chat of its own: what one person says in a chat is joined.
+        scene.platform().say(&format!("c{n}"), &format!("{} crab-{n}.", child::REMIND));
+        let when = if fastrand::bool() { When::Before } else { When::After };
+        scene.run(Kill { at: At::Label("jobs claimed".to_owned()), when });
+    }
+    scene.bring_to_end();
+    let got = scene.platform().got();
+    let mut reminded = 0;
+    for n in 0..200 {
+        let chat = format!("c{n}");
+        let told = |text: &str| {
+            let told = got.iter().filter(|got| got.delivery != 0 && got.chat == chat);
+            told.filter(|got| got.text.starts_with(text)).count()
+        };
+        // A turn that was killed three times over was given up, in words, before there was a job.
+        match told(&format!("crab-{n}.")) {
+            0 => assert_eq!(told("I tried three times"), 1, "{chat}: {got:?}"),
+            times => assert_eq!(times, 1, "{chat}: {got:?}"),
+        }
+        reminded += told(&format!("crab-{n}."));
+    }
+    assert_eq!(verdict::runs(&scene.home()).len(), reminded);
+    assert!(reminded > 100, "only {reminded} were reminded of");
+}
+
 /// What acts outside cannot be asked whether it did: it is never done a second time, and the model
 /// is told when nobody knows.
 #[test]

@@ -7,6 +7,8 @@ mod cli;
 mod crash;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod crash_everywhere;
+#[cfg(feature = "telegram")]
+mod cron;
 #[cfg(feature = "discord")]
 mod discord;
 #[cfg(feature = "telegram")]
@@ -21,6 +23,8 @@ mod life;
 mod models;
 #[cfg(feature = "telegram")]
 mod pairing;
+#[cfg(feature = "telegram")]
+mod send;
 #[cfg(feature = "telegram")]
 mod sync;
 #[cfg(feature = "telegram")]

@@ -41,6 +41,7 @@ mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod schedule;
 mod secrets;
 mod settings;
 mod shell;

@@ -36,6 +36,7 @@ impl Desk {
             came_here: [].into(),
             channels: ["home".into()].into(),
             now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+            zone: chrono_tz::Tz::UTC,
             tainted: false,
         };
         Self { tools: ToolSet::standard(), cx, _folder: folder }
@@ -390,6 +391,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "propose",
             "read_file",
             "read_skill",
+            "schedule",
             "search_past",
             "spawn",
             "subagent",
@@ -398,7 +400,7 @@ fn guests_are_offered_nothing_and_users_no_memory() {
             "write_file"
         ]
     );
-    assert_eq!(names(Role::Owner).len(), 19);
+    assert_eq!(names(Role::Owner).len(), 20);
 }
 
 #[test]
@@ -409,7 +411,7 @@ fn models_are_shown_these_tools() {
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters}))
         .collect();
     let length = Value::from(shown.clone()).to_string().chars().count();
-    assert!(length < 6_000, "the tools take {length} characters of each prompt");
+    assert!(length < 6_560, "the tools take {length} characters of each prompt");
     let shown: Vec<String> = shown.iter().map(Value::to_string).collect();
     insta::assert_snapshot!(shown.join("\n\n"), @r#"
     {"name":"append_file","description":"Add text at the end of a file; makes the file if it is missing.","parameters":{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string","description":"What comes after the last line."}},"required":["path","content"]}}
@@ -437,6 +439,8 @@ fn models_are_shown_these_tools() {
     {"name":"read_skill","description":"Read a skill by its name.","parameters":{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}}
 
     {"name":"remember","description":"Keep a lasting fact or wish in MEMORY.md, which you see in every private conversation with the owner.","parameters":{"type":"object","properties":{"text":{"type":"string","description":"One lasting fact in one sentence that is clear without this conversation."}},"required":["text"]}}
+
+    {"name":"schedule","description":"Have something done later or regularly: text is a prompt, or sent as it is.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["add","list","edit","pause","resume","remove"]},"id":{"type":"integer"},"when":{"type":"string","description":"20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5"},"text":{"type":"string"},"kind":{"type":"string","enum":["prompt","here","message"]},"missed":{"type":"string","enum":["once","skip"]}},"required":["action"]}}
 
     {"name":"search_past","description":"Search all that was said here before, word for word.","parameters":{"type":"object","properties":{"query":{"type":"string","description":"Words that all occur."}},"required":["query"]}}
 

@@ -111,6 +111,7 @@ fn somebody() -> (ToolContext, TempDir) {
     let store = Store::open(folder.path(), &store::Options::default()).unwrap();
     let images = Images::open(folder.path()).unwrap();
     let cx = ToolContext {
+        zone: chrono_tz::Tz::UTC,
         actions: Actions { store, images },
         session: SessionId(1),
         workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),

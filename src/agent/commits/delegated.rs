@@ -3,9 +3,8 @@
 
 use rusqlite::Connection;
 
-use super::{CommitError, End, guarded};
+use super::{CommitError, End, errands, guarded};
 use crate::agent::{prompt, transcript};
-use crate::bus::journal::{self, Fate, RowId};
 use crate::bus::outbox;
 use crate::message::{Address, MessageId, SenderId};
 use crate::replies;
@@ -45,20 +44,6 @@ pub(in crate::agent) async fn awaits(
         let draft = transcript::draft(store, turn)?;
         transcript::set_draft(store, turn, None)?;
         Ok((Outcome::Waiting, draft))
-    })
-    .await
-}
-
-/// A subagent's turn was cut off too often, and ends.
-pub(in crate::agent) async fn gave_up(
-    store: &Store,
-    turn: TurnId,
-    id: SubagentId,
-) -> Result<(), CommitError> {
-    guarded(store, "subagent given up", Sync::Now, turn, move |store| {
-        transcript::end_turn(store, turn, Ending::Failed)?;
-        journal::settle_turn(store, turn, Fate::Refused)?;
-        ended(store, id, State::Interrupted, Came::ours(replies::SUBAGENT_GAVE_UP))
     })
     .await
 }
@@ -151,12 +136,7 @@ pub(super) fn stop_awaited(
 fn stop_all(store: &Connection, subagents: Vec<Subagent>) -> rusqlite::Result<Vec<Address>> {
     let mut stopped = Vec::new();
     for subagent in subagents {
-        let turns = transcript::unfinished(store)?.into_iter();
-        for turn in turns.filter(|turn| turn.address == subagent.at) {
-            transcript::end_turn(store, turn.turn, Ending::Stopped)?;
-            journal::settle_turn(store, turn.turn, Fate::Stopped)?;
-        }
-        journal::withdraw(store, &subagent.at, RowId(i64::MAX), None)?;
+        errands::withdraw(store, &subagent.at)?;
         subagents::end(store, subagent.id, State::Stopped, "")?;
         stopped.push(subagent.at);
     }

@@ -3,7 +3,7 @@
 use rusqlite::Connection;
 
 use super::super::transcript::{self, Unfinished};
-use super::delegated;
+use super::{delegated, errands};
 use crate::asks;
 use crate::bus::journal::{self, Fate, RowId, Span, Waiting};
 use crate::bus::{asides, outbox};
@@ -30,11 +30,11 @@ pub(in crate::agent) struct Stopped {
     pub(in crate::agent) waiting: bool,
     /// Questions aside: all of them, or one person's.
     pub(in crate::agent) asides: bool,
-    /// The addresses of the subagents that worked for it: all of them, or one person's.
-    pub(in crate::agent) subagents: Vec<Address>,
+    /// The addresses of the errands that worked for it: all of them, or one person's.
+    pub(in crate::agent) errands: Vec<Address>,
 }
 
-/// Ends the turn that runs where the command was said, with its subagents, withdraws what waited there
+/// Ends the turn that runs where the command was said, with its errands, withdraws what waited there
 /// before it, and confirms.
 pub(in crate::agent) async fn stopped(
     store: &Store,
@@ -64,20 +64,20 @@ pub(in crate::agent) async fn stopped(
         let whose = (!commands_all).then_some(&speaker.id);
         let withdrawn = journal::withdraw(store, at, control.id, whose)?;
         let asides = asides::stop(store, at, whose)?;
-        let subagents = delegated::stop(store, at, whose)?;
+        let errands = errands::stop(store, at, whose)?;
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
-            return Ok(Stopped { turn: true, waiting: true, asides: true, subagents });
+            return Ok(Stopped { turn: true, waiting: true, asides: true, errands });
         }
         match (mine.is_empty(), withdrawn) {
-            (true, 0) if asides > 0 || !subagents.is_empty() => say(replies::STOPPED)?,
+            (true, 0) if asides > 0 || !errands.is_empty() => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
         let (turn, waiting, asides) = (!mine.is_empty(), withdrawn > 0, asides > 0);
-        Ok(Stopped { turn, waiting, asides, subagents })
+        Ok(Stopped { turn, waiting, asides, errands })
     };
     store.write("stop", Sync::Now, stop).await
 }

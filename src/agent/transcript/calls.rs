@@ -5,6 +5,8 @@ use rusqlite::{Connection, Row, params};
 
 use super::{from_json, to_json};
 use crate::actions;
+use crate::bus::journal::read_address;
+use crate::errands;
 use crate::message::{ChannelName, Sender};
 use crate::provider::ToolCall;
 use crate::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
@@ -76,13 +78,11 @@ pub(in crate::agent) fn caller(
 ) -> rusqlite::Result<(ChannelName, Sender, String)> {
     store
         .prepare_cached(
-            "SELECT ifnull(p.channel, s.channel), t.sender, c.tool FROM calls c
-             JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
-             LEFT JOIN subagents a ON a.session = s.id LEFT JOIN sessions p ON p.id = a.parent
-             WHERE c.id = ?",
+            "SELECT s.channel, s.chat, s.thread, t.sender, c.tool FROM calls c
+             JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session WHERE c.id = ?",
         )?
         .query_row([call.0], |row| {
-            Ok((row.get::<_, String>(0)?.into(), from_json(row, 1)?, row.get(2)?))
+            Ok((errands::channel_of(&read_address(row)?), from_json(row, 3)?, row.get(4)?))
         })
 }
 

@@ -16,13 +16,13 @@ use super::super::{LATE_AFTER, Means, house, load, plans, role_of, transcript};
 use super::part::Part;
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
+use crate::errands::{Errand, Kind};
 use crate::event::Happening;
 use crate::memory::{self, audience};
 use crate::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
-use crate::subagents::SubagentId;
 use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -53,8 +53,8 @@ impl<'a> Active<'a> {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }
-        let is_subagent = SubagentId::of(&address).is_some();
-        let invoked = match is_subagent {
+        let is_errand = Errand::of(&address).is_some();
+        let invoked = match is_errand {
             true => Some(Invoked::new()),
             false => invoked(means, &rows).await?,
         };
@@ -64,7 +64,7 @@ impl<'a> Active<'a> {
             Some(session) => session,
             None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
         };
-        let (frozen, mut changes) = match is_subagent {
+        let (frozen, mut changes) = match is_errand {
             true => (Frozen::default(), Vec::new()),
             false => remembered(means, session.frozen.take(), audience(role, place)).await,
         };
@@ -124,8 +124,8 @@ impl<'a> Active<'a> {
         }
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
-            if let Some(id) = SubagentId::of(&address) {
-                commits::gave_up(store, turn, id).await?;
+            if let Some(errand) = Errand::of(&address) {
+                commits::gave_up(store, turn, errand).await?;
                 return Ok(None);
             }
             let end = End {
@@ -169,7 +169,7 @@ impl<'a> Active<'a> {
         });
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
-        let part = Part::of(means, &session.address).await?;
+        let part = Part::of(means, &session.address, turn).await?;
         let tools = means.tools.offered(part.caller, tool_role(asker.role, session.place));
         Ok(Self {
             provider: means.provider_for(&session.settings),
@@ -211,10 +211,20 @@ async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnEr
 
 /// The system prompt of a session, as `role` may see it.
 pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
-    if SubagentId::of(&session.address).is_some() {
-        return prompt::subagent_system(&rules(means).await);
-    }
     let audience = audience(role, session.place);
+    match Errand::of(&session.address).map(|errand| errand.kind) {
+        None => {}
+        Some(Kind::Subagent) => {
+            return prompt::subagent_system(&rules(means, &["AGENTS.md"]).await);
+        }
+        Some(Kind::Job) => {
+            let files: &[_] = match audience {
+                Audience::Owner => &["AGENTS.md", "SOUL.md", "USER.md"],
+                Audience::Others => &["AGENTS.md", "SOUL.md"],
+            };
+            return prompt::job_system(&rules(means, files).await);
+        }
+    }
     let house = house(means, audience).await;
     let frozen = match (audience, &session.frozen) {
         (Audience::Owner, Some(frozen)) => frozen.clone(),

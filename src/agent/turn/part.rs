@@ -1,30 +1,34 @@
-//! What a turn works for, a conversation with people or a task that a subagent was handed, and what
-//! ends it.
+//! What a turn works for — a conversation with people, a task that a subagent was handed, a job — and
+//! what ends it.
 
 use std::time::Duration;
 
 use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
+use crate::errands::{Errand, Kind};
 use crate::message::Address;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
-use crate::session::{Ending, Finish, Session, Step};
+use crate::schedule::{self, JobId};
+use crate::session::{Ending, Finish, Session, Step, TurnId};
 use crate::store::StoreError;
 use crate::subagents::{self, SubagentId};
 use crate::tools::{Caller, finish};
 
-/// What a subagent may use, read and written: a long task, not a runaway.
-const SUBAGENT_TOKENS_MAX: u64 = 200_000;
+/// What an errand may use, read and written: a long task, not a runaway.
+const ERRAND_TOKENS_MAX: u64 = 200_000;
 
 /// A model that does not understand by then will not, and its text is better than none.
 const REMINDERS_MAX: usize = 3;
 
 /// Nobody sees it work, so nobody would stop it.
-const SUBAGENT_TIME_MAX: Duration = Duration::from_secs(600);
+const ERRAND_TIME_MAX: Duration = Duration::from_secs(600);
 
 pub(super) struct Part {
     pub(super) caller: Caller,
+    /// None of a conversation with people.
+    pub(super) errand: Option<Errand>,
     pub(super) finish: Finish,
     /// Where people are who can be asked, and to whom files came.
     pub(super) people_at: Address,
@@ -41,10 +45,20 @@ pub(super) struct UsedUp {
 
 impl Part {
     /// The part of a turn at an address.
-    pub(super) async fn of(means: &Means, address: &Address) -> Result<Self, StoreError> {
-        let Some(id) = SubagentId::of(address) else {
+    pub(super) async fn of(
+        means: &Means,
+        address: &Address,
+        turn: TurnId,
+    ) -> Result<Self, StoreError> {
+        let store = &means.bus.store;
+        let Some(errand) = Errand::of(address) else {
+            let is_job = store.read(move |store| Ok(schedule::of_turn(store, turn)?.is_some()));
             return Ok(Self {
-                caller: Caller::Conversation(means.finish),
+                caller: match is_job.await? {
+                    true => Caller::JobHere(means.finish),
+                    false => Caller::Conversation(means.finish),
+                },
+                errand: None,
                 finish: means.finish,
                 people_at: address.clone(),
                 steps_max: means.steps_max,
@@ -52,26 +66,32 @@ impl Part {
                 time_max: TURN_TIME_MAX,
             });
         };
-        let asked_at = means.bus.store.read(move |store| subagents::asked_at(store, id)).await?;
+        let (caller, asked_at) = match errand.kind {
+            Kind::Subagent => {
+                let id = SubagentId(errand.number);
+                (Caller::Subagent, store.read(move |it| subagents::asked_at(it, id)).await?)
+            }
+            Kind::Job => {
+                let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
+                (Caller::Job, run.await?.map(|run| run.job.to))
+            }
+        };
         Ok(Self {
-            caller: Caller::Subagent,
+            caller,
+            errand: Some(errand),
             finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
             steps_max: means.subagent_steps_max,
-            tokens_max: Some(SUBAGENT_TOKENS_MAX),
-            time_max: SUBAGENT_TIME_MAX,
+            tokens_max: Some(ERRAND_TOKENS_MAX),
+            time_max: ERRAND_TIME_MAX,
         })
-    }
-
-    pub(super) fn is_subagent(&self) -> bool {
-        self.caller == Caller::Subagent
     }
 
     /// What is said of a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
-        match self.caller {
-            Caller::Conversation(_) => replies::SOMETHING_BROKE.to_owned(),
-            Caller::Subagent => replies::subagent_too_slow(self.time_max),
+        match self.errand {
+            None => replies::SOMETHING_BROKE.to_owned(),
+            Some(_) => replies::errand_too_slow(self.time_max),
         }
     }
 }
@@ -81,16 +101,16 @@ impl Active<'_> {
     pub(super) async fn used_up(&self) -> Result<Option<UsedUp>, TurnError> {
         let steps = self.part.steps_max;
         if self.steps_made() >= steps {
-            let words = match self.part.caller {
-                Caller::Conversation(_) => replies::steps_exhausted(steps),
-                Caller::Subagent => replies::subagent_steps_used_up(steps),
+            let words = match self.part.errand {
+                None => replies::steps_exhausted(steps),
+                Some(_) => replies::errand_steps_used_up(steps),
             };
             return Ok(Some(UsedUp { note: prompt::steps_used_up(steps), words }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
         let used = self.means.bus.store.read(move |store| transcript::used_in(store, turn)).await?;
-        let (note, words) = (prompt::TOKENS_USED_UP, replies::subagent_tokens_used_up(most));
+        let (note, words) = (prompt::TOKENS_USED_UP, replies::errand_tokens_used_up(most));
         Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
     }
 
@@ -102,9 +122,12 @@ impl Active<'_> {
 
     /// Ends with what a call has said; the model says nothing more.
     pub(super) async fn finish(self, said: String) -> Result<Option<Session>, TurnError> {
-        let said = self.with_thoughts(&said);
-        let mut end = self.end_with(said);
+        let is_silence = is_no_reply(&said);
+        let mut end = self.end_with(self.with_thoughts(&said));
         (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
+        if is_silence {
+            (end.ending, end.words) = (Ending::Silent, None);
+        }
         self.end(end, None).await
     }
 
@@ -114,8 +137,8 @@ impl Active<'_> {
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         let calls: &[&str] = match self.part.caller {
-            Caller::Conversation(_) => &[finish::COMPLETION, finish::CONVERSE],
-            Caller::Subagent => &[finish::COMPLETION],
+            Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
+            Caller::Subagent | Caller::Job => &[finish::COMPLETION],
         };
         is_due.then(|| prompt::reminder(calls))
     }

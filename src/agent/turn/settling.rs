@@ -173,7 +173,7 @@ impl Active<'_> {
         }
         let step = self.current().steps.last().expect("the step whose calls these are");
         let calls: Vec<_> = batch.iter().map(|open| step.calls[open.at].clone()).collect();
-        let here = &self.session.address;
+        let here = &self.part.people_at;
         if calls.iter().any(|call| message::said_here(call, here).is_some()) {
             self.begin_draft_anew().await?;
         }
@@ -230,7 +230,9 @@ pub(in crate::agent) async fn tool_context(
         session: session.id,
         who: who.clone(),
         role: tool_role(role, session.place),
-        address: session.address.clone(),
+        // What an errand sends goes to the people for whom it is done.
+        address: files_at.clone(),
+        zone: means.zone,
         place: session.place,
         channels: means.channels.keys().cloned().collect(),
         now: Local::now(),

@@ -25,6 +25,7 @@ impl Active<'_> {
                 }
                 Some(StopReason::MaxTokens) => replies::LIMIT_USED_UP,
                 _ if self.said_here().next().is_some() => return (Ending::Answered, None),
+                _ if self.part.caller.may_say_nothing() => return (Ending::Silent, None),
                 _ => replies::NO_WORDS,
             };
             return (Ending::Failed, Some(words.to_owned()));
@@ -49,7 +50,7 @@ impl Active<'_> {
     /// What the message tool has said here in this turn.
     fn said_here(&self) -> impl Iterator<Item = String> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
-        calls.filter_map(|call| message::said_here(call, &self.session.address))
+        calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }
 }
 

@@ -20,7 +20,7 @@ use super::sending::Spot;
 use super::socket::{Envelope, Frame, Socket, refused};
 use crate::bus::{PublishError, Published, Publisher};
 use crate::channels::ChannelError;
-use crate::message::{self, Cause, Inbound, Place};
+use crate::message::{self, Inbound, Place};
 use crate::people::Groups;
 use crate::replies;
 
@@ -217,7 +217,7 @@ impl Ears<'_> {
 
     /// The line, if it speaks to the bot; what others say among themselves is only overheard.
     async fn for_us(&self, mut line: Line) -> Result<Option<Line>, PublishError> {
-        let Cause::Person(sender) = &mut line.inbound.cause;
+        let sender = line.inbound.cause.sender_mut();
         if sender.bot {
             let known = line.bot_ids.iter().find(|id| self.publisher.lets_bot(id));
             let Some(known) = known else { return Ok(None) };
@@ -255,7 +255,7 @@ impl Ears<'_> {
             Published::Decided => replies::ALREADY_DECIDED,
             Published::Gone => replies::BUTTON_TOO_OLD,
         };
-        let Cause::Person(sender) = cause;
+        let sender = cause.into_sender();
         Ok(Answer::Whisper(Whisper { at, to: sender.id, words }))
     }
 
@@ -274,6 +274,6 @@ impl Ears<'_> {
 
 /// What was said to others, as the bot is told of it later.
 fn as_context(said: &Inbound) -> message::Line {
-    let Cause::Person(author) = &said.cause;
+    let author = said.cause.sender();
     message::Line { at: said.at, author: author.name.clone(), text: said.body.text.clone() }
 }

@@ -7,7 +7,7 @@ use super::failure::CallError;
 use super::inbound::{self, Reading, Scene};
 use super::sending::{Spot, messages};
 use crate::channels::ChannelError;
-use crate::message::{Address, Cause, Line, MessageId};
+use crate::message::{Address, Line, MessageId};
 
 /// Pages of a thread that are turned for its end.
 const PAGES_MAX: usize = 5;
@@ -59,7 +59,7 @@ impl Slack {
             let scene =
                 Scene { bot: &bot, channel: &at.channel, threads: self.threads, names: &names };
             if let Reading::Said(line) = inbound::read(&event, &scene) {
-                let Cause::Person(author) = line.inbound.cause;
+                let author = line.inbound.cause.into_sender();
                 let (at, text) = (line.inbound.at, line.inbound.body.text);
                 lines.push(Line { at, author: author.name, text });
             }

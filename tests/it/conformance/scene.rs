@@ -17,6 +17,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::people::Access;
 use peacrab::provider::Models;
+use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::ToolSet;
@@ -130,6 +131,7 @@ impl<S: Stage> Scene<S> {
             restarts: false,
             hooks: BTreeMap::default(),
             shell: Default::default(),
+            clock: Clock::default(),
             redactor: Redactor::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();

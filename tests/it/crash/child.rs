@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use chrono::Utc;
 use futures_util::{StreamExt, stream};
 use peacrab::asks::{Approvals, Asking};
 use peacrab::channels::intake::Intake;
@@ -16,11 +17,14 @@ use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
     Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
+use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
 use peacrab::tools::{AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use crate::support::platform::{Manners, OWNER, Platform};
@@ -38,6 +42,15 @@ pub(super) const LOOK: &str = "look outside";
 pub(super) const SPAWN: &str = "hand it over";
 pub(super) const AWAIT: &str = "have it done";
 pub(super) const TASK: &str = "append crab to den.md";
+
+/// What makes the model ask for a job that is due at once: a task, worked on alone or in the conversation,
+/// and a text.
+pub(super) const JOB: &str = "put it off";
+pub(super) const JOB_HERE: &str = "do it here later";
+pub(super) const REMIND: &str = "remind me of";
+
+/// In how many minutes; the child's clock is ahead by a little more.
+const MINUTES: i64 = 20;
 
 /// Where both write, in the home.
 pub(super) const ACTS: &str = "acts.log";
@@ -129,8 +142,17 @@ fn plan(spec: Spec) -> Plan {
         restarts: false,
         hooks: BTreeMap::default(),
         shell: Default::default(),
+        clock: clock(),
         redactor: Redactor::default(),
     }
+}
+
+/// A clock that stands at a moment at which what is wanted in some minutes is just due.
+fn clock() -> Clock {
+    let (hands, clock) = watch::channel(Utc::now() + chrono::Duration::minutes(MINUTES + 2));
+    // Nobody moves its hands.
+    std::mem::forget(hands);
+    Clock::with_hands(clock)
 }
 
 impl Kill {
@@ -173,15 +195,25 @@ impl Provider for Watchful {
             std::process::abort();
         }
         let task = format!(r#"{{"task":"{TASK}"}}"#);
+        let later = |text: &str, kind: &str| {
+            let when = format!("{MINUTES}m");
+            json!({"action": "add", "when": when, "text": text, "kind": kind}).to_string()
+        };
+        let said = match request.messages.last() {
+            Some(Message::User { text, .. }) => text.as_str(),
+            _ => "",
+        };
+        let reminder = said.split_once(REMIND).map_or("", |(_, of)| of.trim());
         for (words, tool, arguments) in [
             (ACT, "act", "{}"),
             (LOOK, "look", "{}"),
             (SPAWN, "spawn", &*task),
             (AWAIT, "subagent", &*task),
+            (JOB, "schedule", &*later(TASK, "prompt")),
+            (JOB_HERE, "schedule", &*later(TASK, "here")),
+            (REMIND, "schedule", &*later(reminder, "message")),
         ] {
-            if let Some(Message::User { text, .. }) = request.messages.last()
-                && text.contains(words)
-            {
+            if said.contains(words) {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());
                 let call = Delta::Call(ToolCall { id, name, arguments: arguments.to_owned() });
                 let deltas = [call, Delta::End(StopReason::Calls)];

@@ -12,8 +12,8 @@ use crate::support::platform::{Got, Manners, PHOTO, Platform};
 /// The mark of what may have been sent before (README tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
 
-/// What people said, and no task that was handed on.
-const SAID: &str = "channel <> '(subagent)'";
+/// What people said, and no task that was handed on or was due.
+const SAID: &str = "key NOT LIKE '(%'";
 
 fn open(home: &Path) -> Option<Connection> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -32,6 +32,7 @@ pub(super) fn is_settled(home: &Path, said: usize) -> bool {
         && count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
         && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
         && count(&store, "SELECT count(*) FROM turns WHERE ending IS NULL") == Some(0)
+        && count(&store, "SELECT count(*) FROM jobs WHERE state = 'active'") == Some(0)
 }
 
 /// For the message of a test that waited in vain.
@@ -59,6 +60,14 @@ pub(super) fn states(home: &Path, tool: &str) -> Vec<String> {
 pub(super) fn look(home: &Path, sql: &str) -> Vec<String> {
     let store = open(home).unwrap();
     let mut rows = store.prepare(sql).unwrap();
+    let rows = rows.query_map([], |row| row.get(0)).unwrap();
+    rows.collect::<Result<_, _>>().unwrap()
+}
+
+/// What became of the runs of jobs.
+pub(super) fn runs(home: &Path) -> Vec<String> {
+    let store = open(home).unwrap();
+    let mut rows = store.prepare("SELECT state FROM runs ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| row.get(0)).unwrap();
     rows.collect::<Result<_, _>>().unwrap()
 }
@@ -111,12 +120,15 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     }
     // One answer a turn, one line a command.
     let answers = "SELECT count(*) FROM turns t JOIN sessions s ON s.id = t.session
-                   WHERE t.ending <> '\"stopped\"' AND s.kind NOT IN ('command', 'subagent')";
+                   WHERE t.ending <> '\"stopped\"' AND s.kind NOT IN ('command', 'subagent', 'job')";
     let answers = count(store, answers).unwrap();
     let commands = rows.iter().filter(|(_, outcome, _)| outcome == "obeyed").count();
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
         .unwrap();
     let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
+    // What only sends a text has no turn.
+    let due = "SELECT count(*) FROM runs WHERE row IS NULL AND state = 'done'";
+    let due = count(store, due).unwrap();
     // The owner is told of what had to be given up.
     let notices = r#"SELECT count(*) FROM outbox WHERE body LIKE '{"text":"I could not deliver%'"#;
     let notices = count(store, notices).unwrap();
@@ -125,7 +137,7 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     let closed = "SELECT count(*) FROM outbox WHERE replaces IS NOT NULL AND body LIKE '%→%'";
     let closed = count(store, closed).unwrap();
     assert!(closed <= asked, "{}", dump(platform));
-    let meant = answers + commands + told + notices + asked + closed;
+    let meant = answers + commands + told + due + notices + asked + closed;
     assert_eq!(deliveries, meant, "{}", dump(platform));
 }
 

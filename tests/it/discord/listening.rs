@@ -324,7 +324,7 @@ async fn lets_only_those_bots_speak_that_it_is_told_to() {
     })
     .await;
     let heard = desk.heard().await;
-    let peacrab::message::Cause::Person(sender) = &heard[0].cause;
+    let sender = heard[0].cause.sender();
     assert_eq!((sender.name.as_str(), sender.bot), ("Friend", true));
 }
 

@@ -16,6 +16,7 @@ use peacrab::message::{DeliveryId, Inbound, Press};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::sandbox::CageState;
+use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Options, Sync};
 use peacrab::tools::{Lent, ToolSet};
@@ -135,6 +136,7 @@ impl World {
             surroundings: Surroundings::default(),
             restarts: false,
             hooks: BTreeMap::default(),
+            clock: Clock::default(),
             redactor: Redactor::default(),
             shell: CageState::default(),
         }

@@ -226,7 +226,7 @@ fn ignores_what_nobody_says_to_it() {
 fn tells_other_bots_from_people() {
     let line = in_crew("<@U0CRAB> beep").with("user", "U0BEEP").with("bot_id", "B0BEEP");
     let heard = heard(&line.event(TS)).unwrap();
-    let Cause::Person(sender) = heard.inbound.cause;
+    let sender = heard.inbound.cause.into_sender();
     assert!(sender.bot);
     assert_eq!(heard.bot_ids, ["U0BEEP".into(), "B0BEEP".into()]);
     let legacy = in_crew("<@U0CRAB> beep")
@@ -234,7 +234,7 @@ fn tells_other_bots_from_people() {
         .with("bot_id", "B0BEEP")
         .with("username", "Beeper")
         .with("subtype", "bot_message");
-    let Cause::Person(sender) = self::heard(&legacy.event(TS)).unwrap().inbound.cause;
+    let sender = self::heard(&legacy.event(TS)).unwrap().inbound.cause.into_sender();
     assert_eq!(sender, Sender { id: "B0BEEP".into(), name: "Beeper".to_owned(), bot: true });
 }
 

@@ -330,7 +330,7 @@ impl Channel for Double {
                     publisher.withdraw(&message.from, &id, message.key).await
                 }
                 Deed::Chats => {
-                    let Cause::Person(Sender { name: author, .. }) = message.cause;
+                    let Sender { name: author, .. } = message.cause.into_sender();
                     let line = Line { at: message.at, author, text: message.body.text };
                     publisher.overheard(&message.from, message.id.unwrap(), line);
                     Ok(())

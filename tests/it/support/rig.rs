@@ -14,6 +14,7 @@ use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
@@ -66,6 +67,7 @@ pub(crate) struct Parts {
     pub(crate) models: Models,
     pub(crate) surroundings: Surroundings,
     pub(crate) restarts: bool,
+    pub(crate) clock: Clock,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// In place of the one that answers.
@@ -91,6 +93,7 @@ impl Default for Parts {
             models: Models::default(),
             surroundings: Surroundings::default(),
             restarts: false,
+            clock: Clock::default(),
             provider: None,
             summariser: None,
         }
@@ -169,6 +172,7 @@ impl Rig {
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             shell: Default::default(),
+            clock: self.parts.clock.clone(),
             redactor: self.parts.redactor.clone(),
         }
     }

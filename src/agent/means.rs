@@ -1,0 +1,52 @@
+//! What turns work with, and the loop that begins them.
+
+use std::sync::Arc;
+
+use chrono_tz::Tz;
+use tokio_util::sync::CancellationToken;
+
+use super::Paces;
+use crate::actions::Actions;
+use crate::asks::Asking;
+use crate::bus::Bus;
+use crate::channels::Channels;
+use crate::event::Events;
+use crate::provider::{Models, Provider};
+use crate::sandbox::CageState;
+use crate::secret::Redactor;
+use crate::session::{Finish, QueueMode};
+use crate::tools::ToolSet;
+use crate::workspace::Workspace;
+
+/// What turns work with.
+pub struct Means {
+    pub bus: Bus,
+    pub channels: Channels,
+    /// Who answers where nobody chose.
+    pub provider: Arc<dyn Provider>,
+    /// Who sums up what was said long ago.
+    pub summariser: Arc<dyn Provider>,
+    /// From whom a conversation can choose.
+    pub models: Models,
+    /// What becomes of what is said meanwhile, where nobody chose.
+    pub queue: QueueMode,
+    pub tools: ToolSet,
+    pub workspace: Workspace,
+    pub actions: Actions,
+    pub events: Events,
+    pub paces: Paces,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
+    pub steps_max: usize,
+    pub subagent_steps_max: usize,
+    /// What people are asked before it is done.
+    pub asking: Asking,
+    /// How the shell is.
+    pub shell: CageState,
+    /// The owner's, by which jobs are due.
+    pub zone: Tz,
+    /// What it knows is shown to no model, and leaves in no message.
+    pub redactor: Redactor,
+    /// Ends the daemon; none where nobody would start it again.
+    pub restart: Option<CancellationToken>,
+}

@@ -1,0 +1,154 @@
+//! `peacrab cron`: jobs from the command line, by way of the daemon that runs, so that there is one
+//! writer. What only looks works without one.
+
+use std::path::Path;
+
+use anyhow::{Context as _, bail};
+use chrono::Utc;
+use chrono_tz::Tz;
+use clap::{Args, Subcommand};
+
+use super::{chat, print};
+use crate::control::{Request, Response};
+use crate::message::{Address, Place, Sender};
+use crate::people;
+use crate::schedule::{self, Action, Asker, Kind, Missed, Wanted, Whose};
+use crate::store;
+
+#[derive(Subcommand)]
+pub(super) enum Cron {
+    /// What is to be done, and when
+    List,
+    /// Have something done later, or again and again
+    Add(Add),
+    /// Change when it is done, or what
+    Edit {
+        /// The job's number; `list` shows it
+        id: i64,
+        #[command(flatten)]
+        when: When,
+        /// What is to be done now in place of the former text
+        #[arg(long, value_name = "TEXT")]
+        text: Option<String>,
+    },
+    /// One job, whole
+    Show { id: i64 },
+    /// Do it now
+    Run { id: i64 },
+    /// Do it no more for the time being
+    Pause { id: i64 },
+    /// Let it go on
+    Resume { id: i64 },
+    /// Remove it
+    Rm { id: i64 },
+    /// What came of it
+    History { id: i64 },
+}
+
+#[derive(Args)]
+pub(super) struct Add {
+    #[command(flatten)]
+    when: When,
+    /// Where what comes of it goes: CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else to the owner
+    #[arg(long, value_name = "ADDRESS")]
+    to: Option<Address>,
+    /// Send the text as it is, without a model
+    #[arg(long)]
+    message: bool,
+    /// What is to be done
+    text: String,
+}
+
+#[derive(Args)]
+pub(super) struct When {
+    /// Once: 20m, 18:00, tomorrow 8:00, 2026-12-24 18:00
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["every", "cron"])]
+    at: Option<String>,
+    /// Again and again: 30m, 2h, 1d
+    #[arg(long, value_name = "PAUSE", conflicts_with = "cron")]
+    every: Option<String>,
+    /// By a cron line of five fields, or six with seconds
+    #[arg(long, value_name = "FIELDS")]
+    cron: Option<String>,
+    /// The time zone of --at and --cron; else the owner's
+    #[arg(long, value_name = "ZONE")]
+    tz: Option<String>,
+    /// What was missed is made up for once (the default), or skipped
+    #[arg(long, value_name = "once|skip", value_parser = missed)]
+    missed: Option<Missed>,
+}
+
+fn missed(word: &str) -> Result<Missed, String> {
+    match word {
+        "once" => Ok(Missed::Once),
+        "skip" => Ok(Missed::Skip),
+        _ => Err("write once or skip".to_owned()),
+    }
+}
+
+impl When {
+    fn words(&self) -> String {
+        let when = match self {
+            Self { at: Some(at), .. } => at.clone(),
+            Self { every: Some(every), .. } => format!("every {every}"),
+            Self { cron: Some(cron), .. } => format!("cron {cron}"),
+            _ => String::new(),
+        };
+        match &self.tz {
+            Some(zone) if !when.is_empty() => format!("{when} {zone}"),
+            _ => when,
+        }
+    }
+}
+
+impl Cron {
+    fn wanted(self) -> (Wanted, Option<Address>) {
+        let of = |action, id| (Wanted { id: Some(id), ..Wanted::new(action) }, None);
+        match self {
+            Self::List => (Wanted::new(Action::List), None),
+            Self::Show { id } => of(Action::Show, id),
+            Self::Run { id } => of(Action::Run, id),
+            Self::Pause { id } => of(Action::Pause, id),
+            Self::Resume { id } => of(Action::Resume, id),
+            Self::Rm { id } => of(Action::Remove, id),
+            Self::History { id } => of(Action::History, id),
+            Self::Edit { id, when, text } => {
+                let (words, missed) = (when.words(), when.missed);
+                let text = text.unwrap_or_default();
+                let edit = Wanted::new(Action::Edit);
+                (Wanted { id: Some(id), when: words, text, missed, ..edit }, None)
+            }
+            Self::Add(Add { when, to, message, text }) => {
+                let (words, missed) = (when.words(), when.missed);
+                let kind = Some(if message { Kind::Message } else { Kind::Prompt });
+                let add = Wanted::new(Action::Add);
+                (Wanted { when: words, text, kind, missed, ..add }, to)
+            }
+        }
+    }
+}
+
+pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()> {
+    let (wanted, to) = cron.wanted();
+    let looks = matches!(wanted.action, Action::List | Action::Show | Action::History);
+    if looks && !chat::is_running(home).await? {
+        let asker = Asker {
+            to: Address { channel: "".into(), chat: "".into(), thread: None },
+            known_on: "".into(),
+            place: Place::Private,
+            sender: Sender::person(people::LOCAL, people::LOCAL),
+            tainted: false,
+        };
+        let now = Utc::now();
+        let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
+        let look = |store: &_| schedule::obey(store, &Whose::All, order, (now, zone));
+        let found = store::peek(home, look)?.context("nothing has ever run here")?;
+        print::line(&found.map_err(anyhow::Error::msg)?);
+        return Ok(());
+    }
+    match chat::ask(home, &Request::Cron { wanted: Box::new(wanted), to }).await? {
+        Response::Done(words) => print::line(&words),
+        _ => bail!("the daemon gave an answer of another kind"),
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! `peacrab send`: a message of a script's, by way of the daemon that runs.
+
+use std::io::{IsTerminal as _, Read as _, stdin};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+
+use super::chat;
+use crate::control::{Request, Response};
+use crate::send::{Parcel, TEXT_BYTES_MAX};
+
+/// What is to be sent: a text that is given, or else without files what is read.
+pub(super) fn parcel(
+    to: String,
+    files: Vec<PathBuf>,
+    text: Option<String>,
+) -> anyhow::Result<Parcel> {
+    let text = match text {
+        Some(text) if text != "-" => text,
+        None if !files.is_empty() => String::new(),
+        text => {
+            if text.is_none() && stdin().is_terminal() {
+                bail!("say what to send, or pipe it in");
+            }
+            let mut read = String::new();
+            // One more than fits, which is then refused in words.
+            let most = TEXT_BYTES_MAX as u64 + 1;
+            stdin().take(most).read_to_string(&mut read).context("cannot read what to send")?;
+            read.trim_end().to_owned()
+        }
+    };
+    let absolute = |file: PathBuf| {
+        std::path::absolute(&file).with_context(|| format!("cannot find {}", file.display()))
+    };
+    let files = files.into_iter().map(absolute).collect::<Result<_, _>>()?;
+    Ok(Parcel { to, text, files })
+}
+
+/// What the daemon says of it; none if none runs.
+pub(super) async fn through_socket(home: &Path, parcel: &Parcel) -> anyhow::Result<Option<String>> {
+    if !chat::is_running(home).await? {
+        return Ok(None);
+    }
+    match chat::ask(home, &Request::Send(parcel.clone())).await? {
+        Response::Done(words) => Ok(Some(words)),
+        _ => bail!("the daemon gave an answer of another kind"),
+    }
+}

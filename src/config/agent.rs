@@ -1,0 +1,56 @@
+//! What the config says of the agent as a whole.
+
+use chrono_tz::Tz;
+
+use crate::asks::Asking;
+use crate::schedule;
+use crate::session::{Finish, QueueMode};
+
+/// The `[agent]` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// The first answers; the others are fallbacks. Never empty, all exist.
+    pub providers: Vec<String>,
+    /// Who sums conversations up that have become long; none leaves it to who answers. It exists.
+    pub summary_provider: Option<String>,
+    /// Completions of one turn.
+    pub steps_max: usize,
+    /// Completions of one subagent.
+    pub subagent_steps_max: usize,
+    /// Turns that run at a time.
+    pub turns_max: usize,
+    /// Messages that wait in one chat; what comes beyond is refused in words.
+    pub waiting_max: usize,
+    /// What becomes of what is said meanwhile, where nobody chose otherwise.
+    pub queue: QueueMode,
+    /// The owner's; none: the machine's.
+    pub timezone: Option<Tz>,
+    /// What ends a turn of a conversation.
+    pub finish: Finish,
+    /// The `[asking]` section.
+    pub asking: Asking,
+}
+
+impl Default for AgentConfig {
+    fn default() -> Self {
+        Self {
+            providers: vec!["rehearsal".to_owned()],
+            summary_provider: None,
+            steps_max: 10,
+            subagent_steps_max: 20,
+            turns_max: 16,
+            waiting_max: 100,
+            queue: QueueMode::default(),
+            timezone: None,
+            finish: Finish::default(),
+            asking: Asking::default(),
+        }
+    }
+}
+
+impl AgentConfig {
+    /// The zone by which jobs are due.
+    pub fn zone(&self) -> Tz {
+        self.timezone.unwrap_or_else(schedule::system_zone)
+    }
+}

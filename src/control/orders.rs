@@ -1,0 +1,53 @@
+//! What the command line has the daemon do: send something, and look after jobs.
+
+use chrono::Utc;
+use rusqlite::Connection;
+
+use super::{Desk, Response};
+use crate::message::{Address, Place, Sender};
+use crate::people;
+use crate::replies;
+use crate::schedule::{self, Asker, Wanted, Whose};
+use crate::send::{self, Parcel};
+use crate::store::{StoreError, Sync};
+
+pub(super) async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreError> {
+    let means = &desk.means;
+    let channels = desk.links.keys().cloned().collect();
+    let sent = send::send(&means.bus, &means.workspace, &channels, parcel).await?;
+    Ok(sent.map_or_else(Response::Failed, Response::Done))
+}
+
+pub(super) async fn cron(
+    desk: &Desk,
+    wanted: Wanted,
+    to: Option<Address>,
+) -> Result<Response, StoreError> {
+    let means = &desk.means;
+    let (now, zone, known_on) = (Utc::now(), means.zone, desk.terminal.name().clone());
+    let channels: Vec<_> = desk.links.keys().cloned().collect();
+    if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
+        return Ok(Response::Failed(replies::no_channel(&to.channel)));
+    }
+    // For what goes nowhere.
+    let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
+    let obey = move |store: &Connection| {
+        let owner = people::owner_place(store)?;
+        let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
+        let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
+            return Ok(Err(replies::WHERE_JOB.to_owned()));
+        };
+        let is_owners = owner.is_some_and(|owner| {
+            (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
+        });
+        let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
+        let sender = Sender::person(people::LOCAL, people::LOCAL);
+        match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
+            Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),
+            Err(words) => Ok(Err(words)),
+        }
+    };
+    let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
+    means.bus.jobs.up();
+    Ok(obeyed.map_or_else(Response::Failed, Response::Done))
+}

@@ -1,0 +1,118 @@
+//! What time it is, and waiting until it is another time. Clocks are set, forwards and back, and
+//! machines sleep; a wait ends at its time by the clock, or when somebody sets the clock.
+
+use chrono::{DateTime, Duration, TimeZone as _, Utc};
+use tokio::sync::watch;
+
+/// A clock, as a value.
+#[derive(Clone, Default)]
+pub struct Clock(Option<watch::Receiver<DateTime<Utc>>>);
+
+impl Clock {
+    /// One whose hands somebody moves; each move counts as setting it.
+    pub fn with_hands(hands: watch::Receiver<DateTime<Utc>>) -> Self {
+        Self(Some(hands))
+    }
+
+    pub fn now(&self) -> DateTime<Utc> {
+        match &self.0 {
+            None => Utc::now(),
+            Some(hands) => *hands.borrow(),
+        }
+    }
+
+    /// Waits until the clock shows `when`, or has been set since it showed `seen`; without a time, until
+    /// it is set.
+    pub async fn reaches(&self, when: Option<DateTime<Utc>>, seen: DateTime<Utc>) {
+        match &self.0 {
+            None => system::reaches(when, seen).await,
+            Some(hands) => {
+                let mut hands = hands.clone();
+                if *hands.borrow_and_update() != seen {
+                    return;
+                }
+                if hands.changed().await.is_err() {
+                    std::future::pending().await
+                }
+            }
+        }
+    }
+}
+
+/// No release is older than this, so no clock is right that shows less.
+pub fn release() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 1, 1, 0, 0, 0).single().expect("it is a date")
+}
+
+/// A clock that went back by less was corrected.
+const CORRECTION_MAX: Duration = Duration::hours(1);
+
+/// Whether a clock can be right, if it was `newest` already.
+pub fn is_sane(now: DateTime<Utc>, newest: Option<DateTime<Utc>>) -> bool {
+    now >= release() && newest.is_none_or(|newest| now >= newest - CORRECTION_MAX)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    //! A timer of the kernel's, which follows the clock and hears when it is set. It costs no
+    //! wake-up until then.
+
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use chrono::{DateTime, Utc};
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    /// A time that no clock shows: the timer then only hears of setting.
+    const NEVER_S: i64 = 1 << 40;
+
+    pub(super) async fn reaches(when: Option<DateTime<Utc>>, seen: DateTime<Utc>) {
+        if let Err(error) = wait(when, seen).await {
+            tracing::warn!(%error, "No timer; looking again in a minute");
+            tokio::time::sleep(std::time::Duration::from_secs(60)).await;
+        }
+    }
+
+    async fn wait(when: Option<DateTime<Utc>>, seen: DateTime<Utc>) -> io::Result<()> {
+        let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+        let timer = timerfd_create(TimerfdClockId::Realtime, flags)?;
+        let (seconds, nanoseconds) =
+            when.map_or((NEVER_S, 0), |when| (when.timestamp(), when.timestamp_subsec_nanos()));
+        // Zero would disarm it.
+        let at = Timespec { tv_sec: seconds.max(1), tv_nsec: i64::from(nanoseconds) };
+        let never_again = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let flags = TimerfdTimerFlags::ABSTIME | TimerfdTimerFlags::CANCEL_ON_SET;
+        timerfd_settime(&timer, flags, &Itimerspec { it_interval: never_again, it_value: at })?;
+        #[expect(
+            deprecated,
+            reason = "its descriptor is its own, and stays open as long as it does"
+        )]
+        let timer: AsyncFd<OwnedFd> = AsyncFd::with_interest(timer, Interest::READABLE)?;
+        if Utc::now() < seen {
+            // It was set back before the timer could hear of it.
+            return Ok(());
+        }
+        // Readable at its time, and with an error when the clock is set.
+        timer.readable().await?.retain_ready();
+        Ok(())
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    //! Where no timer hears of a clock that is set, it is looked at each minute.
+
+    use chrono::{DateTime, Utc};
+
+    const LOOK_EVERY: std::time::Duration = std::time::Duration::from_secs(60);
+
+    pub(super) async fn reaches(when: Option<DateTime<Utc>>, _: DateTime<Utc>) {
+        let until = when.map(|when| (when - Utc::now()).to_std().unwrap_or_default());
+        tokio::time::sleep(until.unwrap_or(LOOK_EVERY).min(LOOK_EVERY)).await;
+    }
+}

@@ -1,0 +1,78 @@
+//! Which jobs are due: values in, values out, no clock, no store.
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::job::{Job, JobId, Missed, State};
+
+/// What was due so long before was missed.
+pub const LATE_AFTER: Duration = Duration::minutes(5);
+
+/// A due time that was claimed so far ahead of now was claimed by a clock that was wrong; one that is
+/// nearer is not claimed a second time because a clock was set back.
+const WRONG_AFTER: Duration = Duration::days(1);
+
+/// The pause after the first failure; each further one doubles it.
+const BACK_OFF: Duration = Duration::minutes(1);
+const BACK_OFF_MAX: Duration = Duration::hours(6);
+
+/// A due time of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    pub job: JobId,
+    pub at: DateTime<Utc>,
+    /// When it is due next; none: not any more.
+    pub next: Option<DateTime<Utc>>,
+    pub what: What,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    Run,
+    /// It was missed, and is made up for.
+    RunLate,
+    /// It was missed, and is not to be made up for.
+    Skip,
+}
+
+/// What is due now, and when something is due next.
+pub fn due<'a>(
+    jobs: impl IntoIterator<Item = &'a Job>,
+    now: DateTime<Utc>,
+) -> (Vec<Due>, Option<DateTime<Utc>>) {
+    let active = jobs.into_iter().filter(|job| job.state == State::Active);
+    let mut found = Vec::new();
+    let mut wake = None;
+    for job in active {
+        let Some(at) = job.next else { continue };
+        if at > now {
+            wake = Some(wake.map_or(at, |wake: DateTime<Utc>| wake.min(at)));
+            continue;
+        }
+        let is_late = now - at > LATE_AFTER;
+        let what = match (is_late, job.missed) {
+            (false, _) => What::Run,
+            // What is due once was promised.
+            (true, Missed::Skip) if job.timing.recurs() => What::Skip,
+            (true, _) => What::RunLate,
+        };
+        found.push(Due { job: job.id, at, next: job.timing.next_after(now), what });
+    }
+    (found, wake)
+}
+
+/// When a job is due next if it is reckoned anew: after its zone has changed, or a clock was set back.
+pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let next = job.next?;
+    // What is due already stays due; what failed rests for as long as it was told to.
+    if next <= now || job.failures > 0 || !job.timing.recurs() {
+        return Some(next);
+    }
+    let last = job.last.filter(|last| *last <= now + WRONG_AFTER);
+    job.timing.next_after(last.map_or(now, |last| last.max(now)))
+}
+
+/// When a job is due that has failed so often in a row: not before its usual time.
+pub fn after_failures(failures: u32, usual: DateTime<Utc>, now: DateTime<Utc>) -> DateTime<Utc> {
+    let doubled = 1_i32 << failures.saturating_sub(1).min(16);
+    usual.max(now + (BACK_OFF * doubled).min(BACK_OFF_MAX))
+}

@@ -1,0 +1,195 @@
+//! What people and models change about jobs, made in one transaction by one function, wherever it was
+//! said: the tool, a command, the command line.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use super::job::{self, Job, JobId, Missed, New, Payload, State, Whose};
+use super::run;
+use super::timing::Timing;
+use super::wanted::{Kind, payload};
+use crate::replies::{self, JobShown};
+
+/// Jobs of one person that are not done.
+pub const JOBS_MAX: usize = 50;
+
+/// Runs that are shown.
+const SHOWN_MAX: i64 = 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Add(Box<New>),
+    List,
+    Show(JobId),
+    Edit(JobId, Change),
+    Pause(JobId),
+    Resume(JobId),
+    Remove(JobId),
+    /// At once, in place of the next time.
+    Run(JobId),
+    History(JobId),
+}
+
+/// What is to be another; none stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub timing: Option<Timing>,
+    pub text: Option<String>,
+    pub kind: Option<Kind>,
+    pub missed: Option<Missed>,
+    /// Who wishes it has read what strangers wrote.
+    pub tainted: bool,
+}
+
+/// Carries an order out on the jobs that somebody may see, and says what came of it; an error, too, is
+/// words.
+pub fn obey(
+    store: &Connection,
+    whose: &Whose,
+    order: Order,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    let id = match order {
+        Order::Add(new) => return add(store, &new, (now, zone)),
+        Order::List => {
+            let jobs = job::list(store, whose)?;
+            let shown: Vec<_> = jobs.iter().map(|job| shown(job, zone)).collect();
+            return Ok(Ok(replies::jobs(&shown)));
+        }
+        Order::Show(id)
+        | Order::Edit(id, _)
+        | Order::Pause(id)
+        | Order::Resume(id)
+        | Order::Remove(id)
+        | Order::Run(id)
+        | Order::History(id) => id,
+    };
+    let Some(mut job) = job::get(store, id, whose)? else {
+        return Ok(Err(replies::no_job(id)));
+    };
+    let words = match order {
+        Order::Show(_) => {
+            return Ok(Ok(replies::job_whole(&shown(&job, zone), job.payload.text())));
+        }
+        Order::History(_) => {
+            let runs = run::history(store, id, SHOWN_MAX)?;
+            let lines = runs.iter().map(|past| {
+                let words = past.words.as_deref().unwrap_or_default();
+                (clock(past.due, zone), past.late, &*past.state, words)
+            });
+            return Ok(Ok(replies::history(id, lines)));
+        }
+        Order::Edit(_, change) => match edit(&mut job, change, now) {
+            Ok(()) => replies::job_changed(&shown(&job, zone)),
+            Err(words) => return Ok(Err(words)),
+        },
+        Order::Pause(_) => {
+            job.state = State::Paused;
+            job.why = None;
+            replies::job_paused(id)
+        }
+        Order::Resume(_) => match resume(&mut job, now) {
+            true => replies::job_resumed(&shown(&job, zone)),
+            false => return Ok(Err(replies::job_is_over(id))),
+        },
+        Order::Remove(_) => {
+            (job.state, job.next) = (State::Removed, None);
+            replies::job_removed(id)
+        }
+        Order::Run(_) if job.state != State::Active => {
+            return Ok(Err(replies::job_not_active(id)));
+        }
+        Order::Run(_) => {
+            job.next = Some(now);
+            replies::job_runs_now(id)
+        }
+        Order::Add(_) | Order::List => return Ok(Ok(String::new())),
+    };
+    job::update(store, &job)?;
+    Ok(Ok(words))
+}
+
+fn add(
+    store: &Connection,
+    new: &New,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    let whose = Whose::Of(new.known_on.clone(), new.sender.id.clone());
+    if job::count(store, &whose)? >= JOBS_MAX {
+        return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
+    }
+    let Some(next) = new.timing.next_after(now) else {
+        return Ok(Err(replies::CRON_NEVER.to_owned()));
+    };
+    let id = job::insert(store, new, (next, now))?;
+    let job = job::even_removed(store, id)?;
+    Ok(Ok(job.map(|job| replies::job_made(&shown(&job, zone))).unwrap_or_default()))
+}
+
+fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
+    let Change { timing, text, kind, missed, tainted } = change;
+    if timing.is_none() && text.is_none() && kind.is_none() && missed.is_none() {
+        return Err(replies::NOTHING_TO_CHANGE.to_owned());
+    }
+    if let Some(timing) = timing {
+        job.next = timing.next_after(now);
+        job.timing = timing;
+        job.failures = 0;
+        if job.state == State::Done {
+            job.state = State::Active;
+        }
+    }
+    let text = text.unwrap_or_else(|| job.payload.text().to_owned());
+    job.payload = match (kind, &job.payload) {
+        (Some(kind), _) => payload(kind, text),
+        (None, Payload::Message(_)) => Payload::Message(text),
+        (None, Payload::Prompt { session, .. }) => Payload::Prompt { text, session: *session },
+    };
+    job.missed = missed.unwrap_or(job.missed);
+    job.tainted |= tainted;
+    Ok(())
+}
+
+/// False if it is not due any more.
+fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
+    if job.state == State::Done {
+        return false;
+    }
+    if job.timing.recurs() {
+        job.next = job.timing.next_after(now);
+    }
+    (job.state, job.why, job.failures) = (State::Active, None, 0);
+    job.next.is_some()
+}
+
+/// A job as people and models are shown it.
+pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
+    let when = match &job.timing {
+        Timing::At(at) => replies::once_at(&clock(*at, zone)),
+        Timing::Every { seconds, .. } => replies::every(*seconds),
+        Timing::Cron { fields, zone: own } => {
+            let elsewhere = (*own != zone).then(|| own.name());
+            replies::by_cron(fields, elsewhere)
+        }
+    };
+    let kind = match &job.payload {
+        Payload::Message(_) => Some(replies::JOB_IS_MESSAGE),
+        Payload::Prompt { .. } => None,
+    };
+    JobShown {
+        id: job.id.0,
+        when,
+        kind,
+        about: job.payload.text().to_owned(),
+        to: job.to.to_string(),
+        next: job.next.filter(|_| job.state == State::Active).map(|next| clock(next, zone)),
+        paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
+        failures: job.failures,
+    }
+}
+
+/// A time as people write it.
+fn clock(at: DateTime<Utc>, zone: Tz) -> String {
+    at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M").to_string()
+}

@@ -1,0 +1,168 @@
+//! When a job is due: values in, values out, no clock.
+//!
+//! A wall clock does not show every time once. Where it skips some, what was due then is due at the first
+//! moment after; where it shows some twice, what names its hour is due the first time only. A cron line
+//! whose hour is `*` or `*/n` is due whenever the clock shows such a time, both times it does.
+
+use chrono::{DateTime, Duration, NaiveDateTime, Offset as _, TimeZone as _, Utc};
+use chrono_tz::{GapInfo, Tz};
+use croner::Cron;
+use croner::parser::{CronParser, Seconds, Year};
+use serde::{Deserialize, Serialize};
+
+/// What happens more often is no job but a loop.
+pub const EVERY_MIN: Duration = Duration::minutes(1);
+
+/// A year and a day: more is a date.
+pub(super) const EVERY_MAX: Duration = Duration::days(366);
+
+/// Due times of a cron line that are looked at to know how close they come.
+const LOOKED_AT: usize = 20;
+
+/// Changes of a zone's offset that are looked past for the next due time; there are at most four a year,
+/// and the 29th of February comes at least every eight.
+const CHANGES_MAX: usize = 100;
+
+/// No zone changes its offset twice within that time.
+const CHANGE_STEP: Duration = Duration::hours(12);
+
+/// When a job is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Timing {
+    /// Once.
+    At(DateTime<Utc>),
+    /// Each time that so many seconds have passed since `from`.
+    Every { seconds: i64, from: DateTime<Utc> },
+    /// Whenever the clock of a zone shows what the fields say.
+    Cron { fields: String, zone: Tz },
+}
+
+impl Timing {
+    /// The first due time after a moment; none if there is no more.
+    pub fn next_after(&self, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        match self {
+            Self::At(at) => (*at > after).then_some(*at),
+            Self::Every { seconds, from } => {
+                let seconds = (*seconds).max(EVERY_MIN.num_seconds());
+                // Rounded down, also before `from`.
+                let passed = (after - from).num_milliseconds().div_euclid(seconds * 1_000);
+                let until = Duration::try_seconds(seconds.checked_mul(passed + 1)?)?;
+                from.checked_add_signed(until)
+            }
+            Self::Cron { fields, zone } => {
+                let cron = parse(fields).ok()?;
+                match hour_is_open(fields) {
+                    true => next_shown(&cron, *zone, after),
+                    false => next_named(&cron, *zone, after),
+                }
+            }
+        }
+    }
+
+    /// Whether it is due more than once.
+    pub fn recurs(&self) -> bool {
+        !matches!(self, Self::At(_))
+    }
+}
+
+/// Reads a cron line of five or six fields; the first of six are seconds.
+pub(super) fn parse(fields: &str) -> Result<Cron, String> {
+    let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
+    parser.parse(fields).map_err(|error| error.to_string())
+}
+
+/// Whether a cron line is ever due so soon again that it would be a loop.
+pub(super) fn is_too_close(timing: &Timing, now: DateTime<Utc>) -> bool {
+    let next = |at: &DateTime<Utc>| timing.next_after(*at);
+    let due: Vec<_> = std::iter::successors(Some(now), next).skip(1).take(LOOKED_AT).collect();
+    due.windows(2).any(|two| two[1] - two[0] < EVERY_MIN)
+}
+
+/// Whether no hour is named.
+fn hour_is_open(fields: &str) -> bool {
+    let fields: Vec<_> = fields.split_whitespace().collect();
+    let hour = match fields.as_slice() {
+        [_, hour, _, _, _] | [_, _, hour, _, _, _] => hour,
+        [nickname] => return nickname.eq_ignore_ascii_case("@hourly"),
+        _ => return false,
+    };
+    hour.starts_with('*')
+}
+
+/// The moment at which a zone's clock shows a time; of two the first; if it never does, the first moment
+/// after those that it skips.
+pub fn moment(zone: Tz, wall: NaiveDateTime) -> Option<DateTime<Utc>> {
+    match zone.from_local_datetime(&wall).earliest() {
+        Some(moment) => Some(moment.to_utc()),
+        None => GapInfo::new(&wall, &zone)?.end.map(|end| end.to_utc()),
+    }
+}
+
+/// Each time on the clock once.
+fn next_named(cron: &Cron, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let mut wall = after.with_timezone(&zone).naive_local();
+    loop {
+        wall = matching(cron, wall, Inclusive::No)?;
+        match moment(zone, wall)? {
+            moment if moment > after => return Some(moment),
+            // The second time that the clock shows it, or one of several that were skipped.
+            _ => {}
+        }
+    }
+}
+
+/// Each time that the clock shows it.
+fn next_shown(cron: &Cron, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let (mut from, mut inclusive) = (after, Inclusive::No);
+    for _ in 0..CHANGES_MAX {
+        let offset = offset_at(zone, from);
+        let wall = matching(cron, from.naive_utc() + offset, inclusive)?;
+        let found = wall.and_utc() - offset;
+        match first_change(zone, from, found) {
+            None => return Some(found),
+            Some(change) => (from, inclusive) = (change, Inclusive::Yes),
+        }
+    }
+    None
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inclusive {
+    Yes,
+    No,
+}
+
+/// The next time on the clock that matches, whether or not the clock ever shows it.
+fn matching(cron: &Cron, wall: NaiveDateTime, inclusive: Inclusive) -> Option<NaiveDateTime> {
+    let inclusive = inclusive == Inclusive::Yes;
+    Some(cron.find_next_occurrence(&wall.and_utc(), inclusive).ok()?.naive_utc())
+}
+
+fn offset_at(zone: Tz, at: DateTime<Utc>) -> Duration {
+    let offset = zone.offset_from_utc_datetime(&at.naive_utc()).fix();
+    Duration::seconds(i64::from(offset.local_minus_utc()))
+}
+
+/// The first moment after `from`, and not after `until`, with another offset than `from` has.
+fn first_change(zone: Tz, from: DateTime<Utc>, until: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    let offset = offset_at(zone, from);
+    let (mut before, mut changed) = (from, from);
+    while offset_at(zone, changed) == offset {
+        if changed >= until {
+            return None;
+        }
+        before = changed;
+        changed = (changed + CHANGE_STEP).min(until);
+    }
+    while changed - before > Duration::seconds(1) {
+        let middle = before
+            + Duration::seconds((changed - before).num_seconds() / 2).max(Duration::seconds(1));
+        match offset_at(zone, middle) == offset {
+            true => before = middle,
+            false => changed = middle,
+        }
+    }
+    // Zones change their offsets at whole seconds.
+    Some(DateTime::from_timestamp(changed.timestamp(), 0).unwrap_or(changed))
+}

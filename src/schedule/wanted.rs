@@ -1,0 +1,170 @@
+//! What is wanted of jobs, as a model or the command line writes it, and how it is read.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::job::{JobId, Missed, New, Payload, Where};
+use super::order::{Change, Order};
+use super::reading;
+use super::timing::Timing;
+use crate::message::{Address, ChannelName, Place, Sender};
+use crate::replies;
+
+/// Of a prompt or a message, in characters.
+const TEXT_CHARS_MAX: usize = 4_000;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Action {
+    Add,
+    List,
+    Edit,
+    Pause,
+    Resume,
+    Remove,
+    // Not for models: people look themselves.
+    #[schemars(skip)]
+    Show,
+    #[schemars(skip)]
+    Run,
+    #[schemars(skip)]
+    History,
+}
+
+// What is done with the text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Kind {
+    // Its doc comments would be part of each prompt. A model works on it, in a session of its own.
+    #[default]
+    Prompt,
+    // The same, in this conversation.
+    Here,
+    // It is sent as it is.
+    Message,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Wanted {
+    pub action: Action,
+    #[serde(default)]
+    #[schemars(with = "i64")]
+    pub id: Option<i64>,
+    /// 20m, tomorrow 8:00, ISO time, every 2h, cron: 30 7 * * 1-5
+    #[serde(default)]
+    pub when: String,
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    #[schemars(with = "Kind")]
+    pub kind: Option<Kind>,
+    #[serde(default)]
+    #[schemars(with = "Missed")]
+    pub missed: Option<Missed>,
+}
+
+impl Wanted {
+    pub fn new(action: Action) -> Self {
+        Self {
+            action,
+            id: None,
+            when: String::new(),
+            text: String::new(),
+            kind: None,
+            missed: None,
+        }
+    }
+}
+
+/// For whom a job is made, and where what comes of it goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asker {
+    pub to: Address,
+    pub known_on: ChannelName,
+    pub place: Place,
+    pub sender: Sender,
+    /// They have read what strangers wrote.
+    pub tainted: bool,
+}
+
+impl Wanted {
+    /// What it means; else says in words what is wrong.
+    pub fn read(self, asker: Asker, now: DateTime<Utc>, zone: Tz) -> Result<Order, String> {
+        let Self { action, id, when, text, kind, missed } = self;
+        let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
+        let when = when.trim();
+        let timing = (!when.is_empty()).then(|| read_when(when, now, zone)).transpose()?;
+        let text = text.trim();
+        if text.chars().count() > TEXT_CHARS_MAX {
+            return Err(replies::job_text_too_long(TEXT_CHARS_MAX));
+        }
+        let text = (!text.is_empty()).then(|| text.to_owned());
+        Ok(match action {
+            Action::Add => {
+                let timing = timing.ok_or(replies::WHEN_JOB)?;
+                let payload = payload(kind.unwrap_or_default(), text.ok_or(replies::WHAT_JOB)?);
+                let missed = missed.unwrap_or_default();
+                let Asker { to, known_on, place, sender, tainted } = asker;
+                let new = New { to, known_on, place, sender, timing, payload, missed, tainted };
+                Order::Add(Box::new(new))
+            }
+            Action::List => Order::List,
+            Action::Show => Order::Show(id()?),
+            Action::Edit => {
+                Order::Edit(id()?, Change { timing, text, kind, missed, tainted: asker.tainted })
+            }
+            Action::Pause => Order::Pause(id()?),
+            Action::Resume => Order::Resume(id()?),
+            Action::Remove => Order::Remove(id()?),
+            Action::Run => Order::Run(id()?),
+            Action::History => Order::History(id()?),
+        })
+    }
+}
+
+pub(super) fn payload(kind: Kind, text: String) -> Payload {
+    match kind {
+        Kind::Message => Payload::Message(text),
+        Kind::Prompt => Payload::Prompt { text, session: Where::Own },
+        Kind::Here => Payload::Prompt { text, session: Where::Here },
+    }
+}
+
+/// Reads all forms of a time; a zone's name may follow each.
+fn read_when(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
+    let (text, zone) = match text.rsplit_once(' ') {
+        Some((before, last)) if last.contains('/') || last.eq_ignore_ascii_case("utc") => {
+            // A step in a cron line has a slash, too.
+            match reading::zone(last) {
+                Ok(zone) => (before.trim(), zone),
+                Err(words) if last.starts_with(char::is_alphabetic) => return Err(words),
+                Err(_) => (text, zone),
+            }
+        }
+        _ => (text, zone),
+    };
+    let lower = text.to_lowercase();
+    if lower.starts_with("every ") {
+        return reading::every(text, now);
+    }
+    let line = match lower.strip_prefix("cron") {
+        Some(_) => Some(text[4..].trim_start_matches([':', ' '])),
+        None => looks_like_cron(text).then_some(text),
+    };
+    match line {
+        Some(line) => reading::cron(line, now, zone),
+        None => reading::at(text, now, zone),
+    }
+}
+
+fn looks_like_cron(text: &str) -> bool {
+    let fields: Vec<_> = text.split_whitespace().collect();
+    let is_field =
+        |field: &&str| field.starts_with(|sign: char| sign.is_ascii_digit() || sign == '*');
+    matches!(fields.len(), 5 | 6) && fields.iter().take(2).all(is_field) || text.starts_with('@')
+}

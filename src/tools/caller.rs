@@ -1,0 +1,44 @@
+//! Which tools are for whom, whoever asks.
+
+use super::{delegate, finish, schedule};
+use crate::session::Finish;
+
+/// What a turn works for that calls tools.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Caller {
+    Conversation(Finish),
+    Subagent,
+    /// A job in a session of its own.
+    Job,
+    /// A job in the conversation that asked for it.
+    JobHere(Finish),
+}
+
+impl Caller {
+    /// Whether a tool is for it, whoever asks.
+    pub fn has(self, name: &str) -> bool {
+        match self {
+            Self::Conversation(Finish::Answer) => {
+                ![finish::COMPLETION, finish::CONVERSE].contains(&name)
+            }
+            Self::Conversation(Finish::Explicit) => true,
+            Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
+            Self::Job => !schedule::NOT_FOR_JOBS.contains(&name),
+            Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
+        }
+    }
+
+    /// Whether a model is told of it. In a conversation it is told of the same tools each time, because the
+    /// provider's cache begins with them.
+    pub(super) fn is_shown(self, name: &str) -> bool {
+        match self {
+            Self::JobHere(finish) => Self::Conversation(finish).has(name),
+            Self::Conversation(_) | Self::Subagent | Self::Job => self.has(name),
+        }
+    }
+
+    /// Whether no words are no failure: nobody has asked just now.
+    pub fn may_say_nothing(self) -> bool {
+        matches!(self, Self::Job | Self::JobHere(_))
+    }
+}

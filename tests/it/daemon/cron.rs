@@ -1,0 +1,89 @@
+//! `peacrab cron`: jobs from the command line, through the daemon that runs.
+
+use crate::support::binary::{Ended, Scene, home_at};
+
+const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
+
+fn config() -> String {
+    format!("[agent]\ntimezone = \"Europe/Berlin\"\n\n{}", home_at("http://127.0.0.1:9", TOKEN))
+}
+
+async fn done(scene: &Scene, args: &[&str]) -> String {
+    let ended = scene.run(args).await;
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "{args:?}: {ended:?}");
+    ended.out.trim_end().to_owned()
+}
+
+async fn refused(scene: &Scene, args: &[&str], words: &str) {
+    let ended: Ended = scene.run(args).await;
+    assert!(ended.code != Some(0) && ended.err.contains(words), "{args:?}: {ended:?}");
+}
+
+#[tokio::test]
+async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
+    let scene = Scene::new(&config());
+    let daemon = scene.daemon().await;
+    assert_eq!(done(&scene, &["cron", "list"]).await, "There are no jobs.");
+    refused(&scene, &["cron", "add", "--at", "20m", "x"], "Say where").await;
+    let tea = ["cron", "add", "--every", "2h", "--message", "--to", "terminal:main", "Tea."];
+    assert!(done(&scene, &tea).await.starts_with("Job 1 every 2h, next "));
+    let weather = "append crab to tide.md";
+    let add = ["cron", "add", "--cron", "30 7 * * 1-5", "--to", "terminal:main", weather];
+    assert!(done(&scene, &add).await.starts_with("Job 2 cron 30 7"));
+    let add =
+        ["cron", "add", "--at", "tomorrow 8:00", "--tz", "Asia/Tokyo", "--to", "terminal:a", "x"];
+    assert!(done(&scene, &add).await.starts_with("Job 3 once, "));
+    assert_eq!(done(&scene, &["cron", "list"]).await.lines().count(), 3);
+    assert!(done(&scene, &["cron", "show", "2"]).await.ends_with(weather));
+    assert_eq!(
+        done(&scene, &["cron", "pause", "1"]).await,
+        "Job 1 is paused. /jobs resume 1 lets it go on."
+    );
+    let edit = ["cron", "edit", "1", "--every", "3h", "--text", "Coffee."];
+    assert!(done(&scene, &edit).await.starts_with("Now: job 1 every 3h, paused"));
+    assert!(done(&scene, &["cron", "resume", "1"]).await.contains("job 1 every 3h, next"));
+    assert_eq!(done(&scene, &["cron", "run", "1"]).await, "Job 1 runs now.");
+    assert_eq!(done(&scene, &["cron", "run", "2"]).await, "Job 2 runs now.");
+    // What came of both is told where somebody sits down.
+    let told = done(&scene, &["chat", "-m", "hello"]).await;
+    assert!(told.contains("Coffee."), "{told}");
+    for (job, state) in [("1", " done"), ("2", " done: ")] {
+        let history = loop {
+            let history = done(&scene, &["cron", "history", job]).await;
+            if !history.contains(" running") && !history.contains("not run yet") {
+                break history;
+            }
+        };
+        assert!(history.contains(state), "{history}");
+    }
+    let tide = std::fs::read_to_string(scene.home().join("workspace/tide.md")).unwrap();
+    assert_eq!(tide, "crab\n");
+    assert_eq!(done(&scene, &["cron", "rm", "3"]).await, "Job 3 is removed.");
+
+    refused(&scene, &["cron", "add", "x"], "Say when").await;
+    refused(&scene, &["cron", "add", "--at", "20m", "--to", "sea:1", "x"], "no channel sea").await;
+    refused(&scene, &["cron", "add", "--at", "20m", "--to", "sea", "x"], "not an address").await;
+    refused(&scene, &["cron", "add", "--at", "1h", "--every", "1h", "x"], "cannot be used with")
+        .await;
+    refused(
+        &scene,
+        &["cron", "add", "--every", "1s", "--to", "terminal:a", "x"],
+        "at least a minute",
+    )
+    .await;
+    refused(&scene, &["cron", "rm", "3"], "There is no job 3").await;
+    refused(&scene, &["cron", "edit", "1"], "Nothing to change").await;
+
+    daemon.terminate().await;
+    // What only looks needs no daemon.
+    assert_eq!(done(&scene, &["cron", "list"]).await.lines().count(), 2);
+    assert!(done(&scene, &["cron", "history", "1"]).await.contains(" done"));
+    refused(&scene, &["cron", "rm", "1"], "no daemon runs").await;
+}
+
+#[tokio::test]
+async fn a_home_in_which_nothing_has_run_has_no_jobs() {
+    let scene = Scene::new(&config());
+    refused(&scene, &["cron", "list"], "nothing has ever run here").await;
+    assert!(!scene.home().exists());
+}

@@ -1,0 +1,80 @@
+//! `peacrab send`: done once it has arrived, with and without a daemon.
+
+use serde_json::Value;
+
+use crate::support::binary::{Ended, Scene, home, said, until};
+use crate::support::bot_api::BotApi;
+use crate::support::bot_api::line::ADA;
+
+async fn sent(scene: &Scene, args: &[&str], input: &str) -> Ended {
+    let args: Vec<_> = [&["send"], args].concat();
+    scene.run_with(scene.command(&[], &args), input).await
+}
+
+fn texts(api: &BotApi) -> Vec<String> {
+    api.sent().iter().map(|sent| sent.as_it_came().trim().to_owned()).collect()
+}
+
+async fn arrives(scene: &Scene, api: &BotApi) {
+    let to = format!("home:{}", ADA.id);
+    let before = api.sent().len();
+    for (args, input) in [
+        (vec!["--to", &to, "The tide is high."], ""),
+        (vec!["--to", &to], "The tide is high.\n"),
+        (vec!["--to", &to, "-"], "The tide is high.\n"),
+    ] {
+        let ended = sent(scene, &args, input).await;
+        assert_eq!((ended.code, ended.out.trim()), (Some(0), "Delivered."), "{ended:?}");
+    }
+    assert_eq!(texts(api)[before..], ["The tide is high."; 3]);
+    let file = scene.folder().join("tide.txt");
+    std::fs::write(&file, "high").unwrap();
+    let ended = sent(scene, &["--to", &to, "--file", file.to_str().unwrap(), "Look."], "").await;
+    assert_eq!((ended.code, ended.out.trim()), (Some(0), "Delivered."), "{ended:?}");
+    for (args, words) in [
+        (vec!["--to", &to, " "], "nothing to send"),
+        (vec!["--to", "sea:1", "x"], "no channel sea"),
+        (vec!["--to", "sea", "x"], "is not an address"),
+        (vec!["--to", &to, "--file", "/nowhere/x", "x"], "I can't read /nowhere/x"),
+        (vec!["--to", &to, "--file", "/", "x"], "it is no file"),
+        (vec!["x"], "--to"),
+    ] {
+        let ended = sent(scene, &args, "").await;
+        assert!(ended.code != Some(0) && ended.err.contains(words), "{args:?}: {ended:?}");
+    }
+    // Nobody is in that chat, and the platform says so.
+    let ended = sent(scene, &["--to", "home:404", "x"], "").await;
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.err.contains("could not be delivered"), "{ended:?}");
+}
+
+#[tokio::test]
+async fn a_script_knows_whether_its_message_arrived_while_a_daemon_runs() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    let _daemon = scene.daemon().await;
+    let ended = sent(&scene, &["--to", "owner", "x"], "").await;
+    assert!(ended.code == Some(1) && ended.err.contains("No owner has written"), "{ended:?}");
+    api.say(&said(&ADA, "hello"));
+    until("the answer", async || (!api.sent().is_empty()).then_some(())).await;
+    let ended = sent(&scene, &["--to", "owner", "To you."], "").await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(texts(&api).last().unwrap(), "To you.");
+    arrives(&scene, &api).await;
+}
+
+#[tokio::test]
+async fn a_script_knows_whether_its_message_arrived_without_a_daemon() {
+    let api = BotApi::start().await;
+    let scene = Scene::new(&home(&api));
+    // Somebody has written, and nobody has heard it yet.
+    api.say(&said(&ADA, "hello"));
+    arrives(&scene, &api).await;
+    let ended = sent(&scene, &["--to", "terminal:main", "x"], "").await;
+    assert!(ended.code == Some(1) && ended.err.contains("no channel terminal"), "{ended:?}");
+    // Nothing is listened to meanwhile.
+    let polls = api.received().iter().filter(|request| request.call == "getUpdates").count();
+    assert_eq!(polls, 0);
+    let listed = scene.run(&["actions", "--json"]).await;
+    assert_eq!(serde_json::from_str::<Value>(&listed.out).unwrap(), Value::Array(Vec::new()));
+}

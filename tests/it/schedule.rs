@@ -1,0 +1,6 @@
+//! Jobs: when they are due, and what becomes of them whatever clock, power and people do.
+
+mod jobs;
+mod reading;
+mod timing;
+mod year;

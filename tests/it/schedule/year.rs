@@ -1,0 +1,339 @@
+//! A year in a second: the clock is a value, the power goes each day, and every due time of every job is
+//! accounted for.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Duration, TimeZone, Utc};
+use peacrab::message::{Address, ChannelName, Place, Sender};
+use peacrab::people::{Access, People};
+use peacrab::schedule::{
+    self, Ended, JobId, LATE_AFTER, Missed, New, Order, Payload, Timing, Where, Whose, pass,
+};
+use peacrab::store::{Options, Store, Sync};
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+const ADA: &str = "1";
+
+fn start() -> DateTime<Utc> {
+    Utc.with_ymd_and_hms(2026, 1, 10, 0, 0, 30).unwrap()
+}
+
+/// A store, its people, and a clock that is a value.
+struct Scene {
+    folder: TempDir,
+    store: Store,
+    people: People,
+    channels: BTreeSet<ChannelName>,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), &Options::default()).unwrap();
+        let access = Access { owners: vec![ADA.to_owned()], ..Access::default() };
+        let people = People::new([("home".into(), access)].into());
+        Self { folder, store, people, channels: ["home".into()].into() }
+    }
+
+    async fn write<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> T {
+        self.store.write("test", Sync::Later, work).await.unwrap()
+    }
+
+    async fn add(&self, timing: Timing, payload: Payload, missed: Missed, now: DateTime<Utc>) {
+        let to = Address { channel: "home".into(), chat: "1".into(), thread: None };
+        let new = New {
+            to,
+            known_on: "home".into(),
+            place: Place::Private,
+            sender: Sender::person(ADA, "Ada"),
+            timing,
+            payload,
+            missed,
+            tainted: false,
+        };
+        let order = Order::Add(Box::new(new));
+        let zone = chrono_tz::Tz::UTC;
+        let obey = move |store: &_| schedule::obey(store, &Whose::All, order, (now, zone));
+        self.write(obey).await.unwrap();
+    }
+
+    /// What the task does when it wakes up; gives when it would again.
+    async fn pass(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+        let (people, channels) = (self.people.clone(), self.channels.clone());
+        self.write(move |store| pass(store, now, &people, &channels)).await.wake
+    }
+
+    /// What the agent loop does: each run that works ends so.
+    async fn work(&self, ended: Ended, now: DateTime<Utc>) {
+        self.write(move |store| {
+            for job in 1..=20 {
+                if let Some(run) = schedule::of_job(store, JobId(job))? {
+                    schedule::settle(store, &run, ended, Some("it broke"), now)?;
+                    let known_on = "home".into();
+                    peacrab::errands::close(store, JobId(job).errand(), &known_on)?;
+                }
+            }
+            Ok(())
+        })
+        .await;
+    }
+
+    /// The power goes and comes back.
+    fn power_cut(&mut self) {
+        self.store = Store::open(self.folder.path(), &Options::default()).unwrap();
+    }
+
+    /// The runs that were claimed since one.
+    async fn claimed_since(&self, id: i64) -> Vec<Claimed> {
+        let claimed = move |store: &Connection| {
+            let mut rows =
+                store.prepare("SELECT id, job, due, late FROM runs WHERE id > ? ORDER BY id")?;
+            rows.query_map([id], |row| {
+                let due = DateTime::from_timestamp_millis(row.get(2)?).unwrap();
+                Ok(Claimed { id: row.get(0)?, job: row.get(1)?, due, late: row.get(3)? })
+            })?
+            .collect()
+        };
+        self.store.read(claimed).await.unwrap()
+    }
+
+    async fn rows(&self, sql: &'static str) -> Vec<String> {
+        let rows = move |store: &Connection| {
+            let mut rows = store.prepare(sql)?;
+            rows.query_map([], |row| row.get(0))?.collect()
+        };
+        self.store.read(rows).await.unwrap()
+    }
+}
+
+#[derive(Debug, PartialEq)]
+struct Claimed {
+    id: i64,
+    job: i64,
+    due: DateTime<Utc>,
+    late: bool,
+}
+
+fn message(text: &str) -> Payload {
+    Payload::Message(text.to_owned())
+}
+
+fn prompt(text: &str) -> Payload {
+    Payload::Prompt { text: text.to_owned(), session: Where::Own }
+}
+
+/// Every due time in a year has a run, or lies in a time without power that one run makes up for.
+#[tokio::test]
+async fn a_year_of_daily_power_cuts_leaves_no_due_time_unaccounted_for() {
+    let mut scene = Scene::new();
+    let zone = chrono_tz::Tz::Europe__Berlin;
+    let cron = |fields: &str| Timing::Cron { fields: fields.to_owned(), zone };
+    let timings = [
+        cron("30 7 * * 1-5"),
+        cron("30 2 * * *"),
+        cron("0 */3 * * *"),
+        Timing::Every { seconds: 5 * 3600, from: start() },
+    ];
+    for timing in &timings {
+        scene.add(timing.clone(), message("x"), Missed::Once, start()).await;
+    }
+    scene.add(timings[2].clone(), prompt("y"), Missed::Skip, start()).await;
+    let end = start() + Duration::days(365);
+    let mut now = start();
+    let mut dark: Vec<(DateTime<Utc>, DateTime<Utc>)> = Vec::new();
+    let mut runs: Vec<Claimed> = Vec::new();
+    let mut random = fastrand::Rng::with_seed(6);
+    let mut next_cut = now + Duration::minutes(random.i64(60..2_000));
+    while now < end {
+        let wake = scene.pass(now).await;
+        runs.extend(scene.claimed_since(runs.last().map_or(0, |run| run.id)).await);
+        let wake = wake.unwrap();
+        assert!(wake > now, "it would spin");
+        // Sometimes the power goes in the middle of a run, which then ends after it.
+        let cut = wake >= next_cut;
+        if !cut || random.bool() {
+            scene.work(Ended::Done, now).await;
+        }
+        if !cut {
+            now = wake;
+            continue;
+        }
+        let off = next_cut.max(now);
+        now = off + Duration::minutes(random.i64(1..600));
+        dark.push((off, now));
+        next_cut = now + Duration::minutes(random.i64(60..2_000));
+        scene.power_cut();
+        scene.work(Ended::Done, now).await;
+    }
+    assert!(dark.len() > 200 && runs.len() > 3_000, "{} {}", dark.len(), runs.len());
+    for (job, timing) in (1..).zip(&timings) {
+        let mut claimed = runs.iter().filter(|run| run.job == job).peekable();
+        let next = |at: &DateTime<Utc>| timing.next_after(*at).filter(|at| *at < end);
+        for due in std::iter::successors(timing.next_after(start()), next) {
+            let run = claimed.next_if(|run| run.due == due);
+            let hours = dark.iter().find(|(off, on)| *off <= due && due <= *on);
+            match (run, hours) {
+                (Some(run), hours) => {
+                    let was_late = hours.is_some_and(|(_, on)| *on - due > LATE_AFTER);
+                    assert_eq!(run.late, was_late, "job {job} at {due}");
+                }
+                // One run stands for all that were missed, and it is the first of them.
+                (None, Some((off, _))) => {
+                    let first = timing.next_after(*off - Duration::seconds(1)).unwrap();
+                    assert!(first < due, "job {job} was not run for {due}");
+                }
+                (None, None) => panic!("job {job} was not run at {due}"),
+            }
+        }
+        assert_eq!(claimed.next(), None, "job {job} was run when it was not due, or twice");
+    }
+    let kept = scene.rows("SELECT CAST(count(*) AS TEXT) FROM runs WHERE job = 1").await;
+    assert_eq!(kept, ["50"]);
+    let skipped = scene.rows("SELECT DISTINCT state FROM runs WHERE job = 5 ORDER BY state").await;
+    assert_eq!(skipped, ["done", "skipped"]);
+    let open = scene.rows("SELECT 'x' FROM sessions WHERE kind = 'job' AND closed IS NULL").await;
+    assert!(open.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_promised_once_comes_once_and_says_when_it_is_late() {
+    let scene = Scene::new();
+    let in_time = start() + Duration::minutes(20);
+    scene.add(Timing::At(in_time), message("tea"), Missed::Once, start()).await;
+    let late = start() + Duration::hours(2);
+    scene.add(Timing::At(late), message("coffee"), Missed::Skip, start()).await;
+    assert_eq!(scene.pass(start()).await, Some(in_time));
+    assert_eq!(scene.pass(in_time).await, Some(late));
+    for _ in 0..3 {
+        assert_eq!(scene.pass(late + Duration::days(3)).await, None);
+    }
+    let sent = scene.rows("SELECT json_extract(body, '$.text') FROM outbox ORDER BY id").await;
+    assert_eq!(sent[0], "tea");
+    assert!(sent[1].starts_with("(This was due on ") && sent[1].ends_with("\ncoffee"), "{sent:?}");
+    assert_eq!(sent.len(), 2);
+    assert_eq!(scene.rows("SELECT state FROM jobs").await, ["done", "done"]);
+}
+
+#[tokio::test]
+async fn a_clock_that_jumps_neither_repeats_nor_holds_up_a_job() {
+    let scene = Scene::new();
+    let zone = chrono_tz::Tz::UTC;
+    let daily = Timing::Cron { fields: "0 8 * * *".to_owned(), zone };
+    scene.add(daily, message("x"), Missed::Once, start()).await;
+    let eight = Utc.with_ymd_and_hms(2026, 1, 10, 8, 0, 0).unwrap();
+    let tomorrow = eight + Duration::days(1);
+    let reckon = async |now| {
+        scene.write(move |store| schedule::reckon_all(store, now)).await;
+    };
+    assert_eq!(scene.pass(eight).await, Some(tomorrow));
+    // Set back by an hour: today's has been done.
+    reckon(eight - Duration::hours(1)).await;
+    assert_eq!(scene.pass(eight - Duration::hours(1)).await, Some(tomorrow));
+    assert_eq!(scene.pass(eight).await, Some(tomorrow));
+    // Forward by years, and back: tomorrow's was made up for, but what is due in that future is not
+    // waited for.
+    let future = eight + Duration::days(2_000);
+    assert!(scene.pass(future).await.unwrap() > future);
+    let after = tomorrow + Duration::days(1);
+    reckon(tomorrow - Duration::hours(2)).await;
+    assert_eq!(scene.pass(tomorrow).await, Some(after));
+    assert_eq!(scene.pass(after).await, Some(after + Duration::days(1)));
+    assert_eq!(scene.rows("SELECT state FROM runs").await, ["done", "done", "done"]);
+}
+
+#[tokio::test]
+async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten() {
+    let scene = Scene::new();
+    scene
+        .write(|store| {
+            let owner = Address { channel: "home".into(), chat: "9".into(), thread: None };
+            peacrab::people::set_owner_place(store, &owner)
+        })
+        .await;
+    let every = Timing::Every { seconds: 60, from: start() };
+    scene.add(every, prompt("x"), Missed::Once, start()).await;
+    let mut now = start();
+    let mut rests = Vec::new();
+    while let Some(wake) = scene.pass(now).await {
+        rests.push((wake - now).num_minutes());
+        now = wake;
+        scene.pass(now).await;
+        scene.work(Ended::Failed, now).await;
+        assert!(rests.len() < 20);
+    }
+    assert_eq!(rests, [1, 1, 2, 4, 8, 16, 32, 64, 128, 256]);
+    let told = scene.rows("SELECT chat || ' ' || json_extract(body, '$.text') FROM outbox").await;
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told[0].starts_with("9 Job 1 (x) has failed 2 times in a row: it broke"), "{told:?}");
+    assert!(
+        told[1].contains("so I have paused it") && told[1].contains("/jobs resume 1"),
+        "{told:?}"
+    );
+    let obey = move |store: &_| {
+        schedule::obey(store, &Whose::All, Order::Resume(JobId(1)), (now, chrono_tz::Tz::UTC))
+    };
+    assert!(scene.write(obey).await.unwrap().starts_with("It goes on: job 1 every 1m, next"));
+    let wake = scene.pass(now).await.unwrap();
+    scene.pass(wake).await;
+    scene.work(Ended::Done, wake).await;
+    assert_eq!(scene.rows("SELECT CAST(failures AS TEXT) FROM jobs").await, ["0"]);
+}
+
+#[tokio::test]
+async fn at_most_four_runs_that_cost_something_work_at_once_and_messages_do_not_wait() {
+    let scene = Scene::new();
+    let due = start() + Duration::minutes(1);
+    for _ in 0..6 {
+        scene.add(Timing::At(due), prompt("x"), Missed::Once, start()).await;
+    }
+    scene.add(Timing::At(due), message("y"), Missed::Once, start()).await;
+    scene.pass(due).await;
+    let running = "SELECT state FROM runs WHERE state = 'running'";
+    assert_eq!(scene.rows(running).await.len(), 4);
+    assert_eq!(scene.rows("SELECT body FROM outbox").await.len(), 1);
+    scene.work(Ended::Silent, due).await;
+    scene.pass(due).await;
+    assert_eq!(scene.rows(running).await.len(), 2);
+}
+
+#[tokio::test]
+async fn jobs_of_people_who_were_shut_out_are_paused_and_the_owner_is_told() {
+    let mut scene = Scene::new();
+    scene
+        .write(|store| {
+            let owner = Address { channel: "home".into(), chat: "9".into(), thread: None };
+            peacrab::people::set_owner_place(store, &owner)
+        })
+        .await;
+    let due = start() + Duration::minutes(1);
+    scene.add(Timing::At(due), message("x"), Missed::Once, start()).await;
+    scene.people = People::new([("home".into(), Access::default())].into());
+    assert_eq!(scene.pass(due).await, None);
+    assert_eq!(scene.rows("SELECT state FROM jobs").await, ["paused"]);
+    let told = scene.rows("SELECT json_extract(body, '$.text') FROM outbox").await;
+    assert!(told.len() == 1 && told[0].contains("Ada (id 1)'s, who may not use me any more"));
+    // Where its channel is not, nothing happens at all.
+    scene.write(|store| store.execute("UPDATE jobs SET state = 'active'", [])).await;
+    scene.channels = BTreeSet::new();
+    assert_eq!(scene.pass(due).await, None);
+    assert_eq!(scene.rows("SELECT state FROM jobs").await, ["active"]);
+}
+
+#[tokio::test]
+async fn old_jobs_and_the_conversations_of_their_runs_are_forgotten() {
+    let scene = Scene::new();
+    let due = start() + Duration::minutes(1);
+    scene.add(Timing::At(due), prompt("x"), Missed::Once, start()).await;
+    scene.pass(due).await;
+    scene.work(Ended::Done, due).await;
+    scene.write(|store| store.execute("UPDATE inbound SET state = 'done'", [])).await;
+    let later = Utc::now() + Duration::days(1);
+    scene.write(move |store| schedule::prune(store, later)).await;
+    for table in ["SELECT 'x' FROM jobs", "SELECT 'x' FROM runs", "SELECT 'x' FROM sessions"] {
+        assert!(scene.rows(table).await.is_empty(), "{table}");
+    }
+}
