@@ -6,6 +6,7 @@
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::io;
@@ -15,6 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use peacrab::sandbox::{self, Bounds, Cage, Ending, Input, Level, Order};
 use tempfile::TempDir;
 
 #[path = "../tests/it/support/mod.rs"]
@@ -67,10 +69,49 @@ fn measure() -> Result<()> {
     row("syncs per message, 1 alone", daemon.syncs_per_message(1));
     row(&format!("syncs per message, {AT_ONCE} at once"), daemon.syncs_per_message(AT_ONCE));
     row("SIGTERM → gone", daemon.stop().map(ms));
+    row("the cage, per command", cage_cost());
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let platforms = runtime.block_on(Platforms::start());
     measure_connected(&platforms)
+}
+
+/// What a command in the cage takes beyond one that is not.
+fn cage_cost() -> Result<String> {
+    let folder = tempfile::tempdir()?;
+    let place = folder.path().canonicalize()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let cage = Cage {
+        program: BINARY.into(),
+        level: Level::Required,
+        network: false,
+        read: Vec::new(),
+        write: Vec::new(),
+        env: BTreeMap::new(),
+        bounds: Bounds::new(1 << 29, (1 << 28, 1 << 30), 128),
+    };
+    let order = Order {
+        command: ":".to_owned(),
+        cwd: place.clone(),
+        folder: place,
+        read: Vec::new(),
+        time_max: START_MAX,
+        input: Input::Pipe,
+    };
+    let begun = Instant::now();
+    for _ in 0..TURNS {
+        let run = runtime.block_on(sandbox::run(&cage, &order, b""))?;
+        if run.ending != Ending::Exit(0) {
+            return Err(format!("a command ended as {:?}", run.ending).into());
+        }
+    }
+    let caged = begun.elapsed();
+    let begun = Instant::now();
+    for _ in 0..TURNS {
+        quiet("/bin/sh").args(["-c", ":"]).status()?;
+    }
+    let each = caged.saturating_sub(begun.elapsed()) / TURNS;
+    Ok(format!("{:.1} ms", each.as_secs_f64() * 1000.0))
 }
 
 /// With all three platforms, which are local stand-ins: no TLS, nobody speaks.

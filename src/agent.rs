@@ -57,6 +57,7 @@ use crate::event::Events;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::provider::{Models, Provider};
+use crate::sandbox::CageState;
 use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode, Session};
 use crate::store::{StoreError, Sync};
@@ -112,6 +113,8 @@ pub struct Means {
     pub asking: Asking,
     /// The owner's, by which jobs are due.
     pub zone: Tz,
+    /// How the shell is.
+    pub shell: CageState,
     /// What it knows is shown to no model, and leaves in no message.
     pub redactor: Redactor,
     /// Ends the daemon; none where nobody would start it again.
@@ -303,7 +306,7 @@ impl Agent {
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
             }
         }
-        self.means.bus.outbox.up();
+        self.means.bus.settled();
         Ok(())
     }
 
@@ -326,7 +329,6 @@ impl Agent {
             running.stop.cancel();
         }
         self.stop_errands(&stopped.errands);
-        self.means.bus.jobs.up();
         Ok(())
     }
 
@@ -371,8 +373,7 @@ impl Agent {
             }
         }
         self.take_over_folded(&address).await;
-        self.means.bus.outbox.up();
-        self.means.bus.jobs.up();
+        self.means.bus.settled();
     }
 
     async fn wind_down(mut self) {

@@ -107,6 +107,12 @@ impl Bus {
         Self { store, people, inbox, outbox, jobs, waiting_max, overheard: Overheard::default() }
     }
 
+    /// Something has ended: there may be more to deliver, and runs of jobs to settle.
+    pub fn settled(&self) {
+        self.outbox.up();
+        self.jobs.up();
+    }
+
     /// Forgets what was done long ago; conversations stay.
     pub async fn prune(&self) -> Result<(), StoreError> {
         let before = Utc::now() - KEPT;

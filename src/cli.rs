@@ -2,6 +2,8 @@
 
 mod chat;
 mod cron;
+mod doctor;
+mod explain;
 mod print;
 mod send;
 
@@ -73,6 +75,8 @@ enum Command {
     },
     /// Say what would start, without starting it
     Check,
+    /// Try all that a start relies on: the config, the home, the shell's cage
+    Doctor,
     /// Say how the running daemon is
     Status {
         /// As JSON
@@ -111,6 +115,8 @@ enum Command {
     /// What it is to do later, or again and again
     #[command(subcommand)]
     Cron(cron::Cron),
+    /// Say whether a call of a tool would be made, and why not
+    Explain(explain::Explain),
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -207,6 +213,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
                 lines.join("\n")
             });
         }
+        Command::Doctor => return Ok(doctor::run(&home, &load())),
         Command::Check => return Ok(check(&home, &load())),
         Command::Status { json } => {
             let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {
@@ -239,6 +246,12 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Cron(cron) => {
             let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());
             cron::obey(&home, cron, zone).await?;
+        }
+        Command::Explain(explain) => {
+            let config = load()?;
+            let asking = config.agent.asking.clone();
+            let plan = Plan::new(&home, config, &environment)?;
+            print::line(&explain.words(&plan.tools, &asking)?);
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

@@ -5,11 +5,14 @@ pub mod environment;
 pub mod fault;
 mod agent;
 mod channels;
+mod exec;
 mod file;
+mod keys;
 mod mcp;
 mod reading;
 mod secrets;
 mod sections;
+mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,81 +26,18 @@ use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::schedule;
-use crate::secret::Secret;
+use crate::secret::{Secret, Setting};
 use crate::tools;
 
 pub use agent::AgentConfig;
 pub use environment::Environment;
 pub use fault::{ConfigErrors, Fault, Place};
 use file::{Unreadable, read_text};
+pub use keys::KEYS;
 use reading::{Section, Source};
 
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
-
-/// Every key by its section; the empty name is the top of the file. Reading asks for no others,
-/// and the example config shows all.
-pub const KEYS: &[(&str, &[&str])] = &[
-    ("", &["agent", "asking", "providers", "channels", "media", "transcription", "mcp", "hooks"]),
-    (
-        "asking",
-        &["approve_tools", "approve_roles", "approval_minutes", "question_minutes", "foreign"],
-    ),
-    (
-        "agent",
-        &[
-            "providers",
-            "summary_provider",
-            "steps_max",
-            "subagent_steps_max",
-            "turns_max",
-            "waiting_max",
-            "queue",
-            "timezone",
-            "finish",
-            "mcp_file",
-        ],
-    ),
-    (
-        "providers.NAME",
-        &["type", "model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],
-    ),
-    (
-        "channels.NAME",
-        &[
-            "type",
-            "token",
-            "app_token",
-            "api_url",
-            "owners",
-            "admins",
-            "allow",
-            "groups",
-            "chats",
-            "bots",
-            "pairing",
-            "threads",
-        ],
-    ),
-    ("media", &["file_max_mb", "inbox_max_mb"]),
-    ("transcription", &["base_url", "model", "api_key", "language"]),
-    ("hooks.NAME", &["on", "command", "timeout_s"]),
-    (
-        "mcp.NAME",
-        &[
-            "command",
-            "args",
-            "env",
-            "cwd",
-            "url",
-            "headers",
-            "allow",
-            "timeout_s",
-            "role",
-            "trusted",
-        ],
-    ),
-];
 
 /// Bytes in what a config calls MB.
 const MB: u64 = 1_000_000;
@@ -117,6 +57,10 @@ pub struct Config {
     pub hooks: BTreeMap<String, hooks::Hook>,
     /// Who lends tools.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
+    /// How the web is read and searched.
+    pub web: tools::web::Config,
+    /// The shell.
+    pub exec: tools::shell::Config,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
 }
@@ -193,11 +137,13 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     let transcription = sections::transcription(&mut top);
     let hooks = sections::hooks(&mut top);
     let mcp = mcp::servers(&mut top, mcp_file.as_ref());
+    let web = self::web::web(&mut top);
+    let exec = exec::shell(&mut top);
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes) = (providers?, Vec::new());
-    Some(Config { agent, providers, channels, media, transcription, mcp, hooks, notes })
+    Some(Config { agent, providers, channels, media, transcription, hooks, mcp, web, exec, notes })
 }
 
 impl Config {
@@ -212,7 +158,8 @@ impl Config {
         });
         let ears = self.transcription.iter().filter_map(|ears| ears.api_key.as_ref());
         let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
-        keys.chain(tokens).chain(ears).chain(lenders)
+        let shell = self.exec.cage.env.values().filter_map(Setting::secret);
+        keys.chain(tokens).chain(ears).chain(lenders).chain(shell).chain(self.web.secrets())
     }
 
     /// What a person checks before a start; no secrets.
@@ -226,14 +173,15 @@ impl Config {
             let role = if index == 0 { "answers" } else { "fallback" };
             format!("  {name}: {provider}, {role}\n")
         });
-        let mcp = mcp::describe(&self.mcp);
+        let (mcp, web) = (mcp::describe(&self.mcp), web::describe(&self.web));
+        let shell = exec::describe(&self.exec);
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             files\n  {} MB a file, {} MB in all; voice messages: {}\n",
+             files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
             self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),
@@ -272,6 +220,7 @@ impl Config {
                 }
             }
         }
+        warnings.extend(exec::warning(&self.exec));
         if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
             warnings
                 .push("this program was built without MCP: its servers are left out".to_owned());

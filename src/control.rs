@@ -27,6 +27,7 @@ use crate::channels::terminal::{Show, Terminal};
 use crate::event::Event;
 use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
+use crate::sandbox::CageState;
 use crate::schedule::Wanted;
 use crate::send::Parcel;
 use crate::store::{StoreError, Sync};
@@ -120,6 +121,8 @@ pub struct Status {
     /// MCP servers.
     #[serde(default)]
     pub mcp: BTreeMap<String, LenderStatus>,
+    #[serde(default)]
+    pub shell: CageState,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -265,6 +268,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         tokens_30_days: used.input + used.output,
         channels: channels.collect(),
         mcp: mcp.collect(),
+        shell: means.shell.clone(),
     })
 }
 

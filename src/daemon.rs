@@ -31,11 +31,14 @@ use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
+use crate::sandbox::{self, CageState, Level};
 use crate::schedule::{self, Bell, Clock};
 use crate::secret::Redactor;
 use crate::send::{self, Parcel};
 use crate::store::{self, HomeLock, Store, StoreError, Sync};
-use crate::tools::{ToolSet, mcp};
+#[cfg(feature = "hardware")]
+use crate::tools::hardware;
+use crate::tools::{self, AnyTool, ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 
@@ -80,6 +83,8 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// By which jobs are due.
     pub clock: Clock,
+    /// How the shell is.
+    pub shell: CageState,
     /// Knows what neither models nor people are to be shown.
     pub redactor: Redactor,
 }
@@ -106,6 +111,7 @@ impl Plan {
                 channels.insert(name, (channel, access));
             }
         }
+        let shell = shell(home, &config.exec)?;
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {
@@ -115,7 +121,7 @@ impl Plan {
             summariser,
             models,
             channels,
-            tools: ToolSet::standard(),
+            tools: ToolSet::standard_with(more_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
             store: store::Options::default(),
             intake: Intake { limits: config.media, transcriber },
@@ -124,9 +130,42 @@ impl Plan {
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
             clock: Clock::default(),
+            shell,
             redactor,
         })
     }
+}
+
+/// The tools that hang on the config, and on how the program was built.
+fn more_tools(
+    web: &tools::web::Config,
+    exec: &tools::shell::Config,
+    shell: &CageState,
+) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+    let mut tools = tools::web::tools(web)?;
+    tools.extend(tools::shell::tools(exec, shell));
+    #[cfg(feature = "hardware")]
+    tools.extend(hardware::tools(&hardware::Devices::default()));
+    Ok(tools)
+}
+
+/// Tries the cage, and says how it is. What commands may see must not hold what they must not.
+fn shell(home: &Path, config: &tools::shell::Config) -> anyhow::Result<CageState> {
+    for path in config.cage.read.iter().chain(&config.cage.write) {
+        if config.enabled && sandbox::reaches(path, home) {
+            anyhow::bail!(
+                "[exec] names {}, where my home is, which commands must not see",
+                path.display()
+            );
+        }
+    }
+    let standing = tools::shell::standing(config);
+    match &standing {
+        CageState::Off => {}
+        CageState::Caged { level: Level::Required, .. } => tracing::info!("{}", standing.words()),
+        _ => tracing::warn!("{}", standing.words()),
+    }
+    Ok(standing)
 }
 
 /// All providers of the config, those that answer by default first.
@@ -196,6 +235,7 @@ impl Daemon {
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             zone: plan.agent.zone(),
+            shell: plan.shell.clone(),
             redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });

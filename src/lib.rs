@@ -34,6 +34,7 @@ pub mod channels;
 pub mod send;
 pub mod proposals;
 pub mod schedule;
+pub mod sandbox;
 pub mod tools;
 pub mod asks;
 pub mod subagents;

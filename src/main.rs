@@ -3,5 +3,7 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    peacrab::cli::main(std::env::args_os())
+    // Before there are threads, which a cage cannot have.
+    peacrab::sandbox::entry(std::env::args_os())
+        .unwrap_or_else(|| peacrab::cli::main(std::env::args_os()))
 }

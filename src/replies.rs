@@ -4,6 +4,7 @@ mod actions;
 mod asks;
 mod commands;
 mod jobs;
+mod shell;
 mod subagents;
 
 use std::fmt::{Display, Write as _};
@@ -12,6 +13,7 @@ pub use actions::*;
 pub use asks::*;
 pub use commands::*;
 pub use jobs::*;
+pub use shell::*;
 pub use subagents::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on

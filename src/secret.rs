@@ -28,6 +28,39 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The value of a variable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Setting {
+    Plain(String),
+    Secret(Secret),
+}
+
+impl Setting {
+    /// One that stands in a file, secret if its name sounds so.
+    pub fn new(name: &str, value: &str) -> Self {
+        let name = name.to_ascii_uppercase();
+        let secret = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
+        match secret.iter().any(|word| name.contains(word)) {
+            true => Self::Secret(Secret::new(value)),
+            false => Self::Plain(value.to_owned()),
+        }
+    }
+
+    pub fn secret(&self) -> Option<&Secret> {
+        match self {
+            Self::Plain(_) => None,
+            Self::Secret(secret) => Some(secret),
+        }
+    }
+
+    pub fn reveal(&self) -> &str {
+        match self {
+            Self::Plain(value) => value,
+            Self::Secret(value) => value.reveal(),
+        }
+    }
+}
+
 /// Takes secrets out of texts: those that it was made with, and by default already all that looks
 /// like a Telegram token or a key of one of the larger vendors.
 #[derive(Clone, Default)]

@@ -14,6 +14,9 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
+/// The database's name within the home.
+pub const FILE: &str = "state.db";
+
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
 const QUEUE_MAX: usize = 256;
 
@@ -143,7 +146,7 @@ pub struct Store {
 impl Store {
     /// Opens `state.db` in `home`, creating or migrating it.
     pub fn open(home: &Path, options: &Options) -> Result<Self, OpenError> {
-        let path = home.join("state.db");
+        let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
 
@@ -214,7 +217,7 @@ impl Store {
 /// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if
 /// there is nothing that can be read.
 pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
-    let path = std::path::absolute(home.join("state.db")).ok()?;
+    let path = std::path::absolute(home.join(FILE)).ok()?;
     let mut url = url::Url::from_file_path(&path).ok()?;
     if !path.with_extension("db-wal").exists() {
         // SQLite would make the files that only a daemon needs.
@@ -236,7 +239,7 @@ pub fn peek<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
 ) -> Result<Option<T>, StoreError> {
-    let path = home.join("state.db");
+    let path = home.join(FILE);
     if !path.exists() {
         return Ok(None);
     }

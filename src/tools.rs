@@ -7,6 +7,8 @@ pub mod delegate;
 pub mod files;
 pub mod finish;
 pub mod foreign;
+#[cfg(feature = "hardware")]
+pub mod hardware;
 mod malformed;
 pub mod mcp;
 pub mod memory;
@@ -16,8 +18,10 @@ pub mod plan;
 pub mod propose;
 pub mod schedule;
 mod set;
+pub mod shell;
 pub mod skill;
 pub mod undo;
+pub mod web;
 
 pub use set::{Lender, Lent, ToolSet};
 
@@ -250,8 +254,8 @@ pub trait Tool: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send;
     const SPEC: ToolSpec;
 
-    /// How far a call with these arguments reaches.
-    fn reach(_args: &Self::Args, _cx: &ToolContext) -> Reach {
+    /// How far a call with these arguments reaches that is made from an address.
+    fn reach(_args: &Self::Args, _here: &Address) -> Reach {
         Self::SPEC.kind.reach()
     }
 
@@ -270,7 +274,7 @@ pub trait AnyTool: Send + Sync + 'static {
         Ok(())
     }
 
-    fn reach(&self, _arguments: &str, _cx: &ToolContext) -> Reach {
+    fn reach(&self, _arguments: &str, _here: &Address) -> Reach {
         self.terms().kind.reach()
     }
 
@@ -310,8 +314,8 @@ impl<T: Tool> AnyTool for T {
         parse::<T>(arguments).map(drop)
     }
 
-    fn reach(&self, arguments: &str, cx: &ToolContext) -> Reach {
-        parse::<T>(arguments).map_or(Reach::Here, |args| T::reach(&args, cx))
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        parse::<T>(arguments).map_or(T::SPEC.kind.reach(), |args| T::reach(&args, here))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -325,7 +329,8 @@ impl<T: Tool> AnyTool for T {
 fn shorten(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {
         let is_empty = |value: &Value| {
-            value.is_null() || value == "" || value.as_array().is_some_and(Vec::is_empty)
+            let nothing = value.is_null() || value == "" || value == false;
+            nothing || value.as_array().is_some_and(Vec::is_empty)
         };
         object.retain(|key, value| {
             key != "additionalProperties" && !(key == "default" && is_empty(value))

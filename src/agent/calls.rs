@@ -53,7 +53,7 @@ pub(super) fn check(
 ) -> Result<(Terms, Reach), String> {
     let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
-    Ok((terms, tool.reach(&call.arguments, cx)))
+    Ok((terms, tool.reach(&call.arguments, &cx.address)))
 }
 
 /// Settles a call that cannot begin.

@@ -14,6 +14,7 @@ use crate::bus::outbox;
 use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
+use crate::sandbox::CageState;
 use crate::schedule::Order;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
@@ -198,7 +199,8 @@ async fn status(
     let (used, settings) = means.bus.store.read(look).await?;
     let provider = means.provider_for(&settings);
     let context = context_used(means, &control.inbound.from, provider.sees()).await?;
-    Ok(replies::status(&replies::Status {
+    let shell = (means.shell != CageState::Off).then(|| means.shell.words());
+    let words = replies::status(&replies::Status {
         context: (context, provider.room()),
         provider: provider.name(),
         effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
@@ -208,7 +210,8 @@ async fn status(
         tools: means.tools.len(),
         lenders,
         tokens: (used.input, used.output),
-    }))
+    });
+    Ok([Some(words), shell].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 async fn subagents(means: &Means, control: &Waiting) -> Result<String, StoreError> {

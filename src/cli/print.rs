@@ -48,7 +48,7 @@ pub(super) fn status(status: &Status) -> String {
         };
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
-    text.trim_end().to_owned()
+    text + &status.shell.words()
 }
 
 /// What happens inside, on a line; none for what is shown anyway.

@@ -67,7 +67,7 @@ pub(super) fn agent<'a>(
     let subagent_steps_max = number("subagent_steps_max", 100, default.subagent_steps_max);
     let turns_max = number("turns_max", 256, default.turns_max);
     let waiting_max = number("waiting_max", 10_000, default.waiting_max);
-    let providers = section.ask("providers").and_then(|value| order(&value, names));
+    let providers = section.ask("providers").and_then(|value| order(&value, "provider", names));
     let summary_provider = section.ask("summary_provider").and_then(|value| one(&value, names));
     let queue = section.ask("queue").and_then(|value| value.choice(QueueMode::CHOICES));
     let queue = queue.unwrap_or(default.queue);
@@ -150,20 +150,22 @@ fn one(value: &Located<'_>, names: &[&str]) -> Option<String> {
 fn meant(name: &str, names: &[&str]) -> String {
     match nearest(name, names.iter().copied()) {
         Some(nearest) => format!("did you mean `{nearest}`?"),
+        None if names.is_empty() => "there is none".to_owned(),
         None => format!("there are: {}", names.join(", ")),
     }
 }
 
-fn order(value: &Located<'_>, names: &[&str]) -> Option<Vec<String>> {
+/// Some of `names`, in an order; `what` says whose they are.
+pub(super) fn order(value: &Located<'_>, what: &str, names: &[&str]) -> Option<Vec<String>> {
     let entries = value.list()?;
     if entries.is_empty() {
-        value.fault("is empty; leave it out to use all providers");
+        value.fault(format!("is empty; leave it out to use all {what}s"));
     }
     let mut order: Vec<String> = Vec::new();
     for entry in entries {
         let Some(name) = entry.text() else { continue };
         if !names.contains(&name) {
-            entry.fault(format!("names a provider that is not there; {}", meant(name, names)));
+            entry.fault(format!("names a {what} that is not there; {}", meant(name, names)));
         } else if order.iter().any(|before| before == name) {
             entry.fault(format!("names `{name}` a second time"));
         } else {

@@ -14,6 +14,7 @@ use super::{
     Kind, RESULT_CHARS_MAX, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
 };
 use crate::memory::audience;
+use crate::message::Address;
 use crate::people::Role;
 use crate::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
@@ -80,7 +81,7 @@ impl Tool for WriteFile {
         retries: false,
     };
 
-    fn reach(args: &WriteFileArgs, _: &ToolContext) -> Reach {
+    fn reach(args: &WriteFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
     }
 
@@ -122,7 +123,7 @@ impl Tool for EditFile {
         retries: false,
     };
 
-    fn reach(args: &EditFileArgs, _: &ToolContext) -> Reach {
+    fn reach(args: &EditFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
     }
 
@@ -163,7 +164,7 @@ impl Tool for AppendFile {
         retries: false,
     };
 
-    fn reach(args: &AppendFileArgs, _: &ToolContext) -> Reach {
+    fn reach(args: &AppendFileArgs, _: &Address) -> Reach {
         reach_of(&args.path)
     }
 

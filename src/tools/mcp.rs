@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::people::Role;
 use crate::secret::Secret;
+pub use crate::secret::Setting;
 
 #[cfg(feature = "mcp")]
 pub use link::Servers;
@@ -60,43 +61,12 @@ pub struct Program {
     pub cwd: Option<PathBuf>,
 }
 
-/// The value of a variable.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Setting {
-    Plain(String),
-    Secret(Secret),
-}
-
-impl Setting {
-    /// One that stands in a file, secret if its name sounds so.
-    pub fn new(name: &str, value: &str) -> Self {
-        let name = name.to_ascii_uppercase();
-        let secret = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
-        match secret.iter().any(|word| name.contains(word)) {
-            true => Self::Secret(Secret::new(value)),
-            false => Self::Plain(value.to_owned()),
-        }
-    }
-
-    pub fn reveal(&self) -> &str {
-        match self {
-            Self::Plain(value) => value,
-            Self::Secret(value) => value.reveal(),
-        }
-    }
-}
-
 impl Config {
     /// All that must stay out of logs.
     pub fn secrets(&self) -> Box<dyn Iterator<Item = &Secret> + '_> {
         match &self.via {
             Via::Http { headers, .. } => Box::new(headers.iter().map(|(_, value)| value)),
-            Via::Program(program) => {
-                Box::new(program.env.values().filter_map(|value| match value {
-                    Setting::Plain(_) => None,
-                    Setting::Secret(secret) => Some(secret),
-                }))
-            }
+            Via::Program(program) => Box::new(program.env.values().filter_map(Setting::secret)),
         }
     }
 }

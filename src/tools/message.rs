@@ -60,10 +60,10 @@ impl Tool for SendMessage {
         retries: false,
     };
 
-    fn reach(args: &Args, cx: &ToolContext) -> Reach {
+    fn reach(args: &Args, here: &Address) -> Reach {
         match args.to.trim() {
             "" => Reach::Here,
-            to if to.parse() == Ok(cx.address.clone()) => Reach::Here,
+            to if to.parse().as_ref() == Ok(here) => Reach::Here,
             _ => Reach::Outside,
         }
     }

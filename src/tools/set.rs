@@ -64,7 +64,12 @@ fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
 impl ToolSet {
     /// The tools that every daemon has.
     pub fn standard() -> Self {
-        Self::new([
+        Self::standard_with(Vec::new())
+    }
+
+    /// Those, and what the config asks for besides.
+    pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
+        let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
             Arc::new(files::WriteFile),
             Arc::new(files::EditFile),
@@ -87,7 +92,8 @@ impl ToolSet {
             Arc::new(skill::ReadSkill),
             Arc::new(schedule::Schedule),
             Arc::new(past::SearchPast),
-        ])
+        ];
+        Self::new(standard.into_iter().chain(more))
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {

@@ -31,6 +31,22 @@ impl Workspace {
         begin().map_err(|error| FileError::new(path, error))
     }
 
+    /// Makes a folder, if it is missing.
+    pub fn make_folder(&self, path: &WorkspacePath) -> Result<(), FileError> {
+        let make = || {
+            let parent = self.own_folder_of(path)?;
+            match parent.create_dir(path.name()) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            if is_folder(&parent, path.name()) {
+                return Ok(());
+            }
+            Err(io::ErrorKind::NotADirectory.into())
+        };
+        make().map_err(|error| FileError::new(path, error))
+    }
+
     /// Deletes the oldest files in the folders of `folder` until all together have at most
     /// `bytes_max`; but none whose name begins with `kept`.
     pub fn make_room(&self, folder: &str, bytes_max: u64, kept: &str) -> io::Result<()> {

@@ -68,11 +68,12 @@ impl WorkspacePath {
     }
 
     /// Whether only the owner may see it, alone: MEMORY.md, the notes beside it, longer notes,
-    /// USER.md, and what people have sent (who sent it may see it, too; that is not known here).
+    /// USER.md, what commands of theirs have written, and what people have sent (who sent it may see it,
+    /// too; that is not known here).
     /// Upper and lower case are the same here, as they are to some file systems.
     pub fn is_private(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
-        ["memory", "notes", "MEMORY.md", "USER.md", INBOX]
+        ["memory", "notes", "MEMORY.md", "USER.md", INBOX, "outputs"]
             .iter()
             .any(|name| first.eq_ignore_ascii_case(name))
     }

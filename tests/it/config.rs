@@ -1,8 +1,10 @@
 //! Configs as operators write them: what loads, what is refused and in which words, and that no
 //! secret shows anywhere.
 
+mod exec;
 mod files;
 mod mcp;
+mod web;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,6 +13,7 @@ use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
 use peacrab::message::Sender;
 use peacrab::people::{Access, Groups, Paired, People, Role};
+use peacrab::sandbox::Cage;
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
 use peacrab::{channels, provider};
@@ -235,6 +238,51 @@ Config {
     ),
     hooks: {},
     mcp: {},
+    web: Config {
+        enabled: true,
+        role: User,
+        allow: [],
+        engines: [
+            Engine {
+                name: "duckduckgo",
+                api: DuckDuckGo,
+                api_key: None,
+                base_url: "https://html.duckduckgo.com",
+            },
+        ],
+    },
+    exec: Config {
+        enabled: true,
+        role: Admin,
+        cage: Cage {
+            program: "/proc/self/exe",
+            level: Required,
+            network: false,
+            read: [],
+            write: [],
+            env: {
+                "LANG": Plain(
+                    "C.UTF-8",
+                ),
+                "PATH": Plain(
+                    "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                ),
+                "TERM": Plain(
+                    "dumb",
+                ),
+            },
+            bounds: Bounds {
+                memory: 536870912,
+                file: 268435456,
+                processes: 128,
+                cpu_seconds: 0,
+                disk: 1073741824,
+                tmp: 134217728,
+            },
+        },
+        time_max: 60s,
+        background_max: 3600s,
+    },
     notes: [],
 }
 "#);
@@ -255,6 +303,10 @@ limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
+web
+  role user, public addresses; search: duckduckgo (duckduckgo, https://html.duckduckgo.com)
+shell
+  for role admin, sandbox required, network off, 60 s a command, 512 MB of memory
 ");
     assert_eq!(config.warnings(&[]), Vec::<String>::new());
 }
@@ -463,7 +515,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks
+config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks, web, search, exec
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -569,6 +621,10 @@ limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
+web
+  role user, public addresses; search: duckduckgo (duckduckgo, https://html.duckduckgo.com)
+shell
+  for role admin, sandbox required, network off, 60 s a command, 512 MB of memory
 ");
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
 [channels.discord] has no owners and no allow: nobody is let in until paired
@@ -879,6 +935,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut variables = vec![("OPENAI_API_KEY", "sk-ears"), ("DISCORD_BOT_TOKEN", "d-token")];
     variables.extend([("ANTHROPIC_API_KEY", KEY), ("TELEGRAM_BOT_TOKEN", TOKEN)]);
     variables.extend([("WEATHER_KEY", "geheim"), ("FAR_AUTHORIZATION", "Bearer geheim")]);
+    variables.push(("BRAVE_API_KEY", "geheim"));
     let env = Environment::from_iter(variables);
     let config = load(example, &env).unwrap();
     let home = home(uncommented(example));
@@ -891,6 +948,16 @@ fn the_example_loads_and_shows_every_key() {
     let agent = AgentConfig { summary_provider: None, timezone: None, ..whole.agent.clone() };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
+    let listed = ["192.168.1.10", "nas.local:8080"].map(|listed| listed.parse().unwrap());
+    assert_eq!(whole.web.allow, listed);
+    assert_eq!((whole.web.enabled, whole.web.role), (config.web.enabled, config.web.role));
+    // By default there is nothing besides, which would show nobody how it is written.
+    assert_eq!(whole.exec.cage.read, [PathBuf::from("/opt/tools")]);
+    assert_eq!(whole.exec.cage.write, [PathBuf::from("/srv/photos")]);
+    let mut exec = whole.exec.clone();
+    exec.cage = Cage { read: Vec::new(), write: Vec::new(), ..exec.cage };
+    assert!(exec.cage.env.remove("EDITOR").is_some());
+    assert_eq!(exec, config.exec, "what is commented out shows the defaults");
     assert_eq!(whole.providers["main"], config.providers["main"]);
     assert_eq!(telegram(&whole, "home"), telegram(&config, "home"));
     let channels::Kind::Slack(crew) = &whole.channels[&"crew".into()].kind else { panic!() };
@@ -900,7 +967,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" | "asking" | "media" | "transcription" => {
+            "agent" | "asking" | "exec" | "media" | "transcription" | "web" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {

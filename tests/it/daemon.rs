@@ -33,3 +33,5 @@ mod telegram;
 mod telegram_files;
 #[cfg(feature = "telegram")]
 mod trouble;
+#[cfg(feature = "telegram")]
+mod web;

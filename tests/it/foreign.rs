@@ -9,7 +9,7 @@ use peacrab::agent::permit::{Asked, Decision, Why, decide};
 use peacrab::agent::taint::Taint;
 use peacrab::asks::{Approvals, Asking, OnForeign};
 use peacrab::config::AgentConfig;
-use peacrab::message::Quote;
+use peacrab::message::{Address, Quote};
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::tools::{
@@ -242,7 +242,7 @@ impl Tool for Fetch {
         retries: false,
     };
 
-    fn reach(args: &Url, _: &ToolContext) -> Reach {
+    fn reach(args: &Url, _: &Address) -> Reach {
         Reach::Url(args.url.clone())
     }
 

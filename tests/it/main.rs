@@ -8,6 +8,7 @@ mod actions;
 mod admission;
 mod aside;
 mod asks;
+mod cage;
 mod commands;
 mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
@@ -24,6 +25,8 @@ mod events;
 mod finish;
 mod foreign;
 mod groups;
+#[cfg(feature = "hardware")]
+mod hardware;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;
@@ -41,6 +44,7 @@ mod queue;
 mod schedule;
 mod secrets;
 mod settings;
+mod shell;
 mod skills;
 #[cfg(feature = "slack")]
 mod slack;
@@ -53,4 +57,5 @@ mod text;
 mod tidy;
 mod tools;
 mod turns;
+mod web;
 mod workspace;

@@ -6,6 +6,7 @@ use std::fs;
 use chrono::Local;
 use peacrab::message::Place;
 use peacrab::people::Role;
+use peacrab::tools::{ToolSet, web};
 use serde_json::json;
 
 use crate::support::double::Double;
@@ -34,7 +35,9 @@ async fn reads_like_this_to_a_model() {
 
 #[tokio::test]
 async fn is_no_longer_than_it_may_be() {
-    let mut rig = Rig::new().await;
+    let web = web::tools(&web::Config::default()).unwrap();
+    let tools = ToolSet::standard_with(web);
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
     rig.ask("1", "hello").await;
     let asked = rig.model.last();
     let tools: usize = asked

@@ -418,7 +418,7 @@ fn models_are_shown_these_tools() {
 
     {"name":"ask_question","description":"Ask the person something that you need to go on, and wait for the answer.","parameters":{"type":"object","properties":{"question":{"type":"string"},"choices":{"type":"array","items":{"type":"string"},"description":"Answers to choose from."}},"required":["question"]}}
 
-    {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence.","default":false}},"required":["path","old","new"]}}
+    {"name":"edit_file","description":"Replace a piece of text in a file.","parameters":{"type":"object","properties":{"path":{"type":"string"},"old":{"type":"string","description":"The exact text to replace; it must occur once."},"new":{"type":"string"},"all":{"type":"boolean","description":"Replace every occurrence."}},"required":["path","old","new"]}}
 
     {"name":"list_actions","description":"List the latest tool calls of this conversation, with numbers for undo.","parameters":{"type":"object","properties":{"limit":{"type":"integer","default":10,"minimum":1,"maximum":50},"tool":{"type":"string","description":"Only calls of this tool."}}}}
 

@@ -131,6 +131,7 @@ impl<S: Stage> Scene<S> {
             restarts: false,
             hooks: BTreeMap::default(),
             clock: Clock::default(),
+            shell: Default::default(),
             redactor: Redactor::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();

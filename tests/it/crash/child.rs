@@ -142,6 +142,7 @@ fn plan(spec: Spec) -> Plan {
         restarts: false,
         hooks: BTreeMap::default(),
         clock: clock(),
+        shell: Default::default(),
         redactor: Redactor::default(),
     }
 }

@@ -50,6 +50,35 @@ async fn a_broken_config_is_refused_with_all_that_is_wrong() {
 }
 
 #[tokio::test]
+async fn explain_gives_the_decision_and_its_reason() {
+    let scene = Scene::new("[asking]\napprove_tools = [\"write_*\"]\n");
+    let elsewhere = r#"{"to": "home:42", "text": "hello"}"#;
+    for (args, words) in [
+        (&["message", elsewhere] as &[&str], "allow: message reaches outside"),
+        (&["message", "{}"], "allow: message stays here"),
+        (&["message", elsewhere, "--foreign"], "ask: somebody entitled must allow message first"),
+        (
+            &["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"],
+            "read what strangers wrote",
+        ),
+        (&["write_file"], "because the config wants each call of it allowed (approve_tools)"),
+        (&["remember", "--group"], "deny: remember is not called, because it needs the role owner"),
+        (&["read_file", "--role", "guest"], "and the person who asks is guest"),
+    ] {
+        let ended = scene.run(&[&["explain"], args].concat()).await;
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+        assert!(ended.out.contains(words), "{args:?}: {ended:?}");
+    }
+    for (args, code) in
+        [(&["fly"] as &[&str], 1), (&["message", "{"], 1), (&["message", "--role", "king"], 2)]
+    {
+        let ended = scene.run(&[&["explain"], args].concat()).await;
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+    }
+    assert!(!scene.home().exists());
+}
+
+#[tokio::test]
 async fn a_command_that_nobody_knows_is_refused() {
     let ended = Scene::new("").run(&["swim"]).await;
     assert_eq!(ended.code, Some(2), "{ended:?}");
@@ -171,6 +200,7 @@ async fn status_is_json_with_its_documented_fields() {
         "tokens_30_days",
         "channels",
         "mcp",
+        "shell",
     ];
     assert_eq!(keys(&status), BTreeSet::from(names));
     let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending"];

@@ -15,6 +15,7 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::message::{DeliveryId, Inbound, Press};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
+use peacrab::sandbox::CageState;
 use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Options, Sync};
@@ -137,6 +138,7 @@ impl World {
             hooks: BTreeMap::default(),
             clock: Clock::default(),
             redactor: Redactor::default(),
+            shell: CageState::default(),
         }
     }
 

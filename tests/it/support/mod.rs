@@ -18,13 +18,14 @@ pub(crate) mod platform;
 pub(crate) mod record;
 pub(crate) mod rig;
 pub(crate) mod script;
+pub(crate) mod search_api;
+pub(crate) mod site;
 #[cfg(feature = "slack")]
 pub(crate) mod slack_api;
 pub(crate) mod tools;
 pub(crate) mod transcriber;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub(crate) mod watched;
-#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 #[cfg_attr(
     not(any(feature = "slack", feature = "telegram")),
     expect(dead_code, reason = "Discord's stand-in reads the bodies of calls itself")

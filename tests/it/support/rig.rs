@@ -172,6 +172,7 @@ impl Rig {
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             clock: self.parts.clock.clone(),
+            shell: Default::default(),
             redactor: self.parts.redactor.clone(),
         }
     }

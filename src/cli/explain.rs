@@ -1,0 +1,71 @@
+//! Saying whether a call would be made, and why not, by the function that decides it.
+
+use anyhow::Context as _;
+use clap::Args;
+
+use crate::agent::permit::{Asked, Decision, decide};
+use crate::agent::taint::Taint;
+use crate::asks::Asking;
+use crate::message::Address;
+use crate::people::Role;
+use crate::tools::{Reach, ToolSet};
+
+#[derive(Args)]
+pub(super) struct Explain {
+    /// The tool's name; those of MCP servers are known only to the daemon
+    tool: String,
+    /// What it is called with, in JSON
+    #[arg(default_value = "{}")]
+    arguments: String,
+    /// For whom: guest, user, admin or owner
+    #[arg(long, default_value = "owner", value_parser = role)]
+    role: Role,
+    /// In a group, where nobody has the owner's own tools
+    #[arg(long)]
+    group: bool,
+    /// In a conversation that has read what strangers wrote
+    #[arg(long)]
+    foreign: bool,
+    /// Where it is asked, as CHANNEL:CHAT[:THREAD]
+    #[arg(long, default_value = "terminal:main", value_name = "ADDRESS")]
+    at: Address,
+}
+
+fn role(word: &str) -> Result<Role, String> {
+    let all = [Role::Guest, Role::User, Role::Admin, Role::Owner];
+    let found = all.into_iter().find(|role| role.to_string() == word);
+    found.ok_or_else(|| "it is guest, user, admin or owner".to_owned())
+}
+
+impl Explain {
+    /// The decision and its reason, in a sentence.
+    pub(super) fn words(&self, tools: &ToolSet, asking: &Asking) -> anyhow::Result<String> {
+        serde_json::from_str::<serde_json::Value>(&self.arguments)
+            .context("the arguments are no JSON")?;
+        let (tool, terms) = tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
+        let taint = Taint::Tool("read_file".to_owned());
+        let reach = tool.reach(&self.arguments, &self.at);
+        let reaches = match &reach {
+            Reach::Here => "stays here",
+            Reach::Outside => "reaches outside",
+            Reach::Url(_) => "asks a server for an address",
+        };
+        let asked = Asked {
+            tool: &self.tool,
+            terms,
+            reach,
+            role: if self.group { self.role.min(Role::Admin) } else { self.role },
+            own_role: self.role,
+            taint: self.foreign.then_some(&taint),
+            knows_url: false,
+        };
+        let tool = &self.tool;
+        Ok(match decide(&asked, asking) {
+            Decision::Allow => format!("allow: {tool} {reaches}, and nothing speaks against it."),
+            Decision::Ask(why) => {
+                format!("ask: somebody entitled must allow {tool} first, because {why}.")
+            }
+            Decision::Deny(why) => format!("deny: {tool} is not called, because {why}."),
+        })
+    }
+}

@@ -1,0 +1,41 @@
+//! What the bot says of its shell, and of the cage in which commands run.
+
+use super::as_is;
+
+pub const SHELL_OFF: &str = "Shell: off, by config.";
+
+pub const SHELL_UNCAGED: &str =
+    "Shell: NOT CAGED, by config ([exec] sandbox = \"off\"): commands may do all that I may.";
+
+pub fn shell_refused(why: &str) -> String {
+    format!("Shell: not offered, since commands could not be caged here: {}", as_is(why))
+}
+
+/// `held` and `open` are what the kernel enforces and what it does not.
+pub fn shell_caged(level: &str, held: &[String], open: &[String]) -> String {
+    let held = format!("Shell: caged ({level}): {}.", held.join("; "));
+    if open.is_empty() {
+        return held;
+    }
+    format!("{held} NOT enforced on this kernel: {}.", open.join("; "))
+}
+
+pub fn not_enforced(open: &[String]) -> String {
+    format!("not enforced on this kernel: {}", open.join("; "))
+}
+
+pub fn caged_files(landlock: u32, own_root: bool) -> String {
+    let by = match (landlock, own_root) {
+        (0, true) => " (a file system of their own)".to_owned(),
+        (0, false) => String::new(),
+        (version, true) => format!(" (Landlock {version}, a file system of their own)"),
+        (version, false) => format!(" (Landlock {version})"),
+    };
+    format!("no files but the workspace and the system's{by}")
+}
+
+pub const CAGED_NETWORK: &str = "no network";
+pub const CAGED_NETWORK_ON: &str = "network on, by config";
+pub const CAGED_PROCESSES: &str = "no processes but their own";
+pub const CAGED_SIGNALS: &str = "no signals to others";
+pub const CAGED_CALLS: &str = "no dangerous system calls";

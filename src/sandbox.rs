@@ -1,0 +1,182 @@
+//! The cage in which commands run: a process of our own binary that takes rights away from itself and
+//! becomes the command. It sees the system and what it is given, and nothing of the daemon, its home,
+//! or others. What a kernel cannot enforce is found out by trying, and said; there are no patterns of
+//! what looks dangerous.
+//!
+//! ```text
+//! daemon ── socket ── guard (entry.rs) ── first process (inside.rs) ── sh -c COMMAND
+//!            order →    namespaces, sums      root, limits, Landlock, calls
+//!            ← reports  ends all if the socket closes
+//! ```
+
+mod calls;
+mod census;
+mod entry;
+mod inside;
+mod keep;
+mod limits;
+mod paths;
+mod raw;
+mod root;
+mod start;
+mod trial;
+mod wire;
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::secret::Setting;
+
+pub use keep::{Kept, WHOLE_BYTES_MAX};
+pub use start::{Caged, Ending, Feed, Input, OUTPUT_BYTES_MAX, Run, run};
+pub use trial::{CageState, trial};
+pub use wire::Over;
+
+/// The program's hidden first argument.
+pub const ENTRY: &str = "__cage";
+
+/// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
+const TMP_SHARE: u64 = 4;
+
+const NO_LANDLOCK: &str = "this kernel has no Landlock (5.13 or newer, with `landlock` among its \
+                           security modules), or an old one that does not do alone";
+
+/// How much is insisted on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Level {
+    /// Where files or the network cannot be kept away, nothing runs.
+    #[default]
+    Required,
+    /// What the kernel has of it.
+    BestEffort,
+    /// Commands run as the daemon does; only their number, time and memory are bounded.
+    Off,
+}
+
+impl Level {
+    pub const CHOICES: &[(&str, Self)] =
+        &[("required", Self::Required), ("best-effort", Self::BestEffort), ("off", Self::Off)];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Required => "required",
+            Self::BestEffort => "best-effort",
+            Self::Off => "off",
+        }
+    }
+}
+
+/// What commands may take. Of a process alone unless it says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bounds {
+    /// Bytes of memory, and of all of a command's processes together.
+    pub memory: u64,
+    /// Bytes of one file.
+    pub file: u64,
+    /// Of one command.
+    pub processes: u32,
+    pub cpu_seconds: u64,
+    /// Bytes of disk that one command may use up.
+    pub disk: u64,
+    /// Bytes in all of the command's own `/tmp`.
+    pub tmp: u64,
+}
+
+impl Bounds {
+    pub fn new(memory: u64, (file, disk): (u64, u64), processes: u32) -> Self {
+        Self { memory, file, processes, cpu_seconds: 0, disk, tmp: memory / TMP_SHARE }
+    }
+}
+
+/// What all commands have in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cage {
+    /// Our own program, by default as it runs.
+    pub program: PathBuf,
+    pub level: Level,
+    pub network: bool,
+    /// What may be read besides the system, and what may be written besides the workspace.
+    pub read: Vec<PathBuf>,
+    pub write: Vec<PathBuf>,
+    /// All of a command's variables but HOME, PWD and TMPDIR.
+    pub env: BTreeMap<String, Setting>,
+    pub bounds: Bounds,
+}
+
+impl Cage {
+    /// This program as it runs, also when another has been put in its place.
+    pub const THIS_PROGRAM: &str = "/proc/self/exe";
+}
+
+/// One command.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// For `sh -c`.
+    pub command: String,
+    /// Where it begins; within `folder`.
+    pub cwd: PathBuf,
+    /// What it may change, and its home.
+    pub folder: PathBuf,
+    /// What else it may read.
+    pub read: Vec<PathBuf>,
+    pub time_max: Duration,
+    pub input: Input,
+}
+
+/// What holds for a command, on this kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Enforced {
+    /// The version of Landlock that keeps files away; 0 is none.
+    pub landlock: u32,
+    /// It has a file system of its own, in which nothing else exists.
+    pub own_root: bool,
+    /// It sees its own processes only, and none outlives it.
+    pub processes: bool,
+    pub network: Network,
+    /// It cannot signal others.
+    pub signals: bool,
+    /// Dangerous calls to the kernel are refused.
+    pub calls: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Network {
+    /// It should have none, and may have it.
+    #[default]
+    Open,
+    /// It has one, as the config says.
+    On,
+    /// It has one of its own, in which it is alone.
+    Apart,
+    /// It can make no socket.
+    Refused,
+}
+
+/// Since this version, Landlock keeps files from being cut off, too (Linux 6.2).
+const LANDLOCK_ALONE: u32 = 3;
+
+impl Enforced {
+    /// Whether files are kept away, by Landlock and, where that is old, by not being there.
+    pub fn files(&self) -> bool {
+        self.landlock >= LANDLOCK_ALONE || self.landlock > 0 && self.own_root
+    }
+}
+
+/// Runs the hidden entry, if these are its arguments; before anything else has been begun.
+pub fn entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
+    (args.nth(1)?.as_ref() == ENTRY).then(entry::run)
+}
+
+/// Whether somebody who may see `path` could see `hidden`, or a part of it.
+pub fn reaches(path: &Path, hidden: &Path) -> bool {
+    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    let (path, hidden) = (real(path), real(hidden));
+    hidden.starts_with(&path) || path.starts_with(&hidden)
+}

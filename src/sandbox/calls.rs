@@ -1,0 +1,186 @@
+//! Which calls to the kernel are refused inside: those by which a process looks into others, changes
+//! what it sees of the machine, or reaches parts of the kernel that ordinary programs have no use for.
+//! A list of what is denied, as one of what is allowed would break tomorrow's programs.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use seccompiler::SeccompCmpArgLen::{Dword, Qword};
+use seccompiler::{
+    BpfProgram, SeccompAction, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+    TargetArch, apply_filter,
+};
+
+/// Refused as by a kernel that does not allow it.
+const DENIED: &[libc::c_long] = &[
+    // Other processes.
+    libc::SYS_ptrace,
+    libc::SYS_process_vm_readv,
+    libc::SYS_process_vm_writev,
+    libc::SYS_process_madvise,
+    libc::SYS_pidfd_getfd,
+    libc::SYS_kcmp,
+    // What is seen of the machine.
+    libc::SYS_mount,
+    libc::SYS_umount2,
+    libc::SYS_pivot_root,
+    libc::SYS_chroot,
+    libc::SYS_move_mount,
+    libc::SYS_open_tree,
+    libc::SYS_fsopen,
+    libc::SYS_fsconfig,
+    libc::SYS_fsmount,
+    libc::SYS_fspick,
+    libc::SYS_mount_setattr,
+    libc::SYS_unshare,
+    libc::SYS_setns,
+    libc::SYS_name_to_handle_at,
+    libc::SYS_open_by_handle_at,
+    // Keys, which are the daemon's account's.
+    libc::SYS_keyctl,
+    libc::SYS_add_key,
+    libc::SYS_request_key,
+    // Parts of the kernel that have let people out before.
+    libc::SYS_bpf,
+    libc::SYS_userfaultfd,
+    libc::SYS_perf_event_open,
+    libc::SYS_fanotify_init,
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
+    libc::SYS_io_uring_register,
+    // The machine itself.
+    libc::SYS_kexec_load,
+    libc::SYS_init_module,
+    libc::SYS_finit_module,
+    libc::SYS_delete_module,
+    libc::SYS_reboot,
+    libc::SYS_swapon,
+    libc::SYS_swapoff,
+    libc::SYS_acct,
+    libc::SYS_quotactl,
+    libc::SYS_syslog,
+    libc::SYS_vhangup,
+    libc::SYS_sethostname,
+    libc::SYS_setdomainname,
+    libc::SYS_settimeofday,
+    libc::SYS_clock_settime,
+    libc::SYS_clock_adjtime,
+    libc::SYS_adjtimex,
+];
+
+#[cfg(target_arch = "x86_64")]
+const DENIED_HERE: &[libc::c_long] = &[
+    libc::SYS_kexec_file_load,
+    libc::SYS_iopl,
+    libc::SYS_ioperm,
+    libc::SYS_modify_ldt,
+    libc::SYS_uselib,
+    libc::SYS_ustat,
+];
+#[cfg(not(target_arch = "x86_64"))]
+const DENIED_HERE: &[libc::c_long] = &[];
+
+/// The same calls under numbers of their own, which x86-64 has for programs with short pointers.
+#[cfg(target_arch = "x86_64")]
+const ALSO: Option<i64> = Some(0x4000_0000);
+#[cfg(not(target_arch = "x86_64"))]
+const ALSO: Option<i64> = None;
+
+/// `memfd_secret` (Linux 5.14), the same everywhere; libc does not have it everywhere.
+const MEMFD_SECRET: libc::c_long = 447;
+
+/// Refused as by a kernel that does not have it, so that programs go another way.
+const UNKNOWN: &[libc::c_long] = &[
+    // Its arguments lie where a filter cannot look; `clone` does the same.
+    libc::SYS_clone3,
+    // Memory that is nobody's, and so counts nowhere; files in /dev/shm do the same.
+    libc::SYS_memfd_create,
+    MEMFD_SECRET,
+    libc::SYS_shmget,
+    libc::SYS_msgget,
+];
+
+/// By `clone`, the way to namespaces that has to stay open for threads.
+const NAMESPACES: [libc::c_int; 8] = [
+    libc::CLONE_NEWUSER,
+    libc::CLONE_NEWNS,
+    libc::CLONE_NEWPID,
+    libc::CLONE_NEWNET,
+    libc::CLONE_NEWIPC,
+    libc::CLONE_NEWUTS,
+    libc::CLONE_NEWCGROUP,
+    // CLONE_NEWTIME (linux/sched.h), which libc does not have everywhere.
+    0x80,
+];
+
+/// Writes into the input of a terminal, as if its owner had typed (ioctl_tty(2)).
+/// TIOCSTI and TIOCLINUX, whose type differs between C libraries.
+const TYPING: [u64; 2] = [0x5412, 0x541c];
+
+/// Which sockets a command may make.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sockets {
+    /// Where none can lead out: those that lead through this machine's network or its files.
+    Usual,
+    /// The network's own, but none that leads through files, which cannot be told apart.
+    NetworkOnly,
+    /// Pairs only.
+    None,
+}
+
+/// Refuses these calls from now on; errs where this processor is not known.
+pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
+    let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
+    let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
+    let denied = denied(sockets).map_err(|error| failed(&error))?;
+    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
+    for (rules, error) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
+        let error = SeccompAction::Errno(error.unsigned_abs());
+        let filter = SeccompFilter::new(numbered(rules), SeccompAction::Allow, error, arch);
+        let filter = filter.map_err(|error| failed(&error))?;
+        let program: BpfProgram = filter.try_into().map_err(|error| failed(&error))?;
+        apply_filter(&program).map_err(|error| failed(&error))?;
+    }
+    Ok(())
+}
+
+type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+
+/// With the second number of each call.
+fn numbered(rules: Rules) -> BTreeMap<i64, Vec<SeccompRule>> {
+    let also = rules.clone().into_iter();
+    let also = also.filter_map(|(call, rules)| Some((call | ALSO?, rules)));
+    let also: Vec<_> = also.collect();
+    rules.into_iter().chain(also).collect()
+}
+
+fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
+    let always = DENIED.iter().chain(DENIED_HERE);
+    let mut rules: Rules = always.map(|call| (*call, Vec::new())).collect();
+    let namespaces = NAMESPACES.iter().map(|flag| {
+        let flag = u64::from(flag.unsigned_abs());
+        one(SeccompCondition::new(0, Qword, SeccompCmpOp::MaskedEq(flag), flag)?)
+    });
+    rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+    let typing = TYPING
+        .iter()
+        .map(|request| one(SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, *request)?));
+    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    let families: &[libc::c_int] = match sockets {
+        Sockets::Usual => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
+        Sockets::None => &[],
+    };
+    // Others, such as those of virtual machines, know nothing of namespaces.
+    let other = families.iter().map(|family| {
+        SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, u64::from(family.unsigned_abs()))
+    });
+    let other = other.collect::<Result<Vec<_>, _>>()?;
+    let other = if other.is_empty() { Vec::new() } else { vec![SeccompRule::new(other)?] };
+    rules.insert(libc::SYS_socket, other);
+    Ok(rules)
+}
+
+fn one(condition: SeccompCondition) -> Result<SeccompRule, seccompiler::BackendError> {
+    SeccompRule::new(vec![condition])
+}

@@ -1,0 +1,245 @@
+//! The process that becomes the cage: it takes rights away from itself, one after the other, starts the
+//! command inside, and tells how it ended. Where processes have a namespace of their own it is their
+//! first, so that nothing in it outlives it.
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use landlock::{
+    ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, LandlockStatus, PathBeneath, PathFd,
+    Ruleset, RulesetAttr, RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, Signal, WaitOptions, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
+    test_kill_process, wait,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdin};
+
+use super::calls::{self, Sockets};
+use super::entry::{Namespaces, Scratch};
+use super::paths::{self, DEVICES, Seen};
+use super::wire::{self, Held, Report, Spec, Task, Trial};
+use super::{Enforced, Level, Network, limits, raw, root};
+
+/// The newest Landlock that is asked for; kernels give what they have of it.
+const LANDLOCK: ABI = ABI::V9;
+
+/// How long something that must be refused may take.
+const TRY_TIME_MAX: Duration = Duration::from_millis(500);
+
+/// Ends with the command.
+pub(super) fn run(
+    spec: &Spec,
+    namespaces: &Namespaces,
+    scratch: &Scratch,
+    control: &UnixStream,
+    guard: &OwnedFd,
+) -> ExitCode {
+    match live(spec, namespaces, scratch, control, guard) {
+        Ok(last) => {
+            wire::tell(control, &last);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            wire::tell(control, &Report::Failed(error.to_string()));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn live(
+    spec: &Spec,
+    namespaces: &Namespaces,
+    scratch: &Scratch,
+    control: &UnixStream,
+    guard: &OwnedFd,
+) -> io::Result<Report> {
+    set_parent_process_death_signal(Some(Signal::KILL))?;
+    // It may have gone before that.
+    let mut gone = [PollFd::new(guard, PollFlags::IN)];
+    if poll(&mut gone, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
+        return Err(io::Error::other("nobody wants it any more"));
+    }
+    setsid()?;
+    let stdout = io::stdout();
+    if spec.terminal {
+        dup2_stdin(stdout.as_fd())?;
+        ioctl_tiocsctty(stdout.as_fd())?;
+    }
+    dup2_stderr(stdout.as_fd())?;
+    let mut enforced = Enforced::default();
+    let tmp = match spec.level {
+        Level::Off => {
+            std::env::set_current_dir(&spec.cwd)?;
+            limits::set(&spec.bounds, false)?;
+            std::env::temp_dir()
+        }
+        Level::Required | Level::BestEffort => shut(spec, namespaces, scratch, &mut enforced)?,
+    };
+    wire::tell(control, &Report::Ready(enforced));
+    match &spec.task {
+        Task::Command(command) => obey(spec, command, &tmp),
+        Task::Trial(trial) => Ok(Report::Tried(attempt(trial, &enforced))),
+    }
+}
+
+/// Shuts the cage around this process; gives the folder for temporary files.
+fn shut(
+    spec: &Spec,
+    namespaces: &Namespaces,
+    scratch: &Scratch,
+    enforced: &mut Enforced,
+) -> io::Result<PathBuf> {
+    let seen = paths::seen(&spec.read, &spec.write);
+    enforced.processes = namespaces.made;
+    enforced.own_root = namespaces.made && root::enter(&seen, &spec.bounds).is_ok();
+    if namespaces.network {
+        // Without it a command cannot talk to itself.
+        raw::loopback_up().ok();
+    }
+    std::env::set_current_dir(&spec.cwd).map_err(|error| {
+        io::Error::new(error.kind(), format!("{}: {error}", spec.cwd.display()))
+    })?;
+    limits::set(&spec.bounds, namespaces.made)?;
+    limits::give_up_rights()?;
+    let tmp = match enforced.own_root {
+        true => PathBuf::from("/tmp"),
+        false => scratch.path().to_owned(),
+    };
+    let landlock = restrict(&seen, &tmp, enforced.own_root);
+    if let Ok(status) = landlock {
+        (enforced.landlock, enforced.signals) = status;
+    }
+    enforced.signals |= enforced.processes;
+    if spec.level == Level::Required && !enforced.files() {
+        let why = landlock.err().map(|error| error.to_string());
+        return Err(io::Error::other(why.unwrap_or_else(|| super::NO_LANDLOCK.to_owned())));
+    }
+    let alone = namespaces.network || enforced.landlock >= ABI::V6 as u32;
+    let sockets = match (spec.network || namespaces.network, enforced.own_root && alone) {
+        (true, true) => Sockets::Usual,
+        (true, false) => Sockets::NetworkOnly,
+        (false, _) => Sockets::None,
+    };
+    enforced.calls = calls::refuse(sockets).is_ok();
+    enforced.network = match (spec.network, namespaces.network, enforced.calls) {
+        (true, ..) => Network::On,
+        (false, true, _) => Network::Apart,
+        (false, false, true) => Network::Refused,
+        (false, false, false) => Network::Open,
+    };
+    if spec.level == Level::Required && enforced.network == Network::Open {
+        return Err(io::Error::other("this kernel has no way to keep a command off the network"));
+    }
+    Ok(tmp)
+}
+
+/// Has Landlock allow this and nothing else; gives its version, and whether signals are held back.
+fn restrict(seen: &[Seen], tmp: &std::path::Path, own_root: bool) -> io::Result<(u32, bool)> {
+    let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
+    let rules = Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(LANDLOCK))
+        .and_then(|rules| rules.scope(Scope::from_all(LANDLOCK)))
+        .and_then(Ruleset::create);
+    let mut rules = rules.map_err(|error| failed(&error))?;
+    let read = AccessFs::from_read(LANDLOCK);
+    for it in seen {
+        let access = if it.writable { AccessFs::from_all(LANDLOCK) } else { read };
+        rules = allow(rules, &it.path, access).map_err(|error| failed(&error))?;
+    }
+    for device in DEVICES {
+        let access = AccessFs::from_file(LANDLOCK) & !AccessFs::Execute;
+        rules = allow(rules, device.as_ref(), access).map_err(|error| failed(&error))?;
+    }
+    rules = allow(rules, tmp, AccessFs::from_all(LANDLOCK)).map_err(|error| failed(&error))?;
+    if own_root {
+        // There is nothing else, so the names of it may be listed.
+        let names = [("/proc", read), ("/", AccessFs::ReadDir.into())];
+        for (path, access) in names {
+            rules = allow(rules, path.as_ref(), access).map_err(|error| failed(&error))?;
+        }
+    }
+    let status = rules.restrict_self().map_err(|error| failed(&error))?;
+    let version = match (status.ruleset, status.landlock) {
+        (RulesetStatus::NotEnforced, _) => 0,
+        (_, LandlockStatus::Available { effective_abi, .. }) => effective_abi as u32,
+        (_, _) => 0,
+    };
+    Ok((version, version >= ABI::V6 as u32))
+}
+
+/// What is not there is left out.
+fn allow(
+    rules: RulesetCreated,
+    path: &std::path::Path,
+    access: BitFlags<AccessFs>,
+) -> Result<RulesetCreated, landlock::RulesetError> {
+    let Ok(found) = PathFd::new(path) else { return Ok(rules) };
+    let is_folder = fs::metadata(path).is_ok_and(|it| it.is_dir());
+    let access = if is_folder { access } else { access & AccessFs::from_file(LANDLOCK) };
+    rules.add_rule(PathBeneath::new(found, access))
+}
+
+/// Runs the command and waits for its end; what it has started and not waited for is waited for here.
+#[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
+fn obey(spec: &Spec, command: &str, tmp: &std::path::Path) -> io::Result<Report> {
+    let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
+    let shell = Command::new("/bin/sh")
+        .args(["-c", command])
+        .env_clear()
+        .env("HOME", &spec.home)
+        .env("TMPDIR", tmp)
+        .envs(spec.env.iter().map(|(name, value)| (name, value)))
+        .env("PWD", &spec.cwd)
+        .stdin(Stdio::inherit())
+        .stdout(output()?)
+        .stderr(output()?)
+        .spawn()
+        .map_err(|error| io::Error::new(error.kind(), format!("cannot start /bin/sh: {error}")))?;
+    let shell = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);
+    loop {
+        match wait(WaitOptions::empty()) {
+            Ok(Some((ended, status))) if Some(ended) == shell => {
+                return Ok(match (status.exit_status(), status.terminating_signal()) {
+                    (Some(code), _) => Report::Exit(code),
+                    (None, signal) => Report::Signal(signal.unwrap_or_default()),
+                });
+            }
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+/// Tries what must not be possible, as a command would.
+fn attempt(trial: &Trial, enforced: &Enforced) -> Held {
+    let Trial { outside, port, name, process } = trial;
+    let at = SocketAddr::from(([127, 0, 0, 1], *port));
+    let (secret, new) = (outside.join("secret"), outside.join("new"));
+    let abstract_name = UnixAddr::from_abstract_name(name.as_bytes());
+    // Whether it has arrived is seen where it would.
+    UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(b"?", at)).ok();
+    Held {
+        files: File::open(&secret).is_err()
+            && fs::write(&secret, "x").is_err()
+            && File::create(&new).is_err()
+            && fs::read_dir(outside).is_err(),
+        workspace: fs::write("trial", "x").and_then(|()| fs::read("trial")).is_ok(),
+        network: TcpStream::connect_timeout(&at, TRY_TIME_MAX).is_err(),
+        sockets: UnixStream::connect(outside.join("socket")).is_err()
+            && abstract_name.and_then(|name| UnixStream::connect_addr(&name)).is_err(),
+        // In a namespace of their own, the number is another process's, or nobody's.
+        signals: enforced.processes
+            || Pid::from_raw(*process).is_none_or(|pid| test_kill_process(pid).is_err()),
+        calls: !raw::may_be_traced(),
+    }
+}

@@ -1,0 +1,57 @@
+//! What the kernel itself limits for each process inside, and the rights that are given away.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::thread::{
+    CapabilitySet, CapabilitySets, clear_ambient_capability_set,
+    remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
+};
+
+use super::Bounds;
+
+/// Open files of one process.
+const FILES_MAX: u64 = 1_024;
+
+/// Beside the daemon, commands come second.
+const NICE: i32 = 5;
+
+/// Sets the limits. `own_users`: processes are counted for this command alone.
+pub(super) fn set(bounds: &Bounds, own_users: bool) -> io::Result<()> {
+    // Programs reserve far more addresses than they ever use, so not the addresses are limited.
+    limit(Resource::Data, bounds.memory)?;
+    limit(Resource::Fsize, bounds.file)?;
+    limit(Resource::Nofile, FILES_MAX)?;
+    limit(Resource::Cpu, bounds.cpu_seconds)?;
+    limit(Resource::Core, 0)?;
+    limit(Resource::Memlock, 0)?;
+    limit(Resource::Msgqueue, 0)?;
+    if own_users {
+        limit(Resource::Nproc, u64::from(bounds.processes))?;
+    }
+    rustix::process::nice(NICE).ok();
+    Ok(())
+}
+
+fn limit(what: Resource, most: u64) -> io::Result<()> {
+    // What is stricter already stays so.
+    let most = getrlimit(what).maximum.map_or(most, |allowed| allowed.min(most));
+    Ok(setrlimit(what, Rlimit { current: Some(most), maximum: Some(most) })?)
+}
+
+/// Gives away what root may do beyond others, here and in what is started.
+pub(super) fn give_up_rights() -> io::Result<()> {
+    for capability in CapabilitySet::all().iter() {
+        match remove_capability_from_bounding_set(capability) {
+            // This kernel does not know it, or it was never ours to give.
+            Ok(()) | Err(Errno::INVAL | Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    clear_ambient_capability_set()?;
+    set_no_new_privs(true)?;
+    let none = CapabilitySet::empty();
+    set_capabilities(None, CapabilitySets { effective: none, permitted: none, inheritable: none })?;
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! The few calls to the kernel that no crate wraps safely: each is one line around `libc`, made by a
+//! process of ours that has a single thread.
+
+#![expect(unsafe_code, reason = "fork, unshare and mount_setattr have no safe form in rustix")]
+
+use std::ffi::c_int;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd};
+
+use rustix::net::{AddressFamily, SocketType, socket};
+use rustix::process::Pid;
+
+/// Attributes of mounts (mount_setattr(2)).
+pub(super) const READ_ONLY: u64 = libc::MOUNT_ATTR_RDONLY;
+pub(super) const NO_SETUID: u64 = libc::MOUNT_ATTR_NOSUID;
+pub(super) const NO_DEVICES: u64 = libc::MOUNT_ATTR_NODEV;
+pub(super) const NO_PROGRAMS: u64 = libc::MOUNT_ATTR_NOEXEC;
+
+fn checked(result: impl Into<i64>) -> io::Result<i64> {
+    match result.into() {
+        -1 => Err(io::Error::last_os_error()),
+        done => Ok(done),
+    }
+}
+
+/// Splits the process in two; the child is told `None`.
+pub(super) fn fork() -> io::Result<Option<Pid>> {
+    // SAFETY: this process has one thread, so nothing that the child needs is held by another.
+    let pid = checked(unsafe { libc::fork() })?;
+    Ok(i32::try_from(pid).ok().and_then(Pid::from_raw))
+}
+
+pub(super) fn unshare(namespaces: c_int) -> io::Result<()> {
+    // SAFETY: no flag is given that would take open files from under anybody.
+    checked(unsafe { libc::unshare(namespaces) }).map(drop)
+}
+
+/// Closes everything but the standard three: whoever started the daemon may have left files open.
+pub(super) fn close_the_rest() {
+    const FIRST: libc::c_uint = 3;
+    // SAFETY: called first of all, when no value of ours holds such a number. On a kernel without it,
+    // what was left open stays so.
+    unsafe { libc::syscall(libc::SYS_close_range, FIRST, libc::c_uint::MAX, 0) };
+}
+
+/// Sets attributes of a mount, and of those below it if `deep`.
+pub(super) fn set_mount(tree: impl AsFd, attributes: u64, deep: bool) -> io::Result<()> {
+    let flags = libc::AT_EMPTY_PATH | if deep { libc::AT_RECURSIVE } else { 0 };
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut wanted: libc::mount_attr = unsafe { std::mem::zeroed() };
+    wanted.attr_set = attributes;
+    let tree = tree.as_fd().as_raw_fd();
+    // SAFETY: the pointers are to values that live here, and the size is theirs.
+    let done = unsafe {
+        let (path, size) = (c"".as_ptr(), size_of::<libc::mount_attr>());
+        libc::syscall(libc::SYS_mount_setattr, tree, path, flags, &raw const wanted, size)
+    };
+    checked(done).map(drop)
+}
+
+/// Switches on the loopback device of a new network namespace, so that a command can talk to itself.
+pub(super) fn loopback_up() -> io::Result<()> {
+    let socket = socket(AddressFamily::INET, SocketType::DGRAM, None)?;
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(b"lo") {
+        *place = libc::c_char::from_ne_bytes([*byte]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_UP).unwrap_or(1);
+    // SAFETY: the pointer is to a value that lives here, of the type that this request wants.
+    let done =
+        unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) };
+    checked(done).map(drop)
+}
+
+/// Whether this process may have itself traced: it must not.
+pub(super) fn may_be_traced() -> bool {
+    // SAFETY: PTRACE_TRACEME takes no pointers.
+    unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 }
+}

@@ -1,0 +1,289 @@
+//! The daemon's side of a command: it is ordered, fed, heard, and ended. Letting go of a [`Caged`] ends
+//! the command with all that it has started, and so does the death of the daemon.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream as StdStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{UnixStream, unix::pipe};
+use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::time::{Instant, timeout, timeout_at};
+
+use super::keep::Kept;
+use super::wire::{self, Over, Report, Spec, Task};
+use super::{Cage, ENTRY, Enforced, Order};
+
+/// A command that writes more is ended: nobody reads that, and taking it costs the machine.
+pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// How long the end of a command may take once it was told.
+const END_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// All that a cage tells, by far.
+const REPORT_BYTES_MAX: usize = 16 * 1024;
+
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// What the terminal of a command is like.
+const SIZE: Winsize = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+
+/// What a command reads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Input {
+    #[default]
+    Pipe,
+    /// A terminal of its own, which its output is, too.
+    Terminal,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Exit(i32),
+    Signal(i32),
+    /// It was ended for that.
+    Over(Over),
+    /// It has not begun.
+    Refused(String),
+    /// It is gone, and nobody knows why.
+    Lost,
+}
+
+/// What came of a command.
+#[derive(Debug)]
+pub struct Run {
+    pub kept: Kept,
+    pub ending: Ending,
+    pub took: Duration,
+}
+
+/// A command that runs.
+pub struct Caged {
+    child: Child,
+    control: UnixStream,
+    input: Option<Feed>,
+    output: Heard,
+    until: Instant,
+}
+
+/// Where a command's input goes in; its end is the end of that, but for a terminal.
+pub struct Feed(Ends<ChildStdin, pipe::Sender>);
+
+struct Heard(Ends<ChildStdout, pipe::Receiver>);
+
+enum Ends<P, T> {
+    Pipe(P),
+    Terminal(T),
+}
+
+/// Runs a command to its end. If this is dropped, the command is ended.
+pub async fn run(cage: &Cage, order: &Order, input: &[u8]) -> io::Result<Run> {
+    let began = Instant::now();
+    let mut caged = Caged::start(cage, order).await?;
+    let mut kept = Kept::default();
+    let feed = caged.feed();
+    let feeding = async {
+        if let Some(mut feed) = feed {
+            // One that does not read it is none the worse for it.
+            feed.write(input).await.ok();
+        }
+        std::future::pending::<()>().await;
+    };
+    let hearing = async {
+        let mut piece = vec![0; PIECE_BYTES];
+        while let Some(bytes) = caged.hear(&mut piece).await {
+            kept.take(&piece[..bytes]);
+            if kept.total() > OUTPUT_BYTES_MAX {
+                return caged.end_for(Over::Output).await;
+            }
+        }
+        caged.end().await
+    };
+    let ending = tokio::select! {
+        () = feeding => unreachable!("it never ends"),
+        ending = hearing => ending,
+    };
+    Ok(Run { kept, ending, took: began.elapsed() })
+}
+
+impl Caged {
+    /// Begins a command; says nothing of whether it could begin, as its end does that.
+    pub async fn start(cage: &Cage, order: &Order) -> io::Result<Self> {
+        let (ours, theirs) = StdStream::pair()?;
+        let (stdin, stdout, terminal) = match order.input {
+            Input::Pipe => (Stdio::piped(), Stdio::piped(), None),
+            Input::Terminal => {
+                let (ours, theirs) = terminal()?;
+                (Stdio::null(), Stdio::from(theirs), Some(ours))
+            }
+        };
+        let mut command = tokio::process::Command::from(command(cage));
+        command.stdin(stdin).stdout(stdout).stderr(OwnedFd::from(theirs));
+        let mut child = command.spawn()?;
+        drop(command);
+        ours.set_nonblocking(true)?;
+        let mut control = UnixStream::from_std(ours)?;
+        let spec = spec(cage, order, Task::Command(order.command.clone()));
+        control.write_all(&wire::encode(&spec)?).await?;
+        let (input, output) = match terminal {
+            Some(ours) => {
+                // Terminals are read and written as pipes are.
+                let input = pipe::Sender::from_owned_fd_unchecked(ours.try_clone()?)?;
+                let output = pipe::Receiver::from_owned_fd_unchecked(ours)?;
+                (Ends::Terminal(input), Ends::Terminal(output))
+            }
+            None => {
+                let pipes = child.stdin.take().zip(child.stdout.take());
+                let (input, output) = pipes.expect("both were asked for");
+                (Ends::Pipe(input), Ends::Pipe(output))
+            }
+        };
+        let until = Instant::now() + order.time_max;
+        Ok(Self { child, control, input: Some(Feed(input)), output: Heard(output), until })
+    }
+
+    /// Where its input goes in; without that, it has none.
+    pub fn feed(&mut self) -> Option<Feed> {
+        self.input.take()
+    }
+
+    /// The next piece of its output; none at its end, or when its time is over.
+    pub async fn hear(&mut self, piece: &mut [u8]) -> Option<usize> {
+        let heard = timeout_at(self.until, self.output.read(piece)).await;
+        heard.ok()?.ok().filter(|bytes| *bytes > 0)
+    }
+
+    /// Waits for its end; brings it about when its time is over.
+    pub async fn end(mut self) -> Ending {
+        let mut reports = Vec::new();
+        let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports)).await;
+        let over = ended.is_err().then_some(Over::Time);
+        self.stop(reports, over).await
+    }
+
+    /// Ends it for that reason.
+    pub async fn end_for(self, over: Over) -> Ending {
+        self.stop(Vec::new(), Some(over)).await
+    }
+
+    async fn stop(mut self, mut reports: Vec<u8>, over: Option<Over>) -> Ending {
+        let gone = async {
+            self.control.shutdown().await.ok();
+            read_reports(&mut self.control, &mut reports).await;
+            self.child.wait().await.ok();
+        };
+        if timeout(END_TIME_MAX, gone).await.is_err() {
+            tracing::warn!("A command's guard does not end, and is killed");
+            self.child.start_kill().ok();
+        }
+        let ending = ending(&reports);
+        match (over, ending) {
+            // It was quicker.
+            (_, ended @ (Ending::Exit(_) | Ending::Signal(_) | Ending::Refused(_))) => ended,
+            (Some(over), _) => Ending::Over(over),
+            (None, ended) => ended,
+        }
+    }
+}
+
+async fn read_reports(control: &mut UnixStream, reports: &mut Vec<u8>) {
+    let room = REPORT_BYTES_MAX.saturating_sub(reports.len()) as u64;
+    control.take(room).read_to_end(reports).await.ok();
+}
+
+/// The last word on a command.
+fn ending(reports: &[u8]) -> Ending {
+    let mut ending = Ending::Lost;
+    for line in reports.split(|byte| *byte == b'\n') {
+        ending = match serde_json::from_slice(line) {
+            Ok(Report::Exit(code)) => Ending::Exit(code),
+            Ok(Report::Signal(signal)) => Ending::Signal(signal),
+            Ok(Report::Over(over)) => Ending::Over(over),
+            Ok(Report::Failed(why)) => Ending::Refused(why),
+            Ok(Report::Ready(_) | Report::Tried(_)) | Err(_) => continue,
+        };
+    }
+    ending
+}
+
+/// Our own program at its hidden entry, without anything of ours.
+#[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
+pub(super) fn command(cage: &Cage) -> Command {
+    let mut command = Command::new(&cage.program);
+    command.arg0("peacrab").arg(ENTRY).env_clear().current_dir("/").process_group(0);
+    command
+}
+
+pub(super) fn spec(cage: &Cage, order: &Order, task: Task) -> Spec {
+    let env = cage.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let mut bounds = cage.bounds;
+    bounds.cpu_seconds = order.time_max.as_secs().saturating_add(1).saturating_mul(cores);
+    Spec {
+        task,
+        level: cage.level,
+        cwd: order.cwd.clone(),
+        home: order.folder.clone(),
+        env: env.collect(),
+        read: cage.read.iter().chain(&order.read).cloned().collect(),
+        write: cage.write.iter().chain([&order.folder]).cloned().collect(),
+        network: cage.network,
+        terminal: order.input == Input::Terminal,
+        bounds,
+    }
+}
+
+/// What is enforced, as a cage has told.
+pub(super) fn enforced(reports: &[u8]) -> Option<Enforced> {
+    let mut lines = reports.split(|byte| *byte == b'\n');
+    lines.find_map(|line| match serde_json::from_slice(line) {
+        Ok(Report::Ready(enforced)) => Some(enforced),
+        _ => None,
+    })
+}
+
+/// A new terminal: our end, and the command's.
+fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let ours = openpt(flags)?;
+    grantpt(&ours)?;
+    unlockpt(&ours)?;
+    let name = ptsname(&ours, Vec::new())?;
+    let theirs = File::options()
+        .read(true)
+        .write(true)
+        .custom_flags(libc::O_NOCTTY)
+        .open(OsStr::from_bytes(name.as_bytes()))?;
+    tcsetwinsize(&theirs, SIZE)?;
+    fcntl_setfl(&ours, fcntl_getfl(&ours)? | OFlags::NONBLOCK)?;
+    Ok((ours, theirs.into()))
+}
+
+impl Feed {
+    pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match &mut self.0 {
+            Ends::Pipe(pipe) => pipe.write_all(bytes).await,
+            Ends::Terminal(terminal) => terminal.write_all(bytes).await,
+        }
+    }
+}
+
+impl Heard {
+    async fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
+        match &mut self.0 {
+            Ends::Pipe(pipe) => pipe.read(piece).await,
+            Ends::Terminal(terminal) => terminal.read(piece).await,
+        }
+    }
+}

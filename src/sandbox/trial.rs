@@ -1,0 +1,200 @@
+//! The cage is tried before it is relied on: a process inside attempts what it must not, against things
+//! that stand there for it. What comes of it is a value that says what holds on this kernel.
+
+use std::fs::{self, DirBuilder};
+use std::io::{self, Read, Write};
+use std::net::{TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::start::{command, enforced, spec};
+use super::wire::{self, Held, Report, Task, Trial};
+use super::{Cage, Enforced, Input, Level, Network, Order};
+use crate::replies;
+
+/// Far longer than it takes on a busy board.
+const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
+
+/// How the shell is, on this machine and by this config.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "snake_case")]
+pub enum CageState {
+    /// Switched off.
+    #[default]
+    Off,
+    /// It is wanted, and not offered.
+    Refused {
+        why: String,
+    },
+    Caged {
+        level: Level,
+        enforced: Enforced,
+    },
+    /// Commands run as the daemon does, because the config says so.
+    Uncaged,
+}
+
+impl CageState {
+    pub fn is_offered(&self) -> bool {
+        matches!(self, Self::Caged { .. } | Self::Uncaged)
+    }
+
+    /// For people, in a line or a few.
+    pub fn words(&self) -> String {
+        match self {
+            Self::Off => replies::SHELL_OFF.to_owned(),
+            Self::Refused { why } => replies::shell_refused(why),
+            Self::Uncaged => replies::SHELL_UNCAGED.to_owned(),
+            Self::Caged { level, enforced } => {
+                let (held, open) = enforced.parts();
+                replies::shell_caged(level.as_str(), &held, &open)
+            }
+        }
+    }
+}
+
+impl Enforced {
+    /// What holds, and what does not, in words.
+    fn parts(&self) -> (Vec<String>, Vec<String>) {
+        let network = match self.network {
+            Network::On => None,
+            Network::Apart | Network::Refused => Some((true, replies::CAGED_NETWORK)),
+            Network::Open => Some((false, replies::CAGED_NETWORK)),
+        };
+        let files = replies::caged_files(self.landlock, self.own_root);
+        let parts = [
+            Some((self.files(), files.as_str())),
+            network,
+            Some((self.processes, replies::CAGED_PROCESSES)),
+            Some((self.signals, replies::CAGED_SIGNALS)),
+            Some((self.calls, replies::CAGED_CALLS)),
+        ];
+        let pick = |wanted: bool| {
+            let parts = parts.into_iter().flatten();
+            parts.filter(|part| part.0 == wanted).map(|part| part.1.to_owned()).collect()
+        };
+        let (mut held, open): (Vec<String>, _) = (pick(true), pick(false));
+        if self.network == Network::On {
+            held.push(replies::CAGED_NETWORK_ON.to_owned());
+        }
+        (held, open)
+    }
+}
+
+/// Tries the cage, once. Blocks for some milliseconds.
+pub fn trial(cage: &Cage) -> CageState {
+    if cage.level == Level::Off {
+        return CageState::Uncaged;
+    }
+    match attempt(cage) {
+        Err(error) => CageState::Refused { why: error.to_string() },
+        Ok(enforced) => {
+            let lacks = !enforced.files() || enforced.network == Network::Open;
+            if cage.level == Level::Required && lacks {
+                let (_, open) = enforced.parts();
+                return CageState::Refused { why: replies::not_enforced(&open) };
+            }
+            CageState::Caged { level: cage.level, enforced }
+        }
+    }
+}
+
+fn attempt(cage: &Cage) -> io::Result<Enforced> {
+    let place = Place::new()?;
+    let (inside, outside) = (place.0.join("in"), place.0.join("out"));
+    for folder in [&inside, &outside] {
+        DirBuilder::new().mode(0o700).create(folder)?;
+    }
+    fs::write(outside.join("secret"), "out of reach")?;
+    let _file = UnixListener::bind(outside.join("socket"))?;
+    let name = format!("peacrab-trial-{:016x}", fastrand::u64(..));
+    let _name = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name.as_bytes())?)?;
+    let tcp = TcpListener::bind("127.0.0.1:0")?;
+    let udp = UdpSocket::bind(tcp.local_addr()?)?;
+    udp.set_nonblocking(true)?;
+    let process = std::process::id().cast_signed();
+    let task = Task::Trial(Trial { outside, port: tcp.local_addr()?.port(), name, process });
+    let order = Order {
+        command: String::new(),
+        cwd: inside.clone(),
+        folder: inside,
+        read: Vec::new(),
+        time_max: TRIAL_TIME_MAX,
+        input: Input::Pipe,
+    };
+    let (enforced, mut held) = ask(cage, &wire::encode(&spec(cage, &order, task))?)?;
+    held.network &= udp.recv(&mut [0; 1]).is_err();
+    if !held.workspace {
+        return Err(io::Error::other("inside, the workspace cannot be used"));
+    }
+    Ok(believed(enforced, held))
+}
+
+/// Has the cage tried, and hears what it came to.
+fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, Held)> {
+    let (mut ours, theirs) = UnixStream::pair()?;
+    let mut command = command(cage);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(OwnedFd::from(theirs));
+    let mut child = command.spawn()?;
+    drop(command);
+    ours.set_read_timeout(Some(TRIAL_TIME_MAX))?;
+    let mut reports = Vec::new();
+    let heard = ours.write_all(order).and_then(|()| ours.read_to_end(&mut reports));
+    // It ends with its socket.
+    drop(ours);
+    if heard.is_err() {
+        child.kill().ok();
+    }
+    child.wait()?;
+    let mut held = Err(io::Error::other("the cage cannot be set up: it says nothing"));
+    for line in reports.split(|byte| *byte == b'\n') {
+        match serde_json::from_slice(line) {
+            Ok(Report::Tried(tried)) => held = Ok(tried),
+            Ok(Report::Failed(why)) => held = Err(io::Error::other(why)),
+            _ => {}
+        }
+    }
+    let held = held?;
+    Ok((enforced(&reports).unwrap_or_default(), held))
+}
+
+/// What was said to be enforced, less what did not hold.
+fn believed(said: Enforced, held: Held) -> Enforced {
+    let network = match said.network {
+        Network::Apart | Network::Refused if !held.network || !held.sockets => Network::Open,
+        as_said => as_said,
+    };
+    Enforced {
+        landlock: if held.files { said.landlock } else { 0 },
+        own_root: said.own_root && held.files,
+        network,
+        signals: said.signals && held.signals,
+        calls: said.calls && held.calls,
+        processes: said.processes,
+    }
+}
+
+/// A folder that is removed in the end.
+struct Place(PathBuf);
+
+impl Place {
+    fn new() -> io::Result<Self> {
+        let folder = std::env::temp_dir().join(format!("peacrab-trial-{:016x}", fastrand::u64(..)));
+        DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let path: &Path = &self.0;
+        fs::remove_dir_all(path).ok();
+    }
+}

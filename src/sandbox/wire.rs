@@ -1,0 +1,110 @@
+//! What the daemon and its cage tell each other over their socket: one order, then reports, a line of
+//! JSON each. Nothing of it stands in arguments or variables, where others could read it.
+
+use std::io::{self, Read, Write};
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Bounds, Enforced, Level};
+
+/// More is no order of ours.
+const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
+
+/// All that the cage must know.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Spec {
+    pub(super) task: Task,
+    pub(super) level: Level,
+    /// Where the command begins, and what it is told is its home.
+    pub(super) cwd: PathBuf,
+    pub(super) home: PathBuf,
+    /// All of the command's variables but those that the cage adds: HOME, PWD, TMPDIR.
+    pub(super) env: Vec<(String, String)>,
+    /// Besides what belongs to the system.
+    pub(super) read: Vec<PathBuf>,
+    pub(super) write: Vec<PathBuf>,
+    pub(super) network: bool,
+    /// Standard output is a terminal, which becomes the command's own.
+    pub(super) terminal: bool,
+    pub(super) bounds: Bounds,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Task {
+    /// For `sh -c`.
+    Command(String),
+    Trial(Trial),
+}
+
+/// What must not be reached from inside.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Trial {
+    /// A folder with the file `secret` and the socket `socket`.
+    pub(super) outside: PathBuf,
+    pub(super) port: u16,
+    /// An abstract Unix socket.
+    pub(super) name: String,
+    pub(super) process: i32,
+}
+
+/// What was tried, and held.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Held {
+    pub(super) files: bool,
+    pub(super) workspace: bool,
+    pub(super) network: bool,
+    pub(super) sockets: bool,
+    pub(super) signals: bool,
+    pub(super) calls: bool,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) enum Report {
+    /// The cage stands, and the command begins.
+    Ready(Enforced),
+    /// It does not, and the command has not begun.
+    Failed(String),
+    Tried(Held),
+    Exit(i32),
+    Signal(i32),
+    /// It was killed by the cage.
+    Over(Over),
+}
+
+/// What a command had too much of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Over {
+    Memory,
+    Processes,
+    Disk,
+    Output,
+    Time,
+    /// Somebody had it killed.
+    Asked,
+}
+
+pub(super) fn encode(spec: &Spec) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_vec(spec)?;
+    let length = u32::try_from(text.len()).map_err(io::Error::other)?;
+    Ok([&length.to_ne_bytes()[..], &text].concat())
+}
+
+pub(super) fn read(mut from: impl Read) -> io::Result<Spec> {
+    let mut length = [0; 4];
+    from.read_exact(&mut length)?;
+    let length = u32::from_ne_bytes(length) as usize;
+    if length > SPEC_BYTES_MAX {
+        return Err(io::Error::other("the order is too long"));
+    }
+    let mut text = vec![0; length];
+    from.read_exact(&mut text)?;
+    Ok(serde_json::from_slice(&text)?)
+}
+
+/// Tells the daemon, which may be gone.
+pub(super) fn tell(mut to: impl Write, report: &Report) {
+    let mut line = serde_json::to_vec(report).expect("our own types have string keys");
+    line.push(b'\n');
+    to.write_all(&line).ok();
+}

@@ -1,0 +1,196 @@
+//! What is wired to the board: lines (GPIO) and two buses (I2C, SPI), by the kernel's own interfaces. For
+//! admins. Looking and acting are tools of their own, so that acting can be made to need approval; it always
+//! does where strangers' words were read. Without the Cargo feature `hardware` there are none of these.
+
+mod gpio;
+mod i2c;
+mod spi;
+
+use std::fs::{self, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustix::io::Errno;
+use tokio_util::task::AbortOnDropHandle;
+
+use super::{AnyTool, ToolError, ToolOutput};
+
+/// The most bytes that are read or written at once: what fits on a screen, and less than any driver takes.
+const BYTES_MAX: usize = 256;
+
+/// Where the devices are.
+#[derive(Clone, Debug)]
+pub struct Devices(PathBuf);
+
+impl Default for Devices {
+    /// Those of this machine.
+    fn default() -> Self {
+        Self::at("/dev")
+    }
+}
+
+/// The tools for them.
+pub fn tools(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
+    let held = Arc::new(gpio::Held::default());
+    vec![
+        Arc::new(gpio::GpioRead { devices: devices.clone(), held: Arc::clone(&held) }),
+        Arc::new(gpio::GpioWrite { devices: devices.clone(), held }),
+        Arc::new(i2c::I2cRead(devices.clone())),
+        Arc::new(i2c::I2cWrite(devices.clone())),
+        Arc::new(spi::SpiRead(devices.clone())),
+        Arc::new(spi::SpiWrite(devices.clone())),
+    ]
+}
+
+/// A kind of device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Family {
+    Gpio,
+    I2c,
+    Spi,
+}
+
+impl Family {
+    /// What their names begin with.
+    fn prefix(self) -> &'static str {
+        match self {
+            Self::Gpio => "gpiochip",
+            Self::I2c => "i2c-",
+            Self::Spi => "spidev",
+        }
+    }
+
+    /// Who may use them, on most systems.
+    fn group(self) -> &'static str {
+        match self {
+            Self::Gpio => "gpio",
+            Self::I2c => "i2c",
+            Self::Spi => "spi",
+        }
+    }
+}
+
+impl Devices {
+    pub fn at(folder: impl Into<PathBuf>) -> Self {
+        Self(folder.into())
+    }
+
+    /// The path of a device that can be opened; else words for the model.
+    fn find(&self, family: Family, name: &str) -> Result<PathBuf, String> {
+        let path = self.0.join(name);
+        match OpenOptions::new().read(true).write(true).open(&path) {
+            Ok(_) => Ok(path),
+            Err(error) => {
+                let there = if error.kind() == io::ErrorKind::NotFound {
+                    self.there(family)
+                } else {
+                    String::new()
+                };
+                Err(fault(family, &path, &error) + &there)
+            }
+        }
+    }
+
+    fn there(&self, family: Family) -> String {
+        let names = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let names = names.filter_map(|entry| entry.file_name().into_string().ok());
+        let mut names: Vec<_> = names.filter(|name| name.starts_with(family.prefix())).collect();
+        names.sort();
+        match names.is_empty() {
+            true => " There is no other of its kind.".to_owned(),
+            false => format!(" There are: {}.", names.join(", ")),
+        }
+    }
+}
+
+/// What a failure means, and what a person can do.
+fn fault(family: Family, path: &Path, error: &io::Error) -> String {
+    let path = path.display();
+    let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+    match (error.kind(), errno) {
+        (io::ErrorKind::NotFound, _) => format!(
+            "There is no {path}. Its bus or driver may be switched off on this machine (on a Raspberry Pi: \
+             raspi-config, Interface Options)."
+        ),
+        (io::ErrorKind::PermissionDenied, _) => format!(
+            "I may not use {path}: the account that I run as must be in the group `{}`, or its like here.",
+            family.group()
+        ),
+        (_, Some(Errno::BUSY)) => {
+            format!("{path} is in use there by a driver or another program.")
+        }
+        (_, Some(Errno::NXIO | Errno::REMOTEIO | Errno::TIMEDOUT | Errno::NODEV)) => {
+            format!("Nothing answers there on {path}; look at the wiring and the address.")
+        }
+        (_, Some(Errno::NOTTY | Errno::INVAL)) => {
+            format!(
+                "{path} refuses that: it is no such device, or has no such line, mode or speed."
+            )
+        }
+        _ => format!("{path} failed: {error}."),
+    }
+}
+
+/// Talks to a device, which blocks.
+async fn off_thread(
+    work: impl FnOnce() -> Result<String, String> + Send + 'static,
+) -> Result<ToolOutput, ToolError> {
+    match AbortOnDropHandle::new(tokio::task::spawn_blocking(work)).await {
+        Ok(done) => done.map(ToolOutput::text).map_err(ToolError::TellModel),
+        Err(error) => Err(ToolError::Abort(error.into())),
+    }
+}
+
+/// Bytes as data sheets write them, and as numbers.
+fn shown(bytes: &[u8]) -> String {
+    let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let numbers: Vec<_> = bytes.iter().map(u8::to_string).collect();
+    format!("hex {}\ndecimal {}", hex.join(" "), numbers.join(" "))
+}
+
+fn check_bytes(bytes: &[u8]) -> Result<(), ToolError> {
+    match bytes.len() {
+        1..=BYTES_MAX => Ok(()),
+        0 => Err(ToolError::TellModel("`bytes` is empty.".to_owned())),
+        _ => Err(ToolError::TellModel(format!("At most {BYTES_MAX} bytes at once."))),
+    }
+}
+
+fn check_length(length: usize) -> Result<(), ToolError> {
+    match length {
+        1..=BYTES_MAX => Ok(()),
+        _ => Err(ToolError::TellModel(format!("`length` must be from 1 to {BYTES_MAX}."))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_with_what_to_do() {
+        let told = |errno: Errno| {
+            let error = io::Error::from_raw_os_error(errno.raw_os_error());
+            fault(Family::I2c, Path::new("/dev/i2c-1"), &error)
+        };
+        for (errno, part) in [
+            (Errno::ACCESS, "must be in the group `i2c`"),
+            (Errno::PERM, "must be in the group `i2c`"),
+            (Errno::NOENT, "There is no /dev/i2c-1. Its bus or driver may be switched off"),
+            (Errno::BUSY, "/dev/i2c-1 is in use there by a driver"),
+            (Errno::REMOTEIO, "Nothing answers there on /dev/i2c-1"),
+            (Errno::NXIO, "Nothing answers there on /dev/i2c-1"),
+            (Errno::TIMEDOUT, "Nothing answers there on /dev/i2c-1"),
+            (Errno::NOTTY, "it is no such device"),
+            (Errno::IO, "/dev/i2c-1 failed: "),
+        ] {
+            assert!(told(errno).contains(part), "{}", told(errno));
+        }
+    }
+
+    #[test]
+    fn bytes_read_as_in_data_sheets() {
+        assert_eq!(shown(&[0, 10, 255]), "hex 00 0a ff\ndecimal 0 10 255");
+    }
+}

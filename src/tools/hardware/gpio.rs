@@ -1,0 +1,185 @@
+//! Single lines of the board. A line that was set is held as long as the program runs, since the kernel
+//! promises nothing of one that nobody holds.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use gpiocdev::chip::Chip;
+use gpiocdev::line::Value;
+use gpiocdev::{Error, Request};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Devices, Family, fault, off_thread};
+use crate::message::Address;
+use crate::people::Role;
+use crate::tools::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+
+/// Of one call; more than any board needs at once.
+const LINES_MAX: usize = 64;
+
+const CONSUMER: &str = "peacrab";
+
+/// Lines that were set, by chip and number. Behind a lock, because two tools share it; held for one
+/// ioctl at a time.
+#[derive(Default)]
+pub(super) struct Held(Mutex<BTreeMap<(u32, u32), Request>>);
+
+pub(super) struct GpioRead {
+    pub(super) devices: Devices,
+    pub(super) held: Arc<Held>,
+}
+
+pub(super) struct GpioWrite {
+    pub(super) devices: Devices,
+    pub(super) held: Arc<Held>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadArgs {
+    #[serde(default)]
+    chip: u32,
+    /// Their numbers; empty to list the chip's lines.
+    #[serde(default)]
+    lines: Vec<u32>,
+}
+
+#[async_trait]
+impl Tool for GpioRead {
+    type Args = ReadArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "gpio_read",
+        description: "Read GPIO lines of this board, or list them.",
+        role: Role::Admin,
+        kind: Kind::Reads,
+        retries: false,
+    };
+
+    async fn call(&self, args: ReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if args.lines.len() > LINES_MAX {
+            return Err(ToolError::TellModel(format!("At most {LINES_MAX} lines at once.")));
+        }
+        let (devices, held) = (self.devices.clone(), Arc::clone(&self.held));
+        off_thread(move || {
+            let path = devices.find(Family::Gpio, &name(args.chip))?;
+            if args.lines.is_empty() {
+                return list(&path);
+            }
+            let read = |line: &u32| {
+                Ok(format!("line {line}: {}", level(held.read(&path, (args.chip, *line))?)))
+            };
+            args.lines
+                .iter()
+                .map(read)
+                .collect::<Result<Vec<_>, String>>()
+                .map(|lines| lines.join("\n"))
+        })
+        .await
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteArgs {
+    #[serde(default)]
+    chip: u32,
+    line: u32,
+    on: bool,
+}
+
+#[async_trait]
+impl Tool for GpioWrite {
+    type Args = WriteArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "gpio_write",
+        description: "Make a GPIO line of this board an output, and switch it on or off.",
+        role: Role::Admin,
+        // A line that is on is as on if it is switched on again.
+        kind: Kind::Acts { idempotent: true },
+        retries: false,
+    };
+
+    fn reach(_: &WriteArgs, _: &Address) -> Reach {
+        Reach::Outside
+    }
+
+    async fn call(&self, args: WriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let (devices, held) = (self.devices.clone(), Arc::clone(&self.held));
+        off_thread(move || {
+            let WriteArgs { chip, line, on } = args;
+            let path = devices.find(Family::Gpio, &name(chip))?;
+            let value = if on { Value::Active } else { Value::Inactive };
+            held.write(&path, (chip, line), value)?;
+            Ok(format!("Line {line} of chip {chip} is {} now.", level(value)))
+        })
+        .await
+    }
+}
+
+impl Held {
+    /// A line that is not ours stays what it is: input or output.
+    fn read(&self, path: &Path, place: (u32, u32)) -> Result<Value, String> {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let read = match held.get(&place) {
+            Some(request) => request.value(place.1),
+            None => Request::builder()
+                .on_chip(path)
+                .with_consumer(CONSUMER)
+                .with_line(place.1)
+                .as_is()
+                .request()
+                .and_then(|request| request.value(place.1)),
+        };
+        read.map_err(|error| told(path, &error))
+    }
+
+    fn write(&self, path: &Path, place: (u32, u32), value: Value) -> Result<(), String> {
+        let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(request) = held.get(&place) {
+            return request.set_value(place.1, value).map_err(|error| told(path, &error));
+        }
+        let request = Request::builder()
+            .on_chip(path)
+            .with_consumer(CONSUMER)
+            .with_line(place.1)
+            .as_output(value)
+            .request()
+            .map_err(|error| told(path, &error))?;
+        held.insert(place, request);
+        Ok(())
+    }
+}
+
+fn list(path: &Path) -> Result<String, String> {
+    let chip = Chip::from_path(path).map_err(|error| told(path, &error))?;
+    let infos = chip.line_info_iter().map_err(|error| told(path, &error))?;
+    let lines = infos.flatten().map(|info| {
+        let user = if info.used { format!(", used by {}", info.consumer) } else { String::new() };
+        let direction = format!("{:?}", info.direction).to_lowercase();
+        format!("{} {}: {direction}{user}\n", info.offset, info.name)
+    });
+    Ok(cut(lines.collect::<String>().trim_end(), "Read single lines by their numbers."))
+}
+
+fn name(chip: u32) -> String {
+    format!("{}{chip}", Family::Gpio.prefix())
+}
+
+fn level(value: Value) -> &'static str {
+    match value {
+        Value::Active => "on",
+        Value::Inactive => "off",
+    }
+}
+
+fn told(path: &Path, error: &Error) -> String {
+    let errno = match error {
+        Error::Os(errno) | Error::Uapi(_, gpiocdev_uapi::Error::Os(errno)) => errno.0,
+        other => return format!("{} failed: {other}.", path.display()),
+    };
+    fault(Family::Gpio, path, &io::Error::from_raw_os_error(errno))
+}

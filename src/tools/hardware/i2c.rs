@@ -1,0 +1,117 @@
+//! Chips on an I2C bus. One that a driver of the kernel has is left to it.
+
+use std::io;
+use std::path::Path;
+
+use async_trait::async_trait;
+use i2cdev::core::{I2CMessage, I2CTransfer};
+use i2cdev::linux::{LinuxI2CDevice, LinuxI2CMessage};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown};
+use crate::people::Role;
+use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+
+/// The others mean something to the bus itself (I2C specification, table 4).
+const ADDRESSES: std::ops::RangeInclusive<u16> = 0x08..=0x77;
+
+pub(super) struct I2cRead(pub(super) Devices);
+
+pub(super) struct I2cWrite(pub(super) Devices);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ReadArgs {
+    bus: u32,
+    address: u16,
+    register: Option<u8>,
+    length: usize,
+}
+
+#[async_trait]
+impl Tool for I2cRead {
+    type Args = ReadArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "i2c_read",
+        description: "Read bytes of a chip on an I2C bus.",
+        role: Role::Admin,
+        kind: Kind::Reads,
+        retries: false,
+    };
+
+    async fn call(&self, args: ReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        check_address(args.address)?;
+        check_length(args.length)?;
+        let devices = self.0.clone();
+        off_thread(move || {
+            let ReadArgs { bus, address, register, length } = args;
+            let path = devices.find(Family::I2c, &name(bus))?;
+            let mut bytes = vec![0; length];
+            let register = register.map(|register| [register]);
+            // One transaction, so that nobody comes between.
+            let asks = register.iter().map(|register| LinuxI2CMessage::write(register));
+            let mut messages: Vec<_> = asks.collect();
+            messages.push(LinuxI2CMessage::read(&mut bytes));
+            talk(&path, address, &mut messages)?;
+            Ok(shown(&bytes))
+        })
+        .await
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct WriteArgs {
+    bus: u32,
+    address: u16,
+    /// A register's number is the first.
+    bytes: Vec<u8>,
+}
+
+#[async_trait]
+impl Tool for I2cWrite {
+    type Args = WriteArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "i2c_write",
+        description: "Write bytes to a chip on an I2C bus.",
+        role: Role::Admin,
+        kind: Kind::Acts { idempotent: false },
+        retries: false,
+    };
+
+    async fn call(&self, args: WriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        check_address(args.address)?;
+        check_bytes(&args.bytes)?;
+        let devices = self.0.clone();
+        off_thread(move || {
+            let WriteArgs { bus, address, bytes } = args;
+            let path = devices.find(Family::I2c, &name(bus))?;
+            talk(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;
+            Ok(format!("Wrote {} byte(s) to {address:#04x} on bus {bus}.", bytes.len()))
+        })
+        .await
+    }
+}
+
+fn talk<'a>(path: &Path, address: u16, messages: &mut [LinuxI2CMessage<'a>]) -> Result<(), String> {
+    let told = |error| fault(Family::I2c, path, &io::Error::from(error));
+    // Refused if a driver has the chip.
+    let mut device: LinuxI2CDevice = LinuxI2CDevice::new(path, address).map_err(told)?;
+    <LinuxI2CDevice as I2CTransfer<'a>>::transfer(&mut device, messages).map(drop).map_err(told)
+}
+
+fn name(bus: u32) -> String {
+    format!("{}{bus}", Family::I2c.prefix())
+}
+
+fn check_address(address: u16) -> Result<(), ToolError> {
+    if ADDRESSES.contains(&address) {
+        return Ok(());
+    }
+    let (least, most) = (ADDRESSES.start(), ADDRESSES.end());
+    let words = format!(
+        "`address` must be from {least} to {most} (0x08 to 0x77), as data sheets have it in 7 bits."
+    );
+    Err(ToolError::TellModel(words))
+}

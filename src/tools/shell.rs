@@ -1,0 +1,275 @@
+//! The shell: `exec` runs a command in the cage, `process` looks after those in the background. The
+//! owner's commands, in a private chat, have the whole workspace; those of others have its folder
+//! `shared`, as the rest holds the owner's memory and the rules of the house.
+
+mod places;
+mod sessions;
+mod shown;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{
+    AnyTool, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse, tell,
+};
+use crate::message::Address;
+use crate::people::Role;
+use crate::provider::ToolSchema;
+use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
+use crate::workspace::path::INBOX;
+use places::order;
+use sessions::{Asked, Sessions};
+
+/// What `exec` may be given to run and to feed, in characters.
+const TEXT_CHARS_MAX: usize = 100_000;
+
+/// How the shell is set up.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    pub enabled: bool,
+    /// The least role that may use it.
+    pub role: Role,
+    pub cage: Cage,
+    /// How long a command may take that is waited for.
+    pub time_max: Duration,
+    /// And one in the background.
+    pub background_max: Duration,
+}
+
+/// The cage, tried once; off if the shell is not wanted.
+pub fn standing(config: &Config) -> CageState {
+    if config.enabled { sandbox::trial(&config.cage) } else { CageState::Off }
+}
+
+/// The tools of a shell that is offered.
+pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
+    if !standing.is_offered() {
+        return Vec::new();
+    }
+    let files_caged = match standing {
+        CageState::Caged { enforced, .. } => enforced.files(),
+        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => false,
+    };
+    let role = config.role;
+    let shell =
+        Arc::new(Shell { config: config.clone(), files_caged, sessions: Sessions::default() });
+    let exec = ForRole { tool: Exec(Arc::clone(&shell)), role };
+    vec![Arc::new(exec), Arc::new(ForRole { tool: Process(shell), role })]
+}
+
+struct Shell {
+    config: Config,
+    files_caged: bool,
+    sessions: Sessions,
+}
+
+/// A tool for those whom the config names.
+struct ForRole<T> {
+    tool: T,
+    role: Role,
+}
+
+#[async_trait]
+impl<T: Tool> AnyTool for ForRole<T> {
+    fn terms(&self) -> Terms {
+        Terms { role: self.role, ..self.tool.terms() }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        self.tool.schema()
+    }
+
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        self.tool.check(arguments)
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        self.tool.reach(arguments, here)
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
+        self.tool.call(args, cx).await
+    }
+}
+
+struct Exec(Arc<Shell>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ExecArgs {
+    command: String,
+    #[serde(default)]
+    cwd: String,
+    /// Seconds.
+    #[serde(default)]
+    timeout: u32,
+    /// See process.
+    #[serde(default)]
+    background: bool,
+    #[serde(default)]
+    stdin: String,
+    #[serde(default)]
+    pty: bool,
+}
+
+#[async_trait]
+impl Tool for Exec {
+    type Args = ExecArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "exec",
+        description: "Run a shell command, caged in the workspace.",
+        role: Role::Admin,
+        kind: Kind::Acts { idempotent: false },
+        retries: false,
+    };
+
+    async fn call(&self, args: ExecArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let shell = &self.0;
+        if args.command.trim().is_empty() {
+            return tell("The command is empty.".to_owned());
+        }
+        if args.command.len().max(args.stdin.len()) > TEXT_CHARS_MAX || args.command.contains('\0')
+        {
+            return tell(format!(
+                "A command and its stdin have at most {TEXT_CHARS_MAX} bytes each, and no NUL: put \
+                 more into a file."
+            ));
+        }
+        let most = match args.background {
+            true => shell.config.background_max,
+            false => shell.config.time_max,
+        };
+        let time_max = match args.timeout {
+            0 => most,
+            seconds => Duration::from_secs(seconds.into()),
+        };
+        if time_max > most {
+            return tell(format!(
+                "A command may take at most {} seconds{}.",
+                most.as_secs(),
+                if args.background { "" } else { "; longer ones go in the background" }
+            ));
+        }
+        let mut order = order(shell, cx, &args).await?;
+        order.time_max = time_max;
+        order.input = if args.pty { Input::Terminal } else { Input::Pipe };
+        let foreign = shell.reads_foreign(&args, &order);
+        if args.background {
+            let begun = shell.sessions.begin(&shell.config.cage, (order, foreign), cx, &args.stdin);
+            return begun.await.map_err(ToolError::TellModel);
+        }
+        let ran = sandbox::run(&shell.config.cage, &order, args.stdin.as_bytes()).await;
+        let ran = ran.map_err(|error| {
+            ToolError::TellModel(format!("The command could not be started: {error}."))
+        })?;
+        if let Ending::Refused(why) = &ran.ending {
+            return tell(format!("The command was not started: {why}."));
+        }
+        let whole = places::save(cx, &ran.kept).await;
+        let head = format!("[{} after {}]", ended(&ran.ending, time_max), seconds(ran.took));
+        let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
+        Ok(output(foreign, words))
+    }
+}
+
+impl Shell {
+    /// Whether a command may say what strangers wrote: from the network, or from what people have sent.
+    fn reads_foreign(&self, args: &ExecArgs, order: &sandbox::Order) -> bool {
+        let names_it = |text: &str| text.to_ascii_lowercase().contains(INBOX);
+        self.config.cage.network
+            || !order.read.is_empty()
+            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text))
+    }
+}
+
+/// What came of a command, for the model.
+fn output(foreign: bool, words: String) -> ToolOutput {
+    if foreign { ToolOutput::foreign(words) } else { ToolOutput::text(words) }
+}
+
+struct Process(Arc<Shell>);
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+#[schemars(inline)]
+enum Action {
+    List,
+    Poll,
+    Write,
+    Kill,
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ProcessArgs {
+    action: Action,
+    #[serde(default)]
+    id: String,
+    /// To write, with its line end.
+    #[serde(default)]
+    text: String,
+}
+
+#[async_trait]
+impl Tool for Process {
+    type Args = ProcessArgs;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "process",
+        description: "Look after background commands: poll is for new output.",
+        role: Role::Admin,
+        kind: Kind::Acts { idempotent: false },
+        retries: false,
+    };
+
+    fn reach(args: &ProcessArgs, _: &Address) -> Reach {
+        match args.action {
+            Action::Write => Reach::Outside,
+            Action::List | Action::Poll | Action::Kill => Reach::Here,
+        }
+    }
+
+    async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let sessions = &self.0.sessions;
+        let asked = match args.action {
+            Action::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
+            Action::Poll => Asked::Poll,
+            Action::Write if args.text.len() > TEXT_CHARS_MAX => {
+                return tell(format!("At most {TEXT_CHARS_MAX} bytes are written at once."));
+            }
+            Action::Write => Asked::Write(args.text),
+            Action::Kill => Asked::Kill,
+        };
+        sessions.ask(&args.id, asked, cx).await.map_err(ToolError::TellModel)
+    }
+}
+
+/// How a command ended, in words.
+fn ended(ending: &Ending, time_max: Duration) -> String {
+    match ending {
+        Ending::Exit(code) => format!("exit code {code}"),
+        // By the kernel's own numbers, the same on all that we run on.
+        Ending::Signal(24) => "killed: it used too much processor time".to_owned(),
+        Ending::Signal(25) => "killed: a file became too large".to_owned(),
+        Ending::Signal(signal) => format!("ended by signal {signal}"),
+        Ending::Over(Over::Time) => format!("killed: it took longer than {}", seconds(time_max)),
+        Ending::Over(Over::Memory) => "killed: it took too much memory".to_owned(),
+        Ending::Over(Over::Processes) => "killed: it had too many processes".to_owned(),
+        Ending::Over(Over::Disk) => "killed: the disk was getting full".to_owned(),
+        Ending::Over(Over::Output) => "killed: it wrote more than 1 GB; write to a file".to_owned(),
+        Ending::Over(Over::Asked) => "killed, as asked".to_owned(),
+        Ending::Refused(why) => format!("not started: {why}"),
+        Ending::Lost => "killed from outside, perhaps because memory ran short".to_owned(),
+    }
+}
+
+fn seconds(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        millis => format!("{} s", millis / 1000),
+    }
+}

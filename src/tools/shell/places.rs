@@ -1,0 +1,124 @@
+//! Where a command runs, and where its output goes when it is long.
+
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{ExecArgs, Shell, shown};
+use crate::memory::audience;
+use crate::sandbox::{Input, Kept, Order};
+use crate::tools::{ToolContext, ToolError};
+use crate::workspace::{Audience, FileError, Workspace, WorkspacePath};
+
+/// The part of the workspace that is for commands of others than the owner in private.
+const SHARED: &str = "shared";
+
+/// Where outputs lie, in a folder a month; the oldest go when there is more than this.
+const OUTPUTS: &str = "outputs";
+const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
+
+/// Files of people that a command sees: the latest that came where it was asked for.
+const CAME_HERE_MAX: usize = 32;
+
+/// What is to be run, without its time and input.
+pub(super) async fn order(
+    shell: &Shell,
+    cx: &ToolContext,
+    args: &ExecArgs,
+) -> Result<Order, ToolError> {
+    let audience = audience(cx.role, cx.place);
+    if audience == Audience::Others && !shell.files_caged {
+        return Err(ToolError::TellModel(
+            "Denied: as files are not caged on this machine, commands are for the owner in private."
+                .to_owned(),
+        ));
+    }
+    let came_here = std::sync::Arc::clone(&cx.came_here);
+    let cwd = args.cwd.clone();
+    let (command, time_max) = (args.command.clone(), Duration::ZERO);
+    cx.workspace
+        .off_thread(move |workspace| {
+            let folder = folder(workspace, audience)?;
+            let cwd = match cwd.trim_matches('/') {
+                "" | "." => folder.clone(),
+                _ => within(workspace, &cwd, &folder)?,
+            };
+            let came = came_here.iter().rev().take(CAME_HERE_MAX);
+            let read = match audience {
+                Audience::Owner => Vec::new(),
+                Audience::Others => came.filter_map(|path| real(workspace, path)).collect(),
+            };
+            Ok(Order { command, cwd, folder, read, time_max, input: Input::Pipe })
+        })
+        .await
+}
+
+/// What the commands may change; made if it is missing.
+fn folder(workspace: &Workspace, audience: Audience) -> Result<PathBuf, ToolError> {
+    let root = workspace.root().canonicalize().map_err(anyhow::Error::from)?;
+    match audience {
+        Audience::Owner => Ok(root),
+        Audience::Others => {
+            let shared: WorkspacePath = SHARED.parse().expect("it is one name");
+            workspace.make_folder(&shared)?;
+            Ok(root.join(SHARED))
+        }
+    }
+}
+
+/// A folder by the name that the model knows.
+fn within(workspace: &Workspace, cwd: &str, folder: &PathBuf) -> Result<PathBuf, ToolError> {
+    let path: WorkspacePath =
+        cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
+    let missing = || FileError::Missing(path.clone());
+    let found = real(workspace, path.as_str()).ok_or_else(missing)?;
+    if !found.starts_with(folder) {
+        return Err(ToolError::TellModel(format!(
+            "Denied: here, commands run in the folder `{SHARED}` and below."
+        )));
+    }
+    if !found.is_dir() {
+        return Err(ToolError::TellModel(format!("`{path}` is no folder.")));
+    }
+    Ok(found)
+}
+
+/// Where something of the workspace really lies.
+fn real(workspace: &Workspace, path: &str) -> Option<PathBuf> {
+    let root = workspace.root().canonicalize().ok()?;
+    let found = root.join(path).canonicalize().ok()?;
+    found.starts_with(&root).then_some(found)
+}
+
+/// Puts an output that a model is not shown whole into a file; gives its path, or why there is none.
+pub(super) async fn save(cx: &ToolContext, kept: &Kept) -> Option<String> {
+    if shown::fits(kept) {
+        return None;
+    }
+    let (month, name) = (cx.now.format("%Y-%m"), cx.now.format("%d-%H%M%S"));
+    let folder = match audience(cx.role, cx.place) {
+        Audience::Owner => OUTPUTS.to_owned(),
+        Audience::Others => format!("{SHARED}/{OUTPUTS}"),
+    };
+    let kind = if shown::is_text(kept) { "txt" } else { "bin" };
+    let path = format!("{folder}/{month}/{name}-{:04x}.{kind}", fastrand::u16(..));
+    let whole = kept.whole();
+    let saved = cx.workspace.off_thread(move |workspace| {
+        let path: WorkspacePath = path.parse().expect("it is made of such names");
+        let (incoming, mut file) = workspace.begin_file(&path)?;
+        let written = file.write_all(&whole);
+        written.map_err(|source| FileError::Io { path: path.clone(), source })?;
+        let kept = incoming.keep(&file)?;
+        if let Err(error) = workspace.make_room(&folder, OUTPUTS_BYTES_MAX, path.name()) {
+            tracing::warn!(%error, "Cannot make room for outputs");
+        }
+        Ok::<_, FileError>(kept)
+    });
+    match saved.await {
+        Ok(path) => Some(path.to_string()),
+        Err(error) => {
+            tracing::warn!(%error, "Cannot keep a command's output");
+            None
+        }
+    }
+}

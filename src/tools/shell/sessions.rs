@@ -1,0 +1,314 @@
+//! Commands in the background. They end with the daemon, as its cage does; their names are not used
+//! again, so that who asks for one after a restart is told.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::{ended, output, places, seconds, shown};
+use crate::message::Address;
+use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
+use crate::tools::{ToolContext, ToolOutput};
+
+/// Commands that run in the background at once, and those of which is remembered how they ended.
+const RUNNING_MAX: usize = 8;
+const KEPT_MAX: usize = 24;
+
+/// Writes that wait for a command that does not read.
+const WRITES_MAX: usize = 16;
+
+/// How long is waited for first output, and for more when a model asks for it.
+const FIRST_WAIT: Duration = Duration::from_millis(500);
+const POLL_WAIT: Duration = Duration::from_secs(5);
+
+const PIECE_BYTES: usize = 32 * 1024;
+
+/// Of a command in a list.
+const SHOWN_CHARS: usize = 60;
+
+pub(super) struct Sessions {
+    /// Of this run of the daemon.
+    run: String,
+    /// Locked for a moment only, and never over an await: calls of several conversations use it.
+    table: Mutex<Table>,
+}
+
+#[derive(Default)]
+struct Table {
+    last: u64,
+    sessions: BTreeMap<u64, Session>,
+    tasks: JoinSet<()>,
+}
+
+#[derive(Clone)]
+struct Session {
+    at: Address,
+    command: String,
+    /// It may say what strangers wrote.
+    foreign: bool,
+    began: Instant,
+    time_max: Duration,
+    input: mpsc::Sender<Vec<u8>>,
+    stop: CancellationToken,
+    /// What it has written, and how it ended.
+    state: Arc<Mutex<State>>,
+    /// Counts its changes.
+    changed: watch::Receiver<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    kept: Kept,
+    /// Bytes that a model has seen.
+    seen: u64,
+    ending: Option<(Ending, Duration)>,
+}
+
+pub(super) enum Asked {
+    Poll,
+    Write(String),
+    Kill,
+}
+
+impl Default for Sessions {
+    fn default() -> Self {
+        // As short as can be told from the last ones.
+        Self { run: format!("{:04x}", fastrand::u16(..)), table: Mutex::default() }
+    }
+}
+
+impl Sessions {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Starts a command; says its name and what it has said so far.
+    pub(super) async fn begin(
+        &self,
+        cage: &Cage,
+        (order, foreign): (Order, bool),
+        cx: &ToolContext,
+        stdin: &str,
+    ) -> Result<ToolOutput, String> {
+        if self.running() >= RUNNING_MAX {
+            return Err(format!(
+                "{RUNNING_MAX} commands run in the background already: kill one of them first."
+            ));
+        }
+        let caged = Caged::start(cage, &order).await;
+        let caged = caged.map_err(|error| format!("The command could not be started: {error}."))?;
+        let (input, writes) = mpsc::channel(WRITES_MAX);
+        if !stdin.is_empty() {
+            input.try_send(stdin.as_bytes().to_vec()).ok();
+        }
+        let (change, changed) = watch::channel(0);
+        let session = Session {
+            at: cx.address.clone(),
+            command: order.command,
+            foreign,
+            began: Instant::now(),
+            time_max: order.time_max,
+            input,
+            stop: CancellationToken::new(),
+            state: Arc::default(),
+            changed,
+        };
+        let id = {
+            let mut table = self.table();
+            table.last += 1;
+            let id = table.last;
+            table.forget();
+            while table.tasks.try_join_next().is_some() {}
+            let (state, stop) = (Arc::clone(&session.state), session.stop.clone());
+            table.tasks.spawn(follow(caged, writes, stop, state, change));
+            table.sessions.insert(id, session.clone());
+            id
+        };
+        session.wait(FIRST_WAIT).await;
+        Ok(output(foreign, format!("[{}-{id}] {}", self.run, session.news(cx).await)))
+    }
+
+    fn running(&self) -> usize {
+        self.table().sessions.values().filter(|session| !session.has_ended()).count()
+    }
+
+    pub(super) fn list(&self, at: &Address) -> String {
+        let mut lines = String::new();
+        for (id, session) in self.table().sessions.iter().filter(|(_, it)| it.at == *at) {
+            let command: String = session.command.chars().take(SHOWN_CHARS).collect();
+            let command = command.replace('\n', " ");
+            let _ = writeln!(lines, "[{}-{id}] {}: {command}", self.run, session.how());
+        }
+        if lines.is_empty() { "No commands in the background.".to_owned() } else { lines }
+    }
+
+    pub(super) async fn ask(
+        &self,
+        name: &str,
+        asked: Asked,
+        cx: &ToolContext,
+    ) -> Result<ToolOutput, String> {
+        let session = self.find(name, &cx.address)?;
+        match asked {
+            Asked::Poll => {}
+            Asked::Write(_) if session.has_ended() => {
+                return Err(format!("It has ended: {}.", session.how()));
+            }
+            Asked::Write(text) => {
+                let sent = session.input.try_send(text.into_bytes());
+                sent.map_err(|_| "It does not read what was written to it.".to_owned())?;
+            }
+            Asked::Kill => session.stop.cancel(),
+        }
+        session.wait(POLL_WAIT).await;
+        Ok(output(session.foreign, format!("[{name}] {}", session.news(cx).await)))
+    }
+
+    fn find(&self, name: &str, at: &Address) -> Result<Session, String> {
+        let name = name.trim();
+        let (run, id) = name.split_once('-').unwrap_or_default();
+        let table = self.table();
+        let found = id.parse().ok().and_then(|id: u64| table.sessions.get(&id));
+        match found {
+            Some(session) if run == self.run && session.at == *at => Ok(session.clone()),
+            _ if !run.is_empty() && run != self.run => Err(format!(
+                "`{name}` is dead: it ended when I was restarted, and its output is lost."
+            )),
+            _ => Err(format!("There is no command `{name}` in the background here.")),
+        }
+    }
+}
+
+impl Table {
+    /// Drops what ended first, if there is too much.
+    fn forget(&mut self) {
+        while self.sessions.len() >= KEPT_MAX {
+            let ended = self.sessions.iter().find(|(_, session)| session.has_ended());
+            let Some(id) = ended.map(|(id, _)| *id) else { return };
+            self.sessions.remove(&id);
+        }
+    }
+}
+
+impl Session {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state().ending.is_some()
+    }
+
+    fn how(&self) -> String {
+        match &self.state().ending {
+            None => format!("runs for {}", seconds(self.began.elapsed())),
+            Some((ending, took)) => {
+                format!("{} after {}", ended(ending, self.time_max), seconds(*took))
+            }
+        }
+    }
+
+    /// Waits until there is something new.
+    async fn wait(&self, most: Duration) {
+        let mut changed = self.changed.clone();
+        let has_news = |state: &State| state.ending.is_some() || state.kept.total() > state.seen;
+        let news = async {
+            while !has_news(&self.state()) && changed.changed().await.is_ok() {}
+            // What is said together comes together.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        };
+        timeout(most, news).await.ok();
+    }
+
+    /// How it is, and what it wrote since this was asked last.
+    async fn news(&self, cx: &ToolContext) -> String {
+        let how = self.how();
+        let (text, whole) = {
+            let mut state = self.state();
+            let total = state.kept.total();
+            let from = std::mem::replace(&mut state.seen, total);
+            let whole = state.ending.is_some() && !shown::fits(&state.kept);
+            // The lock is not held while the file is written.
+            let whole = whole.then(|| std::mem::take(&mut state.kept));
+            let text = match &whole {
+                Some(_) => String::new(),
+                None => shown::since(&state.kept, from, None),
+            };
+            (text, whole.map(|kept| (kept, from)))
+        };
+        let text = match whole {
+            None => text,
+            Some((kept, from)) => {
+                let path = places::save(cx, &kept).await;
+                shown::since(&kept, from.min(kept.total()), path.as_deref())
+            }
+        };
+        format!("{how}\n{text}")
+    }
+}
+
+/// Listens to a command until its end.
+async fn follow(
+    mut caged: Caged,
+    mut writes: mpsc::Receiver<Vec<u8>>,
+    stop: CancellationToken,
+    state: Arc<Mutex<State>>,
+    change: watch::Sender<u64>,
+) {
+    let began = Instant::now();
+    let locked = || state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let feed = caged.feed();
+    let feeding = async {
+        if let Some(mut feed) = feed {
+            feed_all(&mut feed, &mut writes).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let hearing = async {
+        let mut piece = vec![0; PIECE_BYTES];
+        let over = loop {
+            let heard = tokio::select! {
+                () = stop.cancelled() => break Some(Over::Asked),
+                heard = caged.hear(&mut piece) => heard,
+            };
+            let Some(bytes) = heard else { break None };
+            let total = {
+                let mut state = locked();
+                state.kept.take(&piece[..bytes]);
+                state.kept.total()
+            };
+            change.send_modify(|count| *count += 1);
+            if total > OUTPUT_BYTES_MAX {
+                break Some(Over::Output);
+            }
+        };
+        match over {
+            Some(over) => caged.end_for(over).await,
+            None => tokio::select! {
+                ending = caged.end() => ending,
+                // Letting go of it ends it.
+                () = stop.cancelled() => Ending::Over(Over::Asked),
+            },
+        }
+    };
+    let ending = tokio::select! {
+        () = feeding => unreachable!("it never ends"),
+        ending = hearing => ending,
+    };
+    locked().ending = Some((ending, began.elapsed()));
+    change.send_modify(|count| *count += 1);
+}
+
+async fn feed_all(feed: &mut Feed, writes: &mut mpsc::Receiver<Vec<u8>>) {
+    while let Some(bytes) = writes.recv().await {
+        if feed.write(&bytes).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! What a model is shown of a command's output: its beginning and its end, as text.
+
+use crate::sandbox::Kept;
+use crate::tools::RESULT_CHARS_MAX;
+
+/// Of a result's characters, so many are for the end, where programs say what went wrong.
+const TAIL_CHARS: usize = 3_000;
+
+/// For the lines around it.
+const ROOM_CHARS: usize = 600;
+
+const HEAD_CHARS: usize = RESULT_CHARS_MAX - TAIL_CHARS - ROOM_CHARS;
+
+/// Where it is looked whether this is text, in bytes.
+const SAMPLE_BYTES: usize = 8 * 1024;
+
+/// A character takes at most so many bytes.
+const CHAR_BYTES_MAX: usize = 4;
+
+/// Whether a model sees all of it.
+pub(super) fn fits(kept: &Kept) -> bool {
+    let few = kept.total() <= ((HEAD_CHARS + TAIL_CHARS) * CHAR_BYTES_MAX) as u64;
+    few && is_text(kept) && clean(kept.since(0).0).chars().count() <= HEAD_CHARS + TAIL_CHARS
+}
+
+pub(super) fn is_text(kept: &Kept) -> bool {
+    let (head, _) = kept.since(0);
+    let sample = &head[..head.len().min(SAMPLE_BYTES)];
+    let broken = String::from_utf8_lossy(sample).chars().filter(|sign| *sign == '\u{fffd}').count();
+    !sample.contains(&0) && broken * 10 <= sample.len()
+}
+
+/// All of it; `whole` is the path of the file where it lies, if it is long.
+pub(super) fn all(kept: &Kept, whole: Option<&str>) -> String {
+    since(kept, 0, whole)
+}
+
+/// What came at byte `from` and later.
+pub(super) fn since(kept: &Kept, from: u64, whole: Option<&str>) -> String {
+    let where_it_is = match whole {
+        Some(path) if kept.missing() == 0 => format!("the whole is in {path}"),
+        Some(path) => format!("its first megabyte is in {path}"),
+        None => "it was not kept".to_owned(),
+    };
+    if !is_text(kept) {
+        return format!("[{} bytes that are not text; {where_it_is}]", kept.total());
+    }
+    let (head, tail) = kept.since(from);
+    if head.is_empty() && tail.is_empty() {
+        return "(no output)".to_owned();
+    }
+    let gap = kept.missing() > 0;
+    // Cleaning a megabyte to show a page would be waste.
+    let near = |length: usize| length * CHAR_BYTES_MAX;
+    let begins = clean(&head[..head.len().min(near(HEAD_CHARS + TAIL_CHARS) + 1)]);
+    let is_short = !gap && head.len() <= near(HEAD_CHARS + TAIL_CHARS) && tail.is_empty();
+    if is_short && begins.chars().count() <= HEAD_CHARS + TAIL_CHARS {
+        return begins.trim_end().to_owned();
+    }
+    let last = if tail.is_empty() { head } else { tail };
+    let ends = clean(&last[last.len().saturating_sub(near(TAIL_CHARS))..]);
+    let begins: String = begins.chars().take(HEAD_CHARS).collect();
+    let skipped = ends.chars().count().saturating_sub(TAIL_CHARS);
+    let ends: String = ends.chars().skip(skipped).collect();
+    let bytes = kept.total() - from;
+    format!("{begins}\n[… cut: {bytes} bytes in all; {where_it_is} …]\n{}", ends.trim_end())
+}
+
+/// Text without what commands a terminal.
+fn clean(bytes: &[u8]) -> String {
+    let text = String::from_utf8_lossy(bytes);
+    let mut out = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\u{1b}' => skip_sequence(&mut signs),
+            '\r' if signs.peek() != Some(&'\n') => out.push('\n'),
+            '\n' | '\t' => out.push(sign),
+            _ if sign.is_control() => {}
+            _ => out.push(sign),
+        }
+    }
+    out
+}
+
+/// Past an escape sequence: ECMA-48's control sequences end with a letter or the like, its strings with
+/// BEL or ESC \.
+fn skip_sequence(signs: &mut std::iter::Peekable<std::str::Chars<'_>>) {
+    match signs.next() {
+        Some('[') => {
+            for sign in signs.by_ref() {
+                if ('\u{40}'..='\u{7e}').contains(&sign) {
+                    return;
+                }
+            }
+        }
+        Some(']' | 'P' | '_' | '^') => {
+            while let Some(sign) = signs.next() {
+                if sign == '\u{7}' || sign == '\u{1b}' && signs.next_if_eq(&'\\').is_some() {
+                    return;
+                }
+            }
+        }
+        _ => {}
+    }
+}

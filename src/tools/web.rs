@@ -1,0 +1,92 @@
+//! The web, of which nothing is trusted: neither where a page leads nor what it says. `web_fetch`
+//! reads pages, `web_search` asks search engines.
+
+pub mod address;
+mod cache;
+pub mod fetch;
+mod hops;
+mod html;
+mod page;
+pub mod search;
+mod tree;
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+
+use super::{AnyTool, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput};
+use crate::message::Address;
+use crate::people::Role;
+use crate::provider::ToolSchema;
+use crate::secret::Secret;
+
+pub use hops::{Limits, SystemNames};
+
+/// Who asks, as servers see it.
+const AGENT: &str = concat!(
+    "peacrab/",
+    env!("CARGO_PKG_VERSION"),
+    " (+an assistant that reads what its person asks for)"
+);
+
+/// The `[web]` section, and who is asked for what is searched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    pub enabled: bool,
+    /// The least role that may use these tools.
+    pub role: Role,
+    /// What may be reached though it is not public.
+    pub allow: Vec<address::Listed>,
+    /// The first is asked; the others are fallbacks, in this order. Never empty.
+    pub engines: Vec<search::Engine>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let engines = vec![search::Engine::default()];
+        Self { enabled: true, role: Role::User, allow: Vec::new(), engines }
+    }
+}
+
+impl Config {
+    /// All that must stay out of logs.
+    pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
+        self.engines.iter().filter_map(|engine| engine.api_key.as_ref())
+    }
+}
+
+/// The tools that the config asks for.
+pub fn tools(config: &Config) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
+    if !config.enabled {
+        return Ok(Vec::new());
+    }
+    let fetch = fetch::WebFetch::new(&config.allow, Arc::new(SystemNames), Limits::default());
+    let search = search::WebSearch::new(&config.engines)?;
+    Ok(vec![Arc::new(For(config.role, fetch)), Arc::new(For(config.role, search))])
+}
+
+/// A tool for those who have at least this role, whatever its own terms say.
+struct For<T>(Role, T);
+
+#[async_trait]
+impl<T: Tool> AnyTool for For<T> {
+    fn terms(&self) -> Terms {
+        Terms { role: self.0, ..self.1.terms() }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        self.1.schema()
+    }
+
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        self.1.check(arguments)
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        self.1.reach(arguments, here)
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        self.1.call_json(arguments, cx).await
+    }
+}

@@ -1,0 +1,237 @@
+//! Where a model may send requests: to public addresses of the internet, and to what the owner has
+//! listed. Decides by addresses, never by how they are written or named; asks nobody itself.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use url::{Host, Url};
+
+/// Where other protocols listen whose commands can be put into an HTTP request; no browser goes there
+/// (Fetch standard, "port blocking").
+const BAD_PORTS: [u16; 83] = [
+    0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
+    102, 103, 104, 109, 110, 111, 113, 115, 117, 119, 123, 135, 137, 139, 143, 161, 179, 389, 427,
+    465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636, 989, 990,
+    993, 995, 1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667,
+    6668, 6669, 6679, 6697, 10080,
+];
+
+/// Blocks of IPv4 that are not the public internet, each with what it is (IANA's registry of
+/// special-purpose addresses; and the one public address behind which a cloud keeps its inner service).
+const SPECIAL_V4: [([u8; 4], u8, &str); 17] = [
+    ([0, 0, 0, 0], 8, "this machine"),
+    ([10, 0, 0, 0], 8, "a private network"),
+    ([100, 64, 0, 0], 10, "a carrier's inner network"),
+    ([127, 0, 0, 0], 8, "this machine"),
+    ([168, 63, 129, 16], 32, "a cloud's inner service"),
+    ([169, 254, 0, 0], 16, "the local link, where clouds keep their secrets"),
+    ([172, 16, 0, 0], 12, "a private network"),
+    ([192, 0, 0, 0], 24, "reserved"),
+    ([192, 0, 2, 0], 24, "for documentation"),
+    ([192, 88, 99, 0], 24, "a relay into other networks"),
+    ([192, 168, 0, 0], 16, "a private network"),
+    ([198, 18, 0, 0], 15, "for benchmarks"),
+    ([198, 51, 100, 0], 24, "for documentation"),
+    ([203, 0, 113, 0], 24, "for documentation"),
+    ([224, 0, 0, 0], 4, "for multicast"),
+    ([240, 0, 0, 0], 4, "reserved"),
+    ([255, 255, 255, 255], 32, "for broadcast"),
+];
+
+/// What lies within the global unicast addresses of IPv6 (2000::/3), and is not public all the same.
+const SPECIAL_V6: [([u16; 8], u8, &str); 4] = [
+    // Teredo, benchmarks, ORCHID and others.
+    ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "a tunnel, or reserved"),
+    ([0x2001, 0x0db8, 0, 0, 0, 0, 0, 0], 32, "for documentation"),
+    ([0x2002, 0, 0, 0, 0, 0, 0, 0], 16, "a tunnel (6to4)"),
+    ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "for documentation"),
+];
+
+/// What lies outside of them: nothing there is public, and these have names.
+const OUTSIDE_V6: [([u16; 8], u8, &str); 8] = [
+    ([0, 0, 0, 0, 0, 0, 0, 0], 127, "this machine"),
+    ([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, "an IPv4 address in disguise"),
+    ([0, 0, 0, 0, 0, 0, 0, 0], 96, "an IPv4 address in disguise"),
+    ([0x0064, 0xff9b, 0, 0, 0, 0, 0, 0], 32, "a way to IPv4 (NAT64)"),
+    ([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7, "a private network"),
+    ([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, "the local link"),
+    ([0xfec0, 0, 0, 0, 0, 0, 0, 0], 10, "a private network"),
+    ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "for multicast"),
+];
+
+/// What an address is, if it is not one of the public internet.
+pub fn not_public(ip: IpAddr) -> Option<&'static str> {
+    match ip {
+        IpAddr::V4(ip) => {
+            let within = |(net, bits, _): &&([u8; 4], u8, &str)| {
+                same_beginning(
+                    ip.to_bits().into(),
+                    Ipv4Addr::from(*net).to_bits().into(),
+                    32,
+                    *bits,
+                )
+            };
+            // The last that fits is the narrowest.
+            SPECIAL_V4.iter().rfind(within).map(|(_, _, what)| *what)
+        }
+        IpAddr::V6(ip) => {
+            let within = |(net, bits, _): &&([u16; 8], u8, &str)| {
+                same_beginning(ip.to_bits(), Ipv6Addr::from(*net).to_bits(), 128, *bits)
+            };
+            match ip.segments()[0] >> 13 {
+                0b001 => SPECIAL_V6.iter().find(within).map(|(_, _, what)| *what),
+                _ => Some(OUTSIDE_V6.iter().find(within).map_or("reserved", |(_, _, what)| *what)),
+            }
+        }
+    }
+}
+
+/// Whether the first `bits` of two numbers of `width` bits are the same.
+fn same_beginning(a: u128, b: u128, width: u32, bits: u8) -> bool {
+    (a ^ b) >> (width - u32::from(bits)) == 0
+}
+
+/// Whether it stands for an IPv4 address where a network has none: many networks give one for every
+/// name, beside its real addresses.
+fn is_nat64(ip: IpAddr) -> bool {
+    matches!(ip, IpAddr::V6(ip) if ip.segments()[..2] == [0x64, 0xff9b])
+}
+
+/// A host of the owner's own that may be reached, wherever it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    host: Host,
+    /// None: every port that is not a bad one.
+    port: Option<u16>,
+}
+
+impl FromStr for Listed {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WRONG: &str =
+            "must be a host or HOST:PORT, such as \"192.168.1.10\" or \"nas.local:8080\"";
+        let text = text.trim();
+        if text.contains('*') {
+            return Err("must name one host; there is no `*` here");
+        }
+        if let Ok(ip) = text.parse::<Ipv6Addr>() {
+            return Ok(Self { host: Host::Ipv6(ip), port: None });
+        }
+        let (host, port) = match text.rsplit_once(':') {
+            Some((host, port)) if !text.ends_with(']') => {
+                (host, Some(port.parse().ok().filter(|port| *port > 0).ok_or(WRONG)?))
+            }
+            _ => (text, None),
+        };
+        Ok(Self { host: plain(&Host::parse(host).map_err(|_| WRONG)?), port })
+    }
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.port {
+            Some(port) => write!(f, "{}:{port}", self.host),
+            None => write!(f, "{}", self.host),
+        }
+    }
+}
+
+/// A name without the dot at its end, with which it is the same name.
+fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
+    match host {
+        Host::Domain(name) => {
+            let name = name.as_ref();
+            Host::Domain(name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase())
+        }
+        Host::Ipv4(ip) => Host::Ipv4(*ip),
+        Host::Ipv6(ip) => Host::Ipv6(*ip),
+    }
+}
+
+/// Why a request is not made, in words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Forbidden(pub String);
+
+/// Lets requests to public addresses pass, and to what is listed.
+#[derive(Clone, Debug, Default)]
+pub struct Gate {
+    listed: Arc<[Listed]>,
+}
+
+impl Gate {
+    pub fn new(listed: &[Listed]) -> Self {
+        Self { listed: listed.into() }
+    }
+
+    /// What can be said of a URL before its name is looked up.
+    pub fn check(&self, url: &Url) -> Result<(), Forbidden> {
+        let no = |words: String| Err(Forbidden(words));
+        if !matches!(url.scheme(), "http" | "https") {
+            return no(format!("{}: is not spoken here, only https: and http:", url.scheme()));
+        }
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            return no("it leads to no host".to_owned());
+        };
+        if !url.username().is_empty() || url.password().is_some() {
+            return no("it holds a name or password; leave that out".to_owned());
+        }
+        let host = plain(&host);
+        if BAD_PORTS.contains(&port) && !self.lists_port(&host, port) {
+            return no(format!("port {port} is not one of the web's"));
+        }
+        match host {
+            Host::Ipv4(ip) => self.check_address(ip.into(), port),
+            Host::Ipv6(ip) => self.check_address(ip.into(), port),
+            Host::Domain(_) => Ok(()),
+        }
+    }
+
+    /// What of the addresses that a name has may be connected to. If one of them is forbidden, so is
+    /// the name: what it means must not depend on which of them is tried first.
+    pub fn choose(
+        &self,
+        name: &str,
+        port: u16,
+        addresses: impl IntoIterator<Item = IpAddr>,
+    ) -> Result<Vec<IpAddr>, Forbidden> {
+        let addresses: Vec<IpAddr> = addresses.into_iter().collect();
+        if Host::parse(name).is_ok_and(|host| self.lists(&plain(&host), port)) {
+            return Ok(addresses);
+        }
+        let real: Vec<IpAddr> = addresses.iter().copied().filter(|ip| !is_nat64(*ip)).collect();
+        let chosen = if real.is_empty() { addresses } else { real };
+        for ip in &chosen {
+            self.check_address(*ip, port)
+                .map_err(|Forbidden(why)| Forbidden(format!("{name} leads to {why}")))?;
+        }
+        Ok(chosen)
+    }
+
+    fn check_address(&self, ip: IpAddr, port: u16) -> Result<(), Forbidden> {
+        let host = match ip {
+            IpAddr::V4(ip) => Host::Ipv4(ip),
+            IpAddr::V6(ip) => Host::Ipv6(ip),
+        };
+        match not_public(ip) {
+            Some(what) if !self.lists(&host, port) => {
+                Err(Forbidden(format!("{ip}, which is not public ({what})")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn lists(&self, host: &Host, port: u16) -> bool {
+        let is_it =
+            |listed: &Listed| listed.host == *host && listed.port.is_none_or(|it| it == port);
+        self.listed.iter().any(is_it)
+    }
+
+    /// Whether the owner has named this very port.
+    fn lists_port(&self, host: &Host, port: u16) -> bool {
+        self.listed.iter().any(|listed| listed.host == *host && listed.port == Some(port))
+    }
+}

@@ -1,0 +1,56 @@
+//! The pages that were fetched lately, so that reading on in a long one does not fetch it again.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::page::Page;
+
+/// As long as one talks about a page; what it says by then may be old.
+const AGE_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// All of them together. More than the largest page, little beside what the rest takes.
+const BYTES_MAX: usize = 2 * 1024 * 1024;
+
+/// Behind a lock, because calls are made side by side; held for a look only.
+#[derive(Default)]
+pub(super) struct Cache(Mutex<VecDeque<Kept>>);
+
+struct Kept {
+    /// What was asked for, which a redirect may have led elsewhere.
+    asked: String,
+    page: Arc<Page>,
+    at: Instant,
+}
+
+impl Cache {
+    pub(super) fn get(&self, asked: &str) -> Option<Arc<Page>> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| kept.at.elapsed() < AGE_MAX);
+        kept.iter().find(|kept| kept.asked == asked).map(|kept| Arc::clone(&kept.page))
+    }
+
+    /// Keeps a page in place of what was there, and of the oldest where there is no room.
+    pub(super) fn put(&self, asked: &str, page: &Arc<Page>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| kept.asked != asked);
+        kept.push_back(Kept {
+            asked: asked.to_owned(),
+            page: Arc::clone(page),
+            at: Instant::now(),
+        });
+        let mut bytes: usize = kept.iter().map(Kept::bytes).sum();
+        while bytes > BYTES_MAX {
+            bytes -= kept.pop_front().map_or(bytes, |oldest| oldest.bytes());
+        }
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        let title = self.page.title.as_ref().map_or(0, String::len);
+        self.page.text.len() + self.page.url.as_str().len() + self.asked.len() + title + 256
+    }
+}

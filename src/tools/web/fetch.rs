@@ -1,0 +1,146 @@
+//! The tool that reads a page of the web.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use reqwest::dns::Resolve;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+use url::Url;
+
+use super::address::{Gate, Listed};
+use super::cache::Cache;
+use super::hops::{Hops, Limits};
+use super::page::{self, Page};
+use crate::message::Address;
+use crate::people::Role;
+use crate::tools::{
+    Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
+};
+
+/// What a model is shown at once, beside the address and how to read on.
+const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;
+
+/// Longer ones are no addresses but something written into one.
+const URL_CHARS_MAX: usize = 2_000;
+
+/// Pages that are fetched at a time; a large one takes some 50 MB while it is read.
+const AT_ONCE_MAX: usize = 2;
+
+/// Reads pages; keeps those that it has read lately.
+pub struct WebFetch {
+    hops: Hops,
+    cache: Cache,
+    turns: Semaphore,
+}
+
+impl WebFetch {
+    /// `names` looks names up; what it says is not believed but checked.
+    pub fn new(listed: &[Listed], names: Arc<dyn Resolve>, limits: Limits) -> Self {
+        let hops = Hops { gate: Gate::new(listed), names, limits };
+        Self { hops, cache: Cache::default(), turns: Semaphore::new(AT_ONCE_MAX) }
+    }
+
+    async fn page(&self, url: Url) -> Result<Arc<Page>, ToolError> {
+        let asked = url.to_string();
+        if let Some(page) = self.cache.get(&asked) {
+            return Ok(page);
+        }
+        // Never closed, so it always comes.
+        let _turn = self.turns.acquire().await;
+        let fetched = self.hops.fetch(url).await?;
+        let reading = tokio::task::spawn_blocking(move || page::read(fetched));
+        let page = match AbortOnDropHandle::new(reading).await {
+            Ok(page) => page.map_err(|why| tell(&asked, &why))?,
+            Err(_) => return Err(tell(&asked, "its HTML broke my reader")),
+        };
+        let page = Arc::new(page);
+        self.cache.put(&asked, &page);
+        Ok(page)
+    }
+}
+
+fn tell(asked: &str, why: &str) -> ToolError {
+    ToolError::TellModel(format!("{asked} cannot be read: {why}."))
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    url: String,
+    /// The character to start at, as an earlier result said.
+    #[serde(default)]
+    offset: usize,
+    #[serde(default = "chars_max")]
+    #[schemars(range(min = 1, max = CHARS_MAX))]
+    max_chars: usize,
+}
+
+fn chars_max() -> usize {
+    CHARS_MAX
+}
+
+#[async_trait]
+impl Tool for WebFetch {
+    type Args = Args;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "web_fetch",
+        description: "Read a page of the web as text, a long one page by page.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    fn reach(args: &Args, _: &Address) -> Reach {
+        Reach::Url(args.url.trim().to_owned())
+    }
+
+    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let url = address(&args.url).map_err(ToolError::TellModel)?;
+        let page = self.page(url.clone()).await?;
+        let part = part(&page, args.offset, args.max_chars.clamp(1, CHARS_MAX));
+        let part = part.map_err(ToolError::TellModel)?;
+        let moved = if page.url == url { "" } else { "(it has led here) " };
+        let title = page.title.as_deref().map(|title| format!("Title: {title}\n"));
+        let title = title.unwrap_or_default();
+        Ok(ToolOutput::foreign(format!("{moved}{}\n{title}\n{part}", page.url)))
+    }
+}
+
+fn address(text: &str) -> Result<Url, String> {
+    let text = text.trim();
+    if text.chars().nth(URL_CHARS_MAX).is_some() {
+        return Err(format!("The URL is longer than {URL_CHARS_MAX} characters."));
+    }
+    let mut url = Url::parse(text).map_err(|error| {
+        format!("The URL is wrong ({error}). Write it whole, as in https://example.com/page.")
+    })?;
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// So many characters from there on, and how to read on.
+fn part(page: &Page, offset: usize, chars: usize) -> Result<String, String> {
+    let cut = page.cut.as_ref().map(|why| format!("\n[There is more that I cannot show: {why}.]"));
+    let cut = cut.unwrap_or_default();
+    if page.text.trim().is_empty() {
+        return Ok(format!("[The page has no text; it may be made by scripts alone.]{cut}"));
+    }
+    let length = page.text.chars().count();
+    if offset >= length {
+        return Err(format!("The text ends at character {length}; use a smaller offset."));
+    }
+    let text: String = page.text.chars().skip(offset).take(chars).collect();
+    let end = offset + text.chars().count();
+    Ok(match (offset, end) {
+        (0, end) if end == length => format!("{text}{cut}"),
+        (_, end) if end == length => {
+            format!("{text}\n[Characters {offset} to {end}. This is the end.]{cut}")
+        }
+        _ => format!(
+            "{text}\n[Characters {offset} to {end} of {length}. Read on with offset {end}.]"
+        ),
+    })
+}

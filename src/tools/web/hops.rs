@@ -1,0 +1,290 @@
+//! One GET, redirects and all: every hop is checked before it is made, and its name's addresses when
+//! the connection is opened, so that what was checked is what is reached. Bounded in hops, bytes and
+//! time. What a body says is not its business.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_TYPE, LOCATION};
+use reqwest::{Response, StatusCode};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use super::AGENT;
+use super::address::{Forbidden, Gate};
+use super::page;
+use crate::http;
+use crate::tools::ToolError;
+
+/// What a model is told of a broken connection.
+const CAUSE_CHARS_MAX: usize = 200;
+
+/// What one fetch may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Of one connection.
+    pub connect: Duration,
+    /// From the first request to the last byte.
+    pub whole: Duration,
+    /// Of a body; what comes after is left.
+    pub bytes: usize,
+    /// Redirects in a row.
+    pub redirects: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(10),
+            // A slow page on a slow line; the agent gives a tool up after two minutes.
+            whole: Duration::from_secs(30),
+            bytes: 5_000_000,
+            redirects: 5,
+        }
+    }
+}
+
+/// A body that may be read as text.
+pub(super) struct Fetched {
+    /// Where it was in the end.
+    pub(super) url: Url,
+    pub(super) content_type: Option<String>,
+    pub(super) bytes: Vec<u8>,
+    /// Why this is not all of it.
+    pub(super) cut: Option<String>,
+}
+
+/// Looks names up as the system does.
+pub struct SystemNames;
+
+impl Resolve for SystemNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        Box::pin(async move {
+            let found: Vec<SocketAddr> =
+                tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
+            Ok(Box::new(found.into_iter()) as Addrs)
+        })
+    }
+}
+
+/// Looks a name up once, for the connection that is about to be opened, and lets it have no other
+/// addresses than those that pass.
+struct CheckedNames {
+    names: Arc<dyn Resolve>,
+    gate: Gate,
+    port: u16,
+}
+
+impl Resolve for CheckedNames {
+    fn resolve(&self, name: Name) -> Resolving {
+        let (gate, port, text) = (self.gate.clone(), self.port, name.as_str().to_owned());
+        let found = self.names.resolve(name);
+        Box::pin(async move {
+            let chosen = gate.choose(&text, port, found.await?.map(|address| address.ip()))?;
+            Ok(Box::new(chosen.into_iter().map(move |ip| (ip, port).into())) as Addrs)
+        })
+    }
+}
+
+/// Fetches pages from where they may be fetched.
+pub(super) struct Hops {
+    pub(super) gate: Gate,
+    pub(super) names: Arc<dyn Resolve>,
+    pub(super) limits: Limits,
+}
+
+/// What a hop came to.
+enum Hop {
+    There(Response),
+    Further(Url),
+}
+
+fn refused(url: &Url, why: impl AsRef<str>) -> ToolError {
+    ToolError::TellModel(format!("{} cannot be fetched: {}.", shown(url), why.as_ref()))
+}
+
+fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
+    ToolError::Transient(format!("{} could not be fetched: {}.", shown(url), why.as_ref()))
+}
+
+/// In words of which some are others'.
+fn theirs(error: ToolError) -> ToolError {
+    match error {
+        ToolError::TellModel(words) | ToolError::Transient(words) => ToolError::TellForeign(words),
+        error @ (ToolError::TellForeign(_) | ToolError::Abort(_)) => error,
+    }
+}
+
+/// An address fit to stand in a sentence: without what may be a secret, and not long.
+fn shown(url: &Url) -> String {
+    const CHARS_MAX: usize = 300;
+    let mut url = url.clone();
+    url.set_password(None).ok();
+    url.set_username("").ok();
+    match url.as_str().char_indices().nth(CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &url.as_str()[..at]),
+        None => url.to_string(),
+    }
+}
+
+impl Hops {
+    /// Follows `url` to a text. What is told of places to which others have led is told as their words.
+    pub(super) async fn fetch(&self, url: Url) -> Result<Fetched, ToolError> {
+        let until = Instant::now() + self.limits.whole;
+        let mut place = match self.hop(&url, until).await? {
+            Hop::There(response) => return self.read(url, response, until).await,
+            Hop::Further(next) => next,
+        };
+        for _ in 0..self.limits.redirects {
+            match self.hop(&place, until).await.map_err(theirs)? {
+                Hop::There(response) => {
+                    return self.read(place, response, until).await.map_err(theirs);
+                }
+                Hop::Further(next) => place = next,
+            }
+        }
+        Err(refused(&url, format!("it is redirected more than {} times", self.limits.redirects)))
+    }
+
+    async fn hop(&self, url: &Url, until: Instant) -> Result<Hop, ToolError> {
+        self.gate.check(url).map_err(|Forbidden(why)| refused(url, why))?;
+        let names = CheckedNames {
+            names: Arc::clone(&self.names),
+            gate: self.gate.clone(),
+            port: url.port_or_known_default().unwrap_or_default(),
+        };
+        // A client for each hop: nothing is kept open, and no answer outlives the connection that it
+        // was looked up for. A proxy would look names up itself.
+        let client = http::client(url, self.limits.connect)
+            .no_proxy()
+            .dns_resolver(Arc::new(names))
+            .user_agent(AGENT)
+            .referer(false)
+            .build()
+            .map_err(|error| ToolError::Abort(error.into()))?;
+        let request = client
+            .get(url.clone())
+            .header(ACCEPT, "text/markdown, text/html;q=0.9, text/*;q=0.8, */*;q=0.5")
+            // What comes is read up to a bound; what it would become must not be larger.
+            .header(ACCEPT_ENCODING, "identity");
+        let response = timeout_at(until, request.send())
+            .await
+            .map_err(|_| passing(url, self.late()))?
+            .map_err(|error| unreachable(url, &error))?;
+        match response.headers().get(LOCATION) {
+            Some(place) if is_redirect(response.status()) => {
+                further(url, place.as_bytes()).map(Hop::Further)
+            }
+            _ => Ok(Hop::There(response)),
+        }
+    }
+
+    async fn read(
+        &self,
+        url: Url,
+        mut response: Response,
+        until: Instant,
+    ) -> Result<Fetched, ToolError> {
+        answered(&url, response.status())?;
+        let header = |name| {
+            let value: Option<&reqwest::header::HeaderValue> = response.headers().get(name);
+            value.map(|value| String::from_utf8_lossy(value.as_bytes()).trim().to_lowercase())
+        };
+        let content_type = header(CONTENT_TYPE);
+        let encoding = header(CONTENT_ENCODING).filter(|it| !it.is_empty() && it != "identity");
+        if encoding.is_some() {
+            return Err(refused(
+                &url,
+                "its server sends it compressed, though it was asked not to",
+            ));
+        }
+        page::check_type(content_type.as_deref()).map_err(|why| theirs(refused(&url, why)))?;
+        let mut bytes = Vec::new();
+        let cut = loop {
+            let chunk = match timeout_at(until, response.chunk()).await {
+                Err(_) if bytes.is_empty() => return Err(passing(&url, self.late())),
+                Err(_) => break Some(format!("its server was too slow: {}", self.late())),
+                Ok(chunk) => chunk.map_err(|error| unreachable(&url, &error))?,
+            };
+            let Some(chunk) = chunk else { break None };
+            let room = self.limits.bytes - bytes.len();
+            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if chunk.len() > room {
+                break Some(format!("only its first {} bytes were read", self.limits.bytes));
+            }
+        };
+        Ok(Fetched { url, content_type, bytes, cut })
+    }
+
+    fn late(&self) -> String {
+        format!("it took longer than {} s", self.limits.whole.as_secs_f32())
+    }
+}
+
+fn is_redirect(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
+}
+
+/// Where a redirect leads. It is checked like every address when it is gone to.
+fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
+    let place = std::str::from_utf8(place).ok().and_then(|place| url.join(place).ok());
+    let mut next = place.ok_or_else(|| refused(url, "it is redirected to what is no address"))?;
+    next.set_fragment(None);
+    if url.scheme() == "https" && next.scheme() == "http" {
+        let words =
+            "it is redirected to an address that is not encrypted; if that is as good, fetch";
+        return Err(theirs(refused(url, format!("{words} {}", shown(&next)))));
+    }
+    Ok(next)
+}
+
+/// What a status means, if it is not that all is well.
+fn answered(url: &Url, status: StatusCode) -> Result<(), ToolError> {
+    let said = format!("its server answers {status}");
+    match status.as_u16() {
+        200..=299 => Ok(()),
+        401 | 403 => Err(refused(url, format!("{said}; it may be for those who are signed in"))),
+        408 | 425 | 429 | 500.. => Err(passing(url, said)),
+        _ => Err(refused(url, said)),
+    }
+}
+
+/// A connection that failed, or was not to be.
+fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(inner) = cause {
+        if let Some(Forbidden(why)) = inner.downcast_ref() {
+            return refused(url, why);
+        }
+        cause = inner.source();
+    }
+    let cause = http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned());
+    // A certificate may hold whatever names.
+    passing(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn leads(from: &str, to: &str) -> Result<String, String> {
+        let place = further(&Url::parse(from).unwrap(), to.as_bytes());
+        place.map(String::from).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn redirects_keep_what_is_encrypted_so() {
+        let page = "https://a.example/dir/page?x=1";
+        assert_eq!(leads(page, "other#part"), Ok("https://a.example/dir/other".to_owned()));
+        assert_eq!(leads(page, "//b.example"), Ok("https://b.example/".to_owned()));
+        assert_eq!(leads("http://a.example", page), Ok(page.to_owned()));
+        let words = "https://a.example/dir/page?x=1 cannot be fetched: it is redirected to an address that is \
+                     not encrypted; if that is as good, fetch http://b.example/x.";
+        assert_eq!(leads(page, "http://user:geheim@b.example/x"), Err(words.to_owned()));
+        assert_eq!(leads(page, "HTTP:x"), Err(words.replace("b.example/x", "x/")));
+        assert!(leads(page, "https://[").is_err());
+    }
+}

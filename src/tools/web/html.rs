@@ -1,0 +1,274 @@
+//! HTML as Markdown: without what is not for reading, and written by htmd. What could make htmd dear is
+//! taken out before: depth, for each level of which it calls itself, and tables that would become large.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use htmd::element_handler::Handlers;
+use htmd::options::{BrStyle, BulletListMarker, HrStyle, Options};
+use htmd::{Element, HtmlToMarkdown};
+use html5ever::tendril::StrTendril;
+use html5ever::{Attribute, LocalName, QualName, local_name, ns};
+use markup5ever_rcdom::{Handle, Node, NodeData};
+use url::Url;
+
+use super::tree::{Tree, attribute, elements, first, parse, words};
+
+/// Levels of what is kept. What lies deeper is shown as if it did not.
+const DEPTH_MAX: usize = 64;
+
+/// Characters that a table may take once its cells have been made equally wide.
+const TABLE_CHARS_MAX: usize = 100_000;
+
+/// A `<main>` with less text is not what the page is about.
+const MAIN_CHARS_MIN: usize = 200;
+
+const TITLE_CHARS_MAX: usize = 300;
+
+/// What is not for reading, with all that is in it.
+const LEFT_OUT: &[&str] = &[
+    "script", "style", "noscript", "template", "title", "nav", "footer", "svg", "canvas", "iframe",
+    "frame", "object", "embed", "audio", "video", "button", "select", "input", "textarea",
+    "dialog", "datalist", "noframes",
+];
+
+/// What htmd writes in ways of its own.
+const KEPT: &[&str] = &[
+    "p",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "ul",
+    "ol",
+    "li",
+    "table",
+    "thead",
+    "tbody",
+    "tfoot",
+    "tr",
+    "td",
+    "th",
+    "caption",
+    "pre",
+    "code",
+    "blockquote",
+    "br",
+    "hr",
+    "a",
+    "img",
+];
+
+/// What begins on a line of its own. The rest is read as if its tags were not there.
+const BLOCKS: &[&str] = &[
+    "div",
+    "section",
+    "article",
+    "main",
+    "header",
+    "aside",
+    "figure",
+    "figcaption",
+    "dl",
+    "dt",
+    "dd",
+    "details",
+    "summary",
+    "form",
+    "fieldset",
+    "legend",
+    "address",
+    "center",
+    "hgroup",
+    "search",
+    "menu",
+];
+
+pub(super) struct Read {
+    pub(super) title: Option<String>,
+    pub(super) text: String,
+    /// False where the page went beyond the bounds.
+    pub(super) whole: bool,
+}
+
+/// The readable part of a page that came from `url`.
+pub(super) fn read(html: &str, url: &Url) -> Read {
+    let Tree { document, whole } = parse(html);
+    let found = first(&document, "title").map(|title| words(&title));
+    let title = found.map(|title| title.chars().take(TITLE_CHARS_MAX).collect());
+    let base = first(&document, "base").and_then(|base| url.join(&attribute(&base, "href")?).ok());
+    let base = base.as_ref().unwrap_or(url);
+    let main = first(&document, "main").map(|main| markdown(&main, base));
+    let main = main.filter(|text| text.chars().nth(MAIN_CHARS_MIN).is_some());
+    let text = main.unwrap_or_else(|| markdown(&document, base));
+    Read { title: title.filter(|title: &String| !title.is_empty()), text, whole }
+}
+
+fn markdown(node: &Handle, base: &Url) -> String {
+    let options = Options {
+        bullet_list_marker: BulletListMarker::Dash,
+        ul_bullet_spacing: 1,
+        ol_number_spacing: 1,
+        hr_style: HrStyle::Dashes,
+        br_style: BrStyle::Backslash,
+        ..Options::default()
+    };
+    let table = |handlers: &dyn Handlers, table: Element<'_>| match is_small(table.node) {
+        true => handlers.fallback(table),
+        false => Some(handlers.walk_children(table.node)),
+    };
+    let converter =
+        HtmlToMarkdown::builder().options(options).add_handler(vec!["table"], table).build();
+    let written = converter.tree_to_markdown(&tidied(node, base));
+    // What only looked like something leaves lines of blanks.
+    let (mut text, mut empty) = (String::with_capacity(written.len()), 0);
+    for line in written.lines().map(str::trim_end) {
+        empty = if line.is_empty() { empty + 1 } else { 0 };
+        if empty <= 1 {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+/// Whether a table stays small when it is written with columns of equal width.
+fn is_small(table: &Handle) -> bool {
+    let (mut rows, mut columns, mut width) = (0, 0, 0);
+    for (name, node) in elements(table) {
+        match name.as_str() {
+            "tr" => {
+                rows += 1;
+                columns = columns.max(node.children.borrow().len());
+            }
+            // Nested ones are counted twice, which does no harm.
+            "td" | "th" => width = width.max(words(&node).chars().count()),
+            _ => {}
+        }
+    }
+    rows * columns * width <= TABLE_CHARS_MAX
+}
+
+/// A copy of what is for reading: links absolute, no deeper than may be, the rest without its tags.
+fn tidied(node: &Handle, base: &Url) -> Handle {
+    let document = Node::new(NodeData::Document);
+    let mut waiting = vec![(node.clone(), document.clone(), 0)];
+    while let Some((node, into, depth)) = waiting.pop() {
+        let (into, depth) = match &node.data {
+            NodeData::Text { contents } => {
+                add(&into, NodeData::Text { contents: contents.clone() });
+                continue;
+            }
+            NodeData::Element { name, .. } => match keep(&name.local, &node, base) {
+                Keep::Nothing => continue,
+                Keep::Inside => (into, depth),
+                Keep::As(..) if depth >= DEPTH_MAX => (into, depth),
+                Keep::As(tag, attributes) => {
+                    separate(&into, &tag);
+                    (add(&into, element(&tag, attributes)), depth + 1)
+                }
+            },
+            _ => (into, depth),
+        };
+        let children = node.children.borrow();
+        waiting.extend(children.iter().rev().map(|child| (child.clone(), into.clone(), depth)));
+    }
+    document
+}
+
+/// What becomes of an element.
+enum Keep {
+    Nothing,
+    /// What is in it, but not itself.
+    Inside,
+    As(LocalName, Vec<Attribute>),
+}
+
+fn keep(tag: &LocalName, node: &Handle, base: &Url) -> Keep {
+    if LEFT_OUT.contains(&&**tag) || is_hidden(node) {
+        return Keep::Nothing;
+    }
+    if BLOCKS.contains(&&**tag) {
+        return Keep::As(local_name!("div"), Vec::new());
+    }
+    if !KEPT.contains(&&**tag) {
+        return Keep::Inside;
+    }
+    let link = |name: &str| {
+        let url = base.join(attribute(node, name)?.trim()).ok()?;
+        matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
+    };
+    match &**tag {
+        // A place on the same page is nowhere to go.
+        "a" if attribute(node, "href").is_none_or(|href| href.trim().starts_with('#')) => {
+            Keep::Inside
+        }
+        "a" => match link("href") {
+            Some(url) => Keep::As(tag.clone(), vec![named(local_name!("href"), &url)]),
+            None => Keep::Inside,
+        },
+        "img" => match (attribute(node, "alt").filter(|alt| !alt.trim().is_empty()), link("src")) {
+            (Some(alt), Some(url)) => {
+                let alt = named(local_name!("alt"), &alt);
+                Keep::As(tag.clone(), vec![named(local_name!("src"), &url), alt])
+            }
+            _ => Keep::Nothing,
+        },
+        "ol" => {
+            let start = attribute(node, "start").and_then(|start| start.parse::<u16>().ok());
+            let start = start.map(|start| named(local_name!("start"), &start.to_string()));
+            Keep::As(tag.clone(), start.into_iter().collect())
+        }
+        "code" | "pre" => {
+            let class = attribute(node, "class").filter(|class| class.starts_with("language-"));
+            let class = class.map(|class| named(local_name!("class"), &class));
+            Keep::As(tag.clone(), class.into_iter().collect())
+        }
+        _ => Keep::As(tag.clone(), Vec::new()),
+    }
+}
+
+fn is_hidden(node: &Node) -> bool {
+    let NodeData::Element { attrs, .. } = &node.data else { return false };
+    attrs.borrow().iter().any(|attr| match &*attr.name.local {
+        "hidden" => true,
+        "aria-hidden" => &*attr.value == "true",
+        "role" => &*attr.value == "navigation",
+        "style" => attr.value.replace(' ', "").contains("display:none"),
+        _ => false,
+    })
+}
+
+/// Puts nothing between two pieces of code, which htmd would make one, by copying them again and again.
+fn separate(into: &Handle, tag: &str) {
+    let is_code = into.children.borrow().last().is_some_and(|last| match &last.data {
+        NodeData::Element { name, .. } => name.local == local_name!("code"),
+        _ => false,
+    });
+    if is_code && tag == "code" {
+        add(into, NodeData::Text { contents: RefCell::new(StrTendril::new()) });
+    }
+}
+
+fn add(into: &Handle, data: NodeData) -> Handle {
+    let node = Node::new(data);
+    node.parent.set(Some(Rc::downgrade(into)));
+    into.children.borrow_mut().push(node.clone());
+    node
+}
+
+fn element(tag: &LocalName, attributes: Vec<Attribute>) -> NodeData {
+    NodeData::Element {
+        name: QualName::new(None, ns!(html), tag.clone()),
+        attrs: RefCell::new(attributes),
+        template_contents: RefCell::new(None),
+        mathml_annotation_xml_integration_point: false,
+    }
+}
+
+fn named(name: LocalName, value: &str) -> Attribute {
+    Attribute { name: QualName::new(None, ns!(), name), value: StrTendril::from(value) }
+}

@@ -1,0 +1,147 @@
+//! A fetched body as text that a model can read: by its type, in its own character set, HTML as
+//! Markdown. Fetches nothing.
+
+use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
+use url::Url;
+
+use super::hops::Fetched;
+use super::html;
+
+/// What is kept of a text: many times what a model can be shown at once.
+pub(super) const TEXT_BYTES_MAX: usize = 512 * 1024;
+
+/// The longest type that there is has some 70 characters.
+const TYPE_CHARS_MAX: usize = 80;
+
+/// Where browsers look for a page's own word about its character set.
+const META_BYTES: usize = 1024;
+
+#[derive(Debug)]
+pub(super) struct Page {
+    pub(super) url: Url,
+    pub(super) title: Option<String>,
+    pub(super) text: String,
+    /// Why this is not all of it.
+    pub(super) cut: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Type {
+    Html,
+    Text,
+    /// To be told by what it begins with.
+    Unknown,
+}
+
+/// Says why what has this type cannot be read.
+pub(super) fn check_type(content_type: Option<&str>) -> Result<(), String> {
+    sort(content_type).map(drop)
+}
+
+fn sort(content_type: Option<&str>) -> Result<Type, String> {
+    let kind: String =
+        content_type.map(essence).unwrap_or_default().chars().take(TYPE_CHARS_MAX).collect();
+    if kind.is_empty() {
+        return Ok(Type::Unknown);
+    }
+    let (family, name) = kind.split_once('/').unwrap_or((&kind, ""));
+    let is_text = name.ends_with("+json") || name.ends_with("+xml") || name.ends_with("+yaml");
+    match (family, name) {
+        ("text", "html") | ("application", "xhtml+xml") => Ok(Type::Html),
+        ("text", _) => Ok(Type::Text),
+        ("application", "octet-stream" | "binary" | "x-download") => Ok(Type::Unknown),
+        (
+            "application",
+            "json" | "xml" | "javascript" | "x-javascript" | "ecmascript" | "yaml" | "x-yaml"
+            | "toml" | "x-ndjson" | "sql" | "x-sh" | "rtf" | "graphql",
+        ) => Ok(Type::Text),
+        _ if is_text => Ok(Type::Text),
+        ("application", "pdf") => Err("it is a PDF, whose text cannot be read here".to_owned()),
+        ("image" | "audio" | "video", _) => Err(format!("it is no text but {family} ({kind})")),
+        _ => Err(format!("it is no text that can be read here ({kind})")),
+    }
+}
+
+/// `text/html` of `text/html; charset=utf-8`.
+fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Reads a body. Takes long for a long page, and blocks.
+pub(super) fn read(fetched: Fetched) -> Result<Page, String> {
+    let Fetched { url, content_type, bytes, mut cut } = fetched;
+    let kind = match sort(content_type.as_deref())? {
+        Type::Unknown => sniff(&bytes)?,
+        kind => kind,
+    };
+    let decoded = decode(&bytes, content_type.as_deref(), kind);
+    drop(bytes);
+    if kind == Type::Text && decoded.contains('\0') {
+        return Err("it is no text, though its server says so".to_owned());
+    }
+    let (title, mut text) = match kind {
+        Type::Html => {
+            let html::Read { title, text, whole } = html::read(&decoded, &url);
+            if !whole && cut.is_none() {
+                cut = Some("only its beginning was read, as its HTML is very large".to_owned());
+            }
+            (title, text)
+        }
+        Type::Text | Type::Unknown => (None, decoded),
+    };
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX));
+        text.shrink_to_fit();
+        cut.get_or_insert_with(|| format!("only its first {TEXT_BYTES_MAX} bytes are kept"));
+    }
+    Ok(Page { url, title, text, cut })
+}
+
+fn sniff(bytes: &[u8]) -> Result<Type, String> {
+    let head = &bytes[..bytes.len().min(META_BYTES)];
+    if head.starts_with(b"%PDF-") {
+        return Err("it is a PDF, whose text cannot be read here".to_owned());
+    }
+    let is_wide = head.starts_with(&[0xff, 0xfe]) || head.starts_with(&[0xfe, 0xff]);
+    if head.contains(&0) && !is_wide {
+        return Err("it is no text".to_owned());
+    }
+    let head = String::from_utf8_lossy(head).to_lowercase();
+    let is_html =
+        ["<!doctype html", "<html", "<head", "<body"].iter().any(|tag| head.contains(tag));
+    Ok(if is_html { Type::Html } else { Type::Text })
+}
+
+/// By a mark at the beginning, the header, the page's own word, and what the bytes are, in this order.
+fn decode(bytes: &[u8], content_type: Option<&str>, kind: Type) -> String {
+    let named = content_type.and_then(charset).or_else(|| match kind {
+        Type::Html => charset(&String::from_utf8_lossy(&bytes[..bytes.len().min(META_BYTES)]))
+            // A page that can be asked in ASCII is not in UTF-16, whatever it says.
+            .map(Encoding::output_encoding),
+        Type::Text | Type::Unknown => None,
+    });
+    let (bytes, encoding) = match Encoding::for_bom(bytes) {
+        Some((encoding, length)) => (&bytes[length..], encoding),
+        None => (bytes, named.unwrap_or_else(|| guess(bytes))),
+    };
+    encoding.decode_without_bom_handling(bytes).0.into_owned()
+}
+
+/// What follows `charset=`, in a header or in a `<meta>`.
+fn charset(text: &str) -> Option<&'static Encoding> {
+    let text = text.to_ascii_lowercase();
+    let (_, rest) = text.split_once("charset")?;
+    let rest = rest.trim_start().strip_prefix('=')?.trim_start();
+    let rest = rest.trim_start_matches(['"', '\'']);
+    let name = rest.split(|c: char| c.is_whitespace() || "\"';,/>".contains(c)).next()?;
+    Encoding::for_label(name.as_bytes())
+}
+
+fn guess(bytes: &[u8]) -> &'static Encoding {
+    match std::str::from_utf8(bytes) {
+        Ok(_) => UTF_8,
+        // The end may have been cut off in the middle of a character.
+        Err(error) if error.error_len().is_none() => UTF_8,
+        Err(_) => WINDOWS_1252,
+    }
+}

@@ -1,0 +1,245 @@
+//! The tool that searches the web: several engines behind one form, the first that answers. What each
+//! wants to be asked, and how it answers, is `search/engines.rs`.
+
+mod engines;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use async_trait::async_trait;
+use reqwest::{Client, StatusCode};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use tokio::time::timeout;
+use url::Url;
+
+use super::AGENT;
+use crate::http;
+use crate::people::Role;
+use crate::secret::Secret;
+use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+
+/// What all of them take (Brave and Tavily: 400 characters).
+const QUERY_CHARS_MAX: usize = 400;
+
+const COUNT: usize = 5;
+
+/// As many as fit into a result.
+const COUNT_MAX: usize = 10;
+
+/// One engine; then the next is asked.
+const TIME_MAX: Duration = Duration::from_secs(15);
+const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
+
+const TITLE_CHARS_MAX: usize = 150;
+const SNIPPET_CHARS_MAX: usize = 400;
+
+/// A longer address is no use to a model.
+const URL_CHARS_MAX: usize = 400;
+
+/// Whose API it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Api {
+    Brave,
+    Tavily,
+    Searxng,
+    DuckDuckGo,
+}
+
+/// Who is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Engine {
+    /// The owner's name for it.
+    pub name: String,
+    pub api: Api,
+    pub api_key: Option<Secret>,
+    /// Without a slash at the end.
+    pub base_url: String,
+}
+
+impl Api {
+    /// Where the vendor is; SearXNG has none.
+    pub fn home(self) -> Option<&'static str> {
+        match self {
+            Self::Brave => Some("https://api.search.brave.com"),
+            Self::Tavily => Some("https://api.tavily.com"),
+            Self::Searxng => None,
+            Self::DuckDuckGo => Some("https://html.duckduckgo.com"),
+        }
+    }
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Brave => "brave",
+            Self::Tavily => "tavily",
+            Self::Searxng => "searxng",
+            Self::DuckDuckGo => "duckduckgo",
+        }
+    }
+}
+
+impl Default for Engine {
+    /// The one that needs nothing.
+    fn default() -> Self {
+        let api = Api::DuckDuckGo;
+        let base_url = api.home().unwrap_or_default().to_owned();
+        Self { name: api.as_str().to_owned(), api, api_key: None, base_url }
+    }
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+struct Hit {
+    title: String,
+    url: String,
+    snippet: String,
+}
+
+/// Why an engine gave nothing, in words without its key.
+#[derive(Debug, thiserror::Error)]
+#[error("{words}")]
+struct Failed {
+    words: String,
+    /// It may go well the next time.
+    passes: bool,
+    status: Option<StatusCode>,
+}
+
+impl Failed {
+    fn passing(words: impl Into<String>) -> Self {
+        Self { words: words.into(), passes: true, status: None }
+    }
+
+    fn lasting(words: impl Into<String>) -> Self {
+        Self { words: words.into(), passes: false, status: None }
+    }
+
+    fn of(status: StatusCode) -> Self {
+        let words = match status {
+            StatusCode::UNAUTHORIZED => "HTTP 401: it wants another api_key".to_owned(),
+            _ => format!("HTTP {status}"),
+        };
+        let passes = matches!(status.as_u16(), 408 | 429 | 500..);
+        Self { words, passes, status: Some(status) }
+    }
+}
+
+pub struct WebSearch {
+    engines: Vec<Link>,
+}
+
+/// An engine and the client that speaks to it.
+struct Link {
+    engine: Engine,
+    client: Client,
+}
+
+impl WebSearch {
+    /// In the order in which they are asked.
+    pub fn new(engines: &[Engine]) -> anyhow::Result<Self> {
+        let link = |engine: &Engine| {
+            let url = Url::parse(&engine.base_url).context("base_url is not a URL")?;
+            let client = http::client(&url, CONNECT_TIME_MAX).user_agent(AGENT);
+            let client = client.build().context("cannot make an HTTP client")?;
+            Ok(Link { engine: engine.clone(), client })
+        };
+        Ok(Self { engines: engines.iter().map(link).collect::<anyhow::Result<_>>()? })
+    }
+
+    /// Who answered, and what.
+    async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<Hit>), ToolError> {
+        let (mut failures, mut passes) = (Vec::new(), false);
+        for Link { engine, client } in &self.engines {
+            let asked = engines::ask(client, engine, query, count);
+            let failed = match timeout(TIME_MAX, asked).await {
+                Ok(Ok(hits)) => return Ok((&engine.name, hits)),
+                Ok(Err(failed)) => failed,
+                Err(_) => Failed::passing(format!("no answer within {} s", TIME_MAX.as_secs())),
+            };
+            tracing::warn!(engine = %engine.name, error = %failed, "A search engine gave nothing");
+            passes |= failed.passes;
+            failures.push(format!("{}: {failed}", engine.name));
+        }
+        let words = format!("The search failed. {}.", failures.join("; "));
+        Err(if passes { ToolError::Transient(words) } else { ToolError::TellModel(words) })
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Args {
+    query: String,
+    #[serde(default = "count")]
+    #[schemars(range(min = 1, max = COUNT_MAX))]
+    count: usize,
+}
+
+fn count() -> usize {
+    COUNT
+}
+
+#[async_trait]
+impl Tool for WebSearch {
+    type Args = Args;
+    const SPEC: ToolSpec = ToolSpec {
+        name: "web_search",
+        description: "Search the web; gives titles, addresses and snippets. Read a page with web_fetch.",
+        role: Role::User,
+        kind: Kind::Reads,
+        retries: true,
+    };
+
+    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+        let query = args.query.split_whitespace().collect::<Vec<_>>().join(" ");
+        if query.is_empty() {
+            return Err(ToolError::TellModel("The query is empty.".to_owned()));
+        }
+        if query.chars().nth(QUERY_CHARS_MAX).is_some() {
+            let words =
+                format!("The query is longer than {QUERY_CHARS_MAX} characters; use key words.");
+            return Err(ToolError::TellModel(words));
+        }
+        let count = args.count.clamp(1, COUNT_MAX);
+        let (engine, hits) = self.search(&query, count).await?;
+        let hits: Vec<Hit> = hits.into_iter().filter_map(Hit::tidied).take(count).collect();
+        if hits.is_empty() {
+            return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
+        }
+        Ok(ToolOutput::foreign(written(&hits)))
+    }
+}
+
+fn written(hits: &[Hit]) -> String {
+    let mut text = String::new();
+    for (at, Hit { title, url, snippet }) in hits.iter().enumerate() {
+        write!(text, "{}. {title}\n   {url}\n", at + 1).expect("a String takes all");
+        if !snippet.is_empty() {
+            writeln!(text, "   {snippet}").expect("a String takes all");
+        }
+    }
+    text.truncate(text.trim_end().len());
+    text
+}
+
+impl Hit {
+    /// In one line each, bounded; none for what web_fetch could not read.
+    fn tidied(self) -> Option<Self> {
+        let url = Url::parse(self.url.trim()).ok()?;
+        let is_page =
+            matches!(url.scheme(), "http" | "https") && url.as_str().len() <= URL_CHARS_MAX;
+        let title = line(&self.title, TITLE_CHARS_MAX);
+        let title = if title.is_empty() { "(no title)".to_owned() } else { title };
+        let snippet = line(&self.snippet, SNIPPET_CHARS_MAX);
+        is_page.then(|| Self { title, url: url.into(), snippet })
+    }
+}
+
+fn line(text: &str, chars_max: usize) -> String {
+    let text = text.split(|c: char| c.is_whitespace() || c.is_control());
+    let text = text.filter(|word| !word.is_empty()).collect::<Vec<_>>().join(" ");
+    match text.char_indices().nth(chars_max) {
+        Some((at, _)) => format!("{}…", text[..at].trim_end()),
+        None => text,
+    }
+}

@@ -1,0 +1,190 @@
+//! Kernels that have less: parts of this one are taken away, as if they were not there, and what is
+//! said and done is compared with what is left. Nothing is skipped where Landlock is missing: then it is
+//! checked that commands are refused.
+
+use std::collections::BTreeMap;
+
+use peacrab::sandbox::{self, CageState, Ending, Level, Network};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
+
+use super::{SECRET, Scene};
+
+/// Runs `test` in a thread where these calls fail with this error, in all that it starts, too.
+pub(crate) fn without<T: Send + 'static>(
+    calls: &'static [(libc::c_long, libc::c_int)],
+    test: impl AsyncFnOnce() -> T + Send + 'static,
+) -> T {
+    let run = move || {
+        for (call, error) in calls {
+            let rules = BTreeMap::from([(*call, Vec::new())]);
+            let error = SeccompAction::Errno(error.unsigned_abs());
+            let arch = std::env::consts::ARCH.try_into().unwrap();
+            let filter = SeccompFilter::new(rules, SeccompAction::Allow, error, arch).unwrap();
+            apply_filter(&BpfProgram::try_from(filter).unwrap()).unwrap();
+        }
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(test())
+    };
+    std::thread::spawn(run).join().unwrap()
+}
+
+pub(crate) const NO_LANDLOCK: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
+const NO_NAMESPACES: &[(libc::c_long, libc::c_int)] = &[(libc::SYS_unshare, libc::EPERM)];
+const NEITHER: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP), (libc::SYS_unshare, libc::EPERM)];
+const NO_FILTERS: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_unshare, libc::EPERM), (libc::SYS_seccomp, libc::EINVAL)];
+
+fn level(level: Level) -> Scene {
+    let mut scene = Scene::new();
+    scene.cage.level = level;
+    scene
+}
+
+#[test]
+fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
+    let state = sandbox::trial(&Scene::new().cage);
+    let CageState::Caged { level, enforced } = &state else { panic!("{state:?}") };
+    assert_eq!(*level, Level::Required);
+    assert!(enforced.files(), "{enforced:?}");
+    let words = state.words();
+    assert!(words.starts_with("Shell: caged (required): no files but the workspace"), "{words}");
+    let all = enforced.own_root && enforced.processes && enforced.calls && enforced.signals;
+    assert_eq!(words.contains("NOT enforced"), !all, "{words}");
+}
+
+#[test]
+fn without_landlock_commands_are_refused() {
+    without(NO_LANDLOCK, async || {
+        let scene = level(Level::Required);
+        let state = sandbox::trial(&scene.cage);
+        assert!(!state.is_offered());
+        let words = state.words();
+        assert!(words.contains("not offered") && words.contains("Landlock"), "{words}");
+        let done = scene.run("echo begun").await;
+        assert!(matches!(done.ending, Ending::Refused(_)) && done.out.is_empty(), "{done:?}");
+    });
+}
+
+#[test]
+fn without_landlock_best_effort_hides_what_it_can() {
+    without(NO_LANDLOCK, async || {
+        let scene = level(Level::BestEffort);
+        let state = sandbox::trial(&scene.cage);
+        let CageState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        assert!(!enforced.files() && enforced.landlock == 0);
+        if enforced.own_root {
+            let root = scene.root().display().to_string();
+            let done =
+                scene.run(&format!("cat {root}/home/config.toml; echo x > {root}/home/new")).await;
+            assert!(!done.out.contains(SECRET), "{done:?}");
+            scene.check();
+        }
+        assert!(
+            state.words().contains("NOT enforced on this kernel: no files"),
+            "{}",
+            state.words()
+        );
+    });
+}
+
+#[test]
+fn without_namespaces_files_network_and_leftovers_are_caged_all_the_same() {
+    without(NO_NAMESPACES, async || {
+        let scene = level(Level::Required);
+        let state = sandbox::trial(&scene.cage);
+        let CageState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        assert!(enforced.files() && !enforced.own_root && !enforced.processes, "{enforced:?}");
+        assert_eq!(enforced.network, Network::Refused);
+        assert!(
+            state.words().contains("NOT enforced on this kernel: no processes but"),
+            "{}",
+            state.words()
+        );
+
+        let root = scene.root().display().to_string();
+        let own = std::process::id();
+        for command in [
+            format!("cat {root}/home/config.toml; echo x > {root}/home/new; ls {root}/home"),
+            format!("cat /proc/1/environ /proc/{own}/environ /proc/self/environ | tr '\\0' '\\n'"),
+            format!("ln -s {root}/home d; cat d/config.toml; ln {root}/home/config.toml h; cat h"),
+            format!("kill -0 {own} && echo {SECRET}"),
+            "ls /tmp && echo the-secret-of-the-house".to_owned(),
+            "python3 -c 'import socket; socket.socket(socket.AF_UNIX)' && echo the-secret-of-the-house".to_owned(),
+            "python3 -c 'import socket; socket.socket()' && echo the-secret-of-the-house".to_owned(),
+        ] {
+            let done = scene.run(&command).await;
+            assert!(!done.out.contains(SECRET), "{command}: {done:?}");
+        }
+        scene.check();
+        // It has a folder for temporary files, which goes with it.
+        let tmp = scene.run("echo x > $TMPDIR/x && cat $TMPDIR/x && echo $TMPDIR").await.well();
+        let folder = tmp.lines().nth(1).unwrap();
+        assert!(tmp.starts_with("x\n") && !std::path::Path::new(folder).exists(), "{tmp}");
+        // And a daemon ends with it.
+        let daemon = "setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' >/dev/null 2>&1 &\n\
+                      while ! test -s beat; do sleep 0.01; done; echo begun";
+        assert_eq!(scene.run(daemon).await.well(), "begun\n");
+        let beat = scene.read("beat");
+        tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+        assert_eq!(scene.read("beat"), beat);
+    });
+}
+
+#[test]
+fn with_neither_commands_are_refused() {
+    without(NEITHER, async || {
+        let scene = level(Level::Required);
+        assert!(!sandbox::trial(&scene.cage).is_offered());
+        let scene = level(Level::BestEffort);
+        let state = sandbox::trial(&scene.cage);
+        let CageState::Caged { enforced, .. } = state else { panic!("{state:?}") };
+        assert!(!enforced.files() && enforced.calls, "{enforced:?}");
+        assert_eq!(scene.run("echo runs").await.well(), "runs\n");
+    });
+}
+
+#[test]
+fn where_the_network_cannot_be_kept_away_commands_are_refused() {
+    without(NO_FILTERS, async || {
+        let scene = level(Level::Required);
+        let state = sandbox::trial(&scene.cage);
+        assert!(!state.is_offered(), "{state:?}");
+        assert!(matches!(scene.run("echo begun").await.ending, Ending::Refused(_)));
+        // A network that the config allows need not be kept away.
+        let mut scene = level(Level::Required);
+        scene.cage.network = true;
+        let state = sandbox::trial(&scene.cage);
+        let CageState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+        assert!(!enforced.calls && enforced.network == Network::On);
+        assert!(state.words().contains("NOT enforced"), "{}", state.words());
+    });
+}
+
+#[tokio::test]
+async fn off_is_off_and_says_so() {
+    let scene = level(Level::Off);
+    let state = sandbox::trial(&scene.cage);
+    assert_eq!(state, CageState::Uncaged);
+    assert!(state.words().contains("NOT CAGED"), "{}", state.words());
+    let root = scene.root().display().to_string();
+    assert_eq!(scene.run(&format!("cat {root}/home/config.toml")).await.well(), SECRET);
+    // It is bounded, and leaves nothing behind, all the same.
+    let daemon = "setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' >/dev/null 2>&1 &\n\
+                  while ! test -s beat; do sleep 0.01; done; env | grep -c CARGO";
+    let done = scene.run(daemon).await;
+    assert_eq!(done.out, "0\n");
+    let beat = scene.read("beat");
+    tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+    assert_eq!(scene.read("beat"), beat);
+}
+
+#[test]
+fn a_program_that_is_no_cage_is_refused() {
+    let mut scene = Scene::new();
+    for program in ["/bin/true", "/nowhere/peacrab"] {
+        scene.cage.program = program.into();
+        assert!(!sandbox::trial(&scene.cage).is_offered(), "{program}");
+    }
+}

@@ -1,0 +1,174 @@
+//! The tools for what is wired to the board, as far as a machine without a board can tell: who may, what
+//! is refused, and what is said where there is nothing.
+
+use std::fs;
+
+use chrono::Local;
+use peacrab::actions::{Actions, Images};
+use peacrab::message::{Address, Place, Sender};
+use peacrab::people::Role;
+use peacrab::session::{Finish, SessionId};
+use peacrab::store::{self, Store};
+use peacrab::tools::hardware::{self, Devices};
+use peacrab::tools::{Caller, Kind, Reach, ToolContext, ToolError, ToolSet};
+use peacrab::workspace::Workspace;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const TALK: Caller = Caller::Conversation(Finish::Answer);
+
+/// A board's `/dev`, and an admin before it.
+struct Board {
+    tools: ToolSet,
+    cx: ToolContext,
+    folder: TempDir,
+}
+
+impl Board {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("dev")).unwrap();
+        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+        let images = Images::open(folder.path()).unwrap();
+        let cx = ToolContext {
+            actions: Actions { store, images },
+            session: SessionId(1),
+            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
+            who: Sender::person("1", "Ada"),
+            role: Role::Admin,
+            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
+            place: Place::Private,
+            came_here: [].into(),
+            channels: ["home".into()].into(),
+            now: Local::now(),
+            tainted: false,
+        };
+        let tools = ToolSet::new(hardware::tools(&Devices::at(folder.path().join("dev"))));
+        Self { tools, cx, folder }
+    }
+
+    /// Something of that name that is no device.
+    fn has(&self, name: &str) {
+        fs::write(self.folder.path().join("dev").join(name), "no device").unwrap();
+    }
+
+    async fn refused(&self, tool: &str, arguments: Value) -> String {
+        let (tool, _) = self.tools.authorise(tool, self.cx.role).unwrap();
+        match tool.call_json(&arguments.to_string(), &self.cx).await {
+            Err(ToolError::TellModel(words)) => {
+                words.replace(&self.folder.path().display().to_string(), "")
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// A right call of each tool.
+fn calls() -> [(&'static str, Value); 6] {
+    [
+        ("gpio_read", json!({ "lines": [17] })),
+        ("gpio_write", json!({ "line": 17, "on": true })),
+        ("i2c_read", json!({ "bus": 1, "address": 72, "register": 0, "length": 2 })),
+        ("i2c_write", json!({ "bus": 1, "address": 72, "bytes": [1, 2] })),
+        ("spi_read", json!({ "bus": 0, "length": 3 })),
+        ("spi_write", json!({ "bus": 0, "chip_select": 1, "mode": 3, "bytes": [255] })),
+    ]
+}
+
+#[tokio::test]
+async fn says_what_is_missing_and_what_there_is() {
+    let board = Board::new();
+    for (tool, arguments) in calls() {
+        let words = board.refused(tool, arguments.clone()).await;
+        assert!(words.starts_with("There is no /dev/"), "{words}");
+        assert!(words.ends_with("There is no other of its kind."), "{words}");
+    }
+    board.has("i2c-20");
+    board.has("i2c-3");
+    let words = board.refused("i2c_read", calls()[2].1.clone()).await;
+    assert!(words.ends_with("Interface Options). There are: i2c-20, i2c-3."), "{words}");
+}
+
+#[tokio::test]
+async fn what_is_no_device_is_refused() {
+    let board = Board::new();
+    ["gpiochip0", "i2c-1", "spidev0.0", "spidev0.1"].iter().for_each(|name| board.has(name));
+    for (tool, arguments) in calls() {
+        let words = board.refused(tool, arguments).await;
+        assert!(words.starts_with("/dev/") && words.ends_with('.'), "{words}");
+        assert!(words.contains(" refuses that") || words.contains(" failed: "), "{words}");
+    }
+    assert!(board.refused("gpio_read", json!({})).await.starts_with("/dev/gpiochip0 "));
+}
+
+#[tokio::test]
+async fn bad_arguments_are_answered_with_what_would_be_right() {
+    let board = Board::new();
+    for (tool, arguments, part) in [
+        ("gpio_read", json!({ "lines": vec![1; 65] }), "At most 64 lines"),
+        ("gpio_read", json!({ "chip": -1 }), "invalid value"),
+        ("gpio_write", json!({ "line": 1 }), "missing field `on`"),
+        ("gpio_write", json!({ "line": "../../etc/passwd", "on": true }), "invalid type"),
+        (
+            "i2c_read",
+            json!({ "bus": 1, "address": 0, "length": 1 }),
+            "`address` must be from 8 to 119",
+        ),
+        ("i2c_read", json!({ "bus": 1, "address": 120, "length": 1 }), "`address` must be from 8"),
+        (
+            "i2c_read",
+            json!({ "bus": 1, "address": 72, "length": 0 }),
+            "`length` must be from 1 to 256",
+        ),
+        ("i2c_read", json!({ "bus": 1, "address": 72, "length": 257 }), "`length` must be from 1"),
+        (
+            "i2c_read",
+            json!({ "bus": 1, "address": 72, "register": 256, "length": 1 }),
+            "invalid value",
+        ),
+        ("i2c_write", json!({ "bus": 1, "address": 72, "bytes": [] }), "`bytes` is empty"),
+        ("i2c_write", json!({ "bus": 1, "address": 72, "bytes": [256] }), "invalid value"),
+        (
+            "i2c_write",
+            json!({ "bus": 1, "address": 72, "bytes": vec![0; 257] }),
+            "At most 256 bytes",
+        ),
+        ("spi_read", json!({ "bus": 0, "length": 1, "mode": 4 }), "`mode` must be from 0 to 3"),
+        ("spi_write", json!({ "bus": 0, "bytes": [1], "hz": 0 }), "unknown field `hz`"),
+        ("spi_write", json!({ "bus": 0, "bytes": [] }), "`bytes` is empty"),
+    ] {
+        let words = board.refused(tool, arguments).await;
+        assert!(words.contains(part), "{tool}: {words}");
+    }
+}
+
+#[test]
+fn is_for_admins_and_acting_is_told_from_looking() {
+    let board = Board::new();
+    assert!(board.tools.offered(TALK, Role::User).is_empty());
+    assert_eq!(board.tools.offered(TALK, Role::Admin).len(), 6);
+    for (tool, arguments) in calls() {
+        let denied = board.tools.authorise(tool, Role::User).err().unwrap();
+        assert!(denied.contains("needs the role admin"), "{denied}");
+        let (found, terms) = board.tools.authorise(tool, Role::Admin).unwrap();
+        let (kind, reach) = (terms.kind, found.reach(&arguments.to_string(), &board.cx));
+        match tool {
+            "gpio_write" => {
+                assert_eq!((kind, reach), (Kind::Acts { idempotent: true }, Reach::Outside));
+            }
+            "i2c_write" | "spi_write" => {
+                assert_eq!((kind, reach), (Kind::Acts { idempotent: false }, Reach::Outside));
+            }
+            _ => assert_eq!((kind, reach), (Kind::Reads, Reach::Here)),
+        }
+    }
+}
+
+#[test]
+fn takes_little_room_in_the_prompt() {
+    for tool in Board::new().tools.offered(TALK, Role::Owner) {
+        let shown = json!({"name": tool.name, "description": tool.description, "parameters": tool.parameters});
+        let length = shown.to_string().chars().count();
+        assert!(length <= 400, "{} takes {length} characters", tool.name);
+    }
+}

@@ -1,0 +1,319 @@
+//! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
+
+mod background;
+mod daemon;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::{Local, TimeZone};
+use peacrab::actions::{Actions, Images};
+use peacrab::asks::{Approvals, Asking};
+use peacrab::config::AgentConfig;
+use peacrab::message::{Address, Place, Sender};
+use peacrab::people::Role;
+use peacrab::sandbox::{CageState, Level};
+use peacrab::session::{Finish, SessionId};
+use peacrab::store::{self, Store};
+use peacrab::tools::shell::{self, Config};
+use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
+use peacrab::workspace::Workspace;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::cage;
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{calls, says};
+
+pub(crate) fn config() -> Config {
+    Config {
+        enabled: true,
+        role: Role::Admin,
+        cage: cage::cage(),
+        time_max: Duration::from_secs(60),
+        background_max: Duration::from_secs(120),
+    }
+}
+
+/// The tools of a daemon with a shell.
+fn tools(config: &Config) -> ToolSet {
+    ToolSet::standard_with(shell::tools(config, &shell::standing(config)))
+}
+
+/// Somebody who calls the shell's tools.
+struct Desk {
+    tools: ToolSet,
+    cx: ToolContext,
+    _folder: Arc<TempDir>,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self::with(&config(), Role::Owner, Place::Private)
+    }
+
+    fn with(config: &Config, role: Role, place: Place) -> Self {
+        let folder = Arc::new(tempfile::tempdir().unwrap());
+        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+        let images = Images::open(folder.path()).unwrap();
+        let cx = ToolContext {
+            zone: chrono_tz::Tz::UTC,
+            actions: Actions { store, images },
+            session: SessionId(1),
+            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
+            who: Sender::person("1", "Ada"),
+            role,
+            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
+            place,
+            came_here: [].into(),
+            channels: ["home".into()].into(),
+            now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+            tainted: false,
+        };
+        Self { tools: tools(config), cx, _folder: folder }
+    }
+
+    async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
+        let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
+        match tool.call_json(&arguments.to_string(), &self.cx).await {
+            Ok(output) => Ok(output.for_model),
+            Err(
+                ToolError::TellModel(words)
+                | ToolError::Transient(words)
+                | ToolError::TellForeign(words),
+            ) => Err(words),
+            Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
+        }
+    }
+
+    /// What a command has said, below the line that says how it ended.
+    async fn exec(&self, command: &str) -> (String, String) {
+        let said = self.call("exec", json!({"command": command})).await.unwrap();
+        let (how, out) = said.split_once('\n').unwrap();
+        let how = how.split_once(" after ").map_or(how, |(how, _)| how);
+        (how.trim_start_matches('[').to_owned(), out.to_owned())
+    }
+
+    fn read(&self, name: &str) -> String {
+        fs::read_to_string(self.cx.workspace.root().join(name)).unwrap()
+    }
+
+    fn exists(&self, name: &str) -> bool {
+        self.cx.workspace.root().join(name).exists()
+    }
+}
+
+fn said(how: &str, out: &str) -> (String, String) {
+    (how.to_owned(), out.to_owned())
+}
+
+#[tokio::test]
+async fn a_command_says_how_it_ended_and_what_it_wrote() {
+    let desk = Desk::new();
+    assert_eq!(desk.exec("echo hello").await, said("exit code 0", "hello"));
+    assert_eq!(desk.exec("echo out; echo err >&2; exit 3").await, said("exit code 3", "out\nerr"));
+    assert_eq!(desk.exec("true").await, said("exit code 0", "(no output)"));
+    assert_eq!(desk.exec("kill -9 $$").await, said("ended by signal 9", "(no output)"));
+    assert_eq!(desk.exec("echo hi > made.md; cat made.md").await.1, "hi");
+    assert_eq!(desk.read("made.md"), "hi\n");
+    let fed = json!({"command": "tr a-z A-Z", "stdin": "loud"});
+    assert!(desk.call("exec", fed).await.unwrap().ends_with("\nLOUD"));
+    let there = json!({"command": "pwd | grep -o '[^/]*$'; ls", "cwd": "./memory/"});
+    let there = desk.call("exec", there).await.unwrap();
+    assert!(there.contains("\nmemory\n") && there.contains("MEMORY.md"), "{there}");
+    let terminal = json!({"command": "test -t 1 && printf '\\033[31mred\\033[0m'", "pty": true});
+    assert!(desk.call("exec", terminal).await.unwrap().ends_with("\nred"));
+}
+
+#[tokio::test]
+async fn a_command_that_cannot_be_is_refused_in_words() {
+    let desk = Desk::new();
+    for (wrong, words) in [
+        (json!({"command": " "}), "is empty"),
+        (json!({"command": "x".repeat(100_001)}), "at most 100000 bytes"),
+        (json!({"command": "true", "cwd": "nowhere"}), "There is no `nowhere`"),
+        (json!({"command": "true", "cwd": "../.."}), "climbs"),
+        (json!({"command": "true", "cwd": "AGENTS.md"}), "is no folder"),
+        (json!({"command": "true", "timeout": 61}), "at most 60 seconds; longer ones go in"),
+        (json!({"command": "true", "timeout": 999, "background": true}), "at most 120 seconds."),
+        (json!({"cmd": "true"}), "unknown field"),
+    ] {
+        let refused = desk.call("exec", wrong).await.unwrap_err();
+        assert!(refused.contains(words), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_ends_at_the_time_that_the_call_or_the_config_says() {
+    let desk = Desk::new();
+    let began = Instant::now();
+    let slow = desk.call("exec", json!({"command": "echo begun; sleep 100", "timeout": 1})).await;
+    let slow = slow.unwrap();
+    assert!(slow.starts_with("[killed: it took longer than 1.0 s after"), "{slow}");
+    assert!(slow.ends_with("\nbegun") && began.elapsed() < Duration::from_secs(30));
+    let config = Config { time_max: Duration::from_secs(1), ..config() };
+    let desk = Desk::with(&config, Role::Owner, Place::Private);
+    assert_eq!(desk.exec("sleep 100").await.0, "killed: it took longer than 1.0 s");
+}
+
+#[tokio::test]
+async fn long_output_is_shown_in_part_and_kept_whole_in_a_file() {
+    let desk = Desk::new();
+    let (how, out) = desk.exec("seq 1 100000").await;
+    assert_eq!(how, "exit code 0");
+    assert!(out.starts_with("1\n2\n3\n") && out.ends_with("\n99999\n100000"), "{out}");
+    assert!(out.chars().count() < peacrab::tools::RESULT_CHARS_MAX);
+    let path = out.split("the whole is in ").nth(1).unwrap().split(' ').next().unwrap();
+    assert!(path.starts_with("outputs/2026-07/17-090500-"), "{path}");
+    let whole: String = (1..=100_000).map(|line| format!("{line}\n")).collect();
+    assert_eq!(desk.read(path), whole);
+
+    let (_, out) = desk.exec("head -c 5M /dev/zero | tr '\\0' x").await;
+    assert!(out.contains("5242880 bytes in all; its first megabyte is in outputs/"), "{out}");
+    let (_, out) = desk.exec("head -c 100000 /bin/sh").await;
+    assert!(out.starts_with("[100000 bytes that are not text; the whole is in outputs/"), "{out}");
+    assert!(out.ends_with(".bin]"), "{out}");
+}
+
+#[tokio::test]
+async fn others_than_the_owner_in_private_have_a_folder_of_the_workspace() {
+    for (role, place) in [(Role::Admin, Place::Private), (Role::Owner, Place::Group)] {
+        let mut desk = Desk::with(&config(), role, place);
+        fs::write(desk.cx.workspace.root().join("memory/MEMORY.md"), "the owner's secret").unwrap();
+        let commands = "cat memory/MEMORY.md ../memory/MEMORY.md ../USER.md; echo x >> ../AGENTS.md; \
+                        ls ..; rm -rf ../skills; ln -s ../memory m; cat m/MEMORY.md; echo own > file; pwd";
+        let (_, out) = desk.exec(&format!("({commands}) 2>/dev/null")).await;
+        assert!(!out.contains("secret") && out.ends_with("/workspace/shared"), "{out}");
+        assert!(desk.exists("skills") && !desk.read("AGENTS.md").ends_with("x\n"));
+        assert_eq!(desk.read("shared/file"), "own\n");
+        let inside = json!({"command": "cat file", "cwd": "shared"});
+        assert!(desk.call("exec", inside).await.unwrap().ends_with("own"));
+        let outside = json!({"command": "true", "cwd": "memory"});
+        assert!(desk.call("exec", outside).await.unwrap_err().contains("in the folder `shared`"));
+        // The link that was planted leads nowhere either.
+        let planted = json!({"command": "true", "cwd": "shared/m"});
+        assert!(desk.call("exec", planted).await.is_err());
+        // What they write at length is for those who may read the folder.
+        let (_, out) = desk.exec("seq 1 100000").await;
+        assert!(out.contains("the whole is in shared/outputs/"), "{out}");
+        // And what came here can be read here.
+        let inbox = desk.cx.workspace.root().join("inbox/2026-07");
+        fs::create_dir_all(&inbox).unwrap();
+        fs::write(inbox.join("1-0-mine.csv"), "mine").unwrap();
+        fs::write(inbox.join("2-0-other.csv"), "secret").unwrap();
+        desk.cx.came_here = ["inbox/2026-07/1-0-mine.csv".to_owned()].into();
+        let (_, out) = desk.exec("cat ../inbox/2026-07/*.csv").await;
+        assert_eq!(out, "mine");
+    }
+}
+
+#[tokio::test]
+async fn what_is_uncaged_is_for_the_owner_in_private() {
+    let mut config = config();
+    config.cage.level = Level::Off;
+    let desk = Desk::with(&config, Role::Admin, Place::Private);
+    let refused = desk.call("exec", json!({"command": "true"})).await.unwrap_err();
+    assert!(refused.contains("for the owner in private"), "{refused}");
+    assert_eq!(Desk::with(&config, Role::Owner, Place::Private).exec("echo x").await.1, "x");
+}
+
+#[test]
+fn the_shell_is_for_admins_or_whom_the_config_names() {
+    let offered = |config: &Config, role| {
+        let tools = tools(config);
+        let names: Vec<_> = tools
+            .offered(Caller::Conversation(Finish::Answer), role)
+            .into_iter()
+            .map(|tool| tool.name)
+            .collect();
+        ["exec", "process"].map(|name| names.iter().any(|one| one == name))
+    };
+    let usual = config();
+    assert_eq!(offered(&usual, Role::User), [false, false]);
+    assert_eq!(offered(&usual, Role::Admin), [true, true]);
+    assert_eq!(offered(&Config { role: Role::User, ..config() }, Role::User), [true, true]);
+    assert_eq!(offered(&Config { role: Role::User, ..config() }, Role::Guest), [false, false]);
+    assert_eq!(offered(&Config { role: Role::Owner, ..config() }, Role::Admin), [false, false]);
+    assert_eq!(offered(&Config { enabled: false, ..config() }, Role::Owner), [false, false]);
+    let refused = tools(&usual).authorise("exec", Role::User).err().unwrap();
+    assert!(refused.contains("needs the role admin"), "{refused}");
+    assert_eq!(shell::standing(&Config { enabled: false, ..config() }), CageState::Off);
+}
+
+#[test]
+fn models_are_told_of_the_shell_in_few_words() {
+    let all = tools(&config()).offered(Caller::Conversation(Finish::Answer), Role::Owner);
+    let shell: Vec<_> = all.iter().filter(|it| it.name == "exec" || it.name == "process").collect();
+    let shown: Vec<String> = shell
+        .iter()
+        .map(|it| {
+            json!({"name": it.name, "description": it.description, "parameters": it.parameters})
+                .to_string()
+        })
+        .collect();
+    assert!(shown.iter().all(|one| one.chars().count() <= 400), "{shown:?}");
+    insta::assert_snapshot!(shown.join("\n\n"), @r#"
+    {"name":"exec","description":"Run a shell command, caged in the workspace.","parameters":{"type":"object","properties":{"command":{"type":"string"},"cwd":{"type":"string"},"timeout":{"type":"integer","default":0,"minimum":0,"description":"Seconds."},"background":{"type":"boolean","description":"See process."},"stdin":{"type":"string"},"pty":{"type":"boolean"}},"required":["command"]}}
+
+    {"name":"process","description":"Look after background commands: poll is for new output.","parameters":{"type":"object","properties":{"action":{"type":"string","enum":["list","poll","write","kill"]},"id":{"type":"string"},"text":{"type":"string","description":"To write, with its line end."}},"required":["action"]}}
+    "#);
+}
+
+#[tokio::test]
+async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
+    let mut with_network = config();
+    with_network.cage.network = true;
+    let (usual, far) = (Desk::new(), Desk::with(&with_network, Role::Owner, Place::Private));
+    for (desk, command, foreign) in [
+        (&usual, "echo mine", false),
+        (&usual, "cat inbox/2026-07/*", true),
+        (&usual, "cd Inbox; ls", true),
+        (&far, "echo mine", true),
+    ] {
+        let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
+        let call = json!({"command": command}).to_string();
+        assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Outside);
+        assert_eq!(tool.call_json(&call, &desk.cx).await.unwrap().foreign, foreign, "{command}");
+    }
+    let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
+    for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]
+    {
+        assert_eq!(process.reach(&json!({"action": action}).to_string(), &usual.cx.address), reach);
+    }
+}
+
+#[tokio::test]
+async fn stopping_a_turn_ends_its_command() {
+    let tools = tools(&config());
+    let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
+    let command = "(while :; do date +%s%N > beat; sleep 0.02; done) & sleep 100";
+    rig.model.on("run", [calls(&[("exec", json!({"command": command}))])]);
+    rig.say("1", "run it");
+    let beat = rig.workspace().join("beat");
+    rig.becomes(|_| beat.exists()).await;
+    let asked = Instant::now();
+    rig.ask("1", "/stop").await;
+    assert!(asked.elapsed() < Duration::from_secs(5));
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let last = fs::read(&beat).unwrap();
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert_eq!(fs::read(&beat).unwrap(), last);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_command_waits_for_approval_where_the_config_says_so() {
+    let approvals = Approvals { tools: vec!["exec".to_owned()], roles: Vec::new() };
+    let asking = Asking { approvals, ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { tools: tools(&config()), agent, ..Parts::default() }).await;
+    rig.model.on("run", [calls(&[("exec", json!({"command": "echo ran > it"}))]), says("Done.")]);
+    let question = rig.ask("1", "run it").await;
+    assert!(question.contains("echo ran"), "{question}");
+    assert!(!rig.workspace().join("it").exists());
+    let id = rig.look("SELECT CAST(id AS TEXT) FROM asks WHERE state = 'open'").remove(0);
+    rig.say("1", &format!("/approve {id}"));
+    rig.becomes(|rig| rig.workspace().join("it").exists()).await;
+}

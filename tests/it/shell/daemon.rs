@@ -1,0 +1,159 @@
+//! The shell in the real program: what it says of its cage, and what a crash leaves of a command.
+
+use std::fs;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::cage::NO_LANDLOCK;
+use crate::cage::without;
+use crate::support::binary::{Scene, model, until};
+use crate::support::model_api::{ModelApi, Platform, Reply};
+
+fn chunk(delta: &Value, finish: Option<&str>) -> Value {
+    json!({"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]})
+}
+
+fn answer(text: &str) -> Reply {
+    Reply::events(&[chunk(&json!({"content": text}), None), chunk(&json!({}), Some("stop"))])
+}
+
+fn exec(command: &str) -> Reply {
+    let arguments = json!({"command": command}).to_string();
+    let call = json!({"tool_calls": [{"index": 0, "id": "call_1", "type": "function",
+        "function": {"name": "exec", "arguments": arguments}}]});
+    Reply::events(&[chunk(&call, None), chunk(&json!({}), Some("tool_calls"))])
+}
+
+/// Whether the model was told of the shell.
+fn offers(request: &Value) -> bool {
+    request["tools"].to_string().contains("\"exec\"")
+}
+
+fn result(request: &Value) -> String {
+    request["messages"].as_array().unwrap().last().unwrap()["content"].to_string()
+}
+
+#[tokio::test]
+async fn a_command_runs_in_the_shipped_program_and_reaches_nothing_of_it() {
+    let main = ModelApi::start(Platform::OpenAi).await;
+    let scene = Scene::new(&model("main", &main));
+    let daemon = scene.daemon().await;
+    assert!(daemon.log().contains("Shell: caged (required)"), "{}", daemon.log());
+    let home = scene.home().display().to_string();
+    let config = scene.folder().join("config.toml").display().to_string();
+    main.reply(exec(&format!(
+        "echo in $PWD; cat {config} {home}/state.db {home}/control.sock /proc/1/environ; ls {home}; env"
+    )));
+    main.reply(answer("I have looked."));
+    let ended = scene.run(&["chat", "-m", "look"]).await;
+    assert!(ended.out.contains("I have looked."), "{ended:?}");
+    let result = result(&main.requests()[1]);
+    assert!(result.contains(&format!("in {home}/workspace")), "{result}");
+    assert!(!result.contains("api_key") && !result.contains("PEACRAB"), "{result}");
+
+    let status = scene.status().await;
+    assert_eq!(status["shell"]["state"], "caged");
+    assert_eq!(status["shell"]["level"], "required");
+    assert!(status["shell"]["enforced"]["landlock"].as_u64().unwrap() >= 1, "{status}");
+    let words = scene.run(&["status"]).await.out;
+    assert!(words.contains("Shell: caged (required): no files but the workspace"), "{words}");
+    let said = scene.run(&["chat", "-m", "/status"]).await.out;
+    assert!(said.contains("Shell: caged (required)"), "{said}");
+    daemon.terminate().await;
+    main.finish();
+}
+
+#[tokio::test]
+async fn a_kill_of_the_daemon_ends_the_command_which_is_not_run_again() {
+    let main = ModelApi::start(Platform::OpenAi).await;
+    let scene = Scene::new(&model("main", &main));
+    let daemon = scene.daemon().await;
+    main.reply(exec("echo x >> runs; setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' & sleep 100"));
+    let mut asking = scene.command(&[], &["chat", "-m", "run it"]);
+    let _asking = asking
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let workspace = scene.home().join("workspace");
+    let beat = || fs::read(workspace.join("beat")).unwrap_or_default();
+    until("a beat", async || (!beat().is_empty()).then_some(())).await;
+    daemon.kill().await;
+    sleep(Duration::from_millis(300)).await;
+    let last = beat();
+    sleep(Duration::from_millis(200)).await;
+    assert_eq!(beat(), last, "it outlived the daemon");
+
+    main.reply(answer("It was cut off."));
+    let _daemon = scene.daemon().await;
+    until("the model to be told", async || (main.requests().len() == 2).then_some(())).await;
+    let told = result(&main.requests()[1]);
+    assert!(told.contains("may or may not"), "{told}");
+    assert_eq!(fs::read_to_string(workspace.join("runs")).unwrap(), "x\n");
+}
+
+#[test]
+fn without_landlock_the_daemon_offers_no_shell_and_says_why() {
+    without(NO_LANDLOCK, async || {
+        let main = ModelApi::start(Platform::OpenAi).await;
+        let scene = Scene::new(&model("main", &main));
+        let daemon = scene.daemon().await;
+        main.reply(exec("echo x > made"));
+        main.reply(answer("There is none."));
+        let ended = scene.run(&["chat", "-m", "run it"]).await;
+        assert!(ended.out.contains("There is none."), "{ended:?}");
+        assert!(!offers(&main.requests()[0]));
+        let told = result(&main.requests()[1]);
+        assert!(told.contains("There is no tool `exec`"), "{told}");
+        assert!(!scene.home().join("workspace/made").exists());
+        let status = scene.status().await;
+        assert_eq!(status["shell"]["state"], "refused");
+        let words = scene.run(&["status"]).await.out;
+        assert!(words.contains("Shell: not offered") && words.contains("Landlock"), "{words}");
+        assert!(daemon.log().contains("Shell: not offered"), "{}", daemon.log());
+        let doctor = scene.run(&["doctor"]).await;
+        assert_eq!(doctor.code, Some(1));
+        assert!(doctor.out.contains("WRONG shell: Shell: not offered"), "{}", doctor.out);
+    });
+}
+
+#[tokio::test]
+async fn the_doctor_says_what_is_well() {
+    let scene = Scene::new("");
+    let doctor = scene.run(&["doctor"]).await;
+    assert_eq!(doctor.code, Some(0), "{}", doctor.out);
+    for line in [
+        "ok    config: ",
+        "ok    store: there is none yet",
+        "ok    workspace: ",
+        "ok    shell: Shell: caged",
+    ] {
+        assert!(doctor.out.contains(line), "{}", doctor.out);
+    }
+    scene.daemon().await.terminate().await;
+    let doctor = scene.run(&["doctor"]).await;
+    assert!(doctor.out.contains("ok    store: it can be read"), "{}", doctor.out);
+    let scene = Scene::new("[exec]\nsandbox = \"of\"\n");
+    let doctor = scene.run(&["doctor"]).await;
+    assert_eq!(doctor.code, Some(1));
+    assert!(
+        doctor.out.contains("WRONG config: ") && doctor.out.contains("did you mean `off`?"),
+        "{}",
+        doctor.out
+    );
+}
+
+#[tokio::test]
+async fn the_home_cannot_be_shown_to_commands() {
+    let scene = Scene::new("");
+    scene.daemon().await.terminate().await;
+    for path in [scene.folder().to_owned(), scene.home(), scene.home().join("undo")] {
+        let config = format!("[exec]\nread = [\"{}\"]\n", path.display());
+        fs::write(scene.folder().join("config.toml"), config).unwrap();
+        let ended = scene.run(&["run"]).await;
+        assert_eq!(ended.code, Some(1));
+        assert!(ended.err.contains("where my home is"), "{}", ended.err);
+    }
+}

@@ -1,0 +1,133 @@
+//! The web as a model meets it: pages are read, searches answered, and no page, name or redirect leads
+//! to what is not public.
+
+mod addresses;
+mod fetching;
+mod hostile;
+mod pages;
+mod searching;
+mod ssrf;
+mod turns;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use chrono::Local;
+use peacrab::actions::{Actions, Images};
+use peacrab::message::{Address, Place, Sender};
+use peacrab::people::Role;
+use peacrab::session::SessionId;
+use peacrab::store::{self, Store};
+use peacrab::tools::web::Limits;
+use peacrab::tools::web::fetch::WebFetch;
+use peacrab::tools::{AnyTool, ToolContext, ToolError};
+use peacrab::workspace::Workspace;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::support::site::{Names, Site};
+
+/// Somebody who reads the web.
+struct Reader {
+    tool: WebFetch,
+    cx: ToolContext,
+    _folder: TempDir,
+}
+
+/// What a call came to.
+#[derive(Debug, PartialEq, Eq)]
+enum Came {
+    Text(String),
+    /// It cannot go well.
+    Refused(String),
+    /// It may go well the next time.
+    Passing(String),
+}
+
+impl Came {
+    fn text(self) -> String {
+        match self {
+            Self::Text(text) => text,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn refused(self) -> String {
+        match self {
+            Self::Refused(words) => words,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn passing(self) -> String {
+        match self {
+            Self::Passing(words) => words,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+impl Reader {
+    /// May reach what is listed, and knows these names.
+    fn new(listed: &[&str], names: &Names, limits: Limits) -> Self {
+        let listed: Vec<_> = listed.iter().map(|listed| listed.parse().unwrap()).collect();
+        let (cx, folder) = somebody();
+        Self { tool: WebFetch::new(&listed, Arc::new(names.clone()), limits), cx, _folder: folder }
+    }
+
+    /// May reach this site alone.
+    fn of(site: &Site) -> Self {
+        Self::new(&[&site.at.to_string()], &Names::default(), Limits::default())
+    }
+
+    fn hasty(site: &Site, limits: Limits) -> Self {
+        Self::new(&[&site.at.to_string()], &Names::default(), limits)
+    }
+
+    async fn fetch(&self, url: &str) -> Came {
+        self.call(json!({ "url": url })).await
+    }
+
+    async fn call(&self, arguments: Value) -> Came {
+        call(&self.tool, &self.cx, &arguments).await
+    }
+}
+
+async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
+    match tool.call_json(&arguments.to_string(), cx).await {
+        Ok(output) => {
+            let words = output.for_model;
+            assert!(output.foreign || words.contains(" found nothing for: "), "unmarked: {words}");
+            Came::Text(words)
+        }
+        Err(ToolError::TellModel(words) | ToolError::TellForeign(words)) => Came::Refused(words),
+        Err(ToolError::Transient(words)) => Came::Passing(words),
+        Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
+    }
+}
+
+fn somebody() -> (ToolContext, TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+    let images = Images::open(folder.path()).unwrap();
+    let cx = ToolContext {
+        zone: chrono_tz::Tz::UTC,
+        actions: Actions { store, images },
+        session: SessionId(1),
+        workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
+        who: Sender::person("1", "Ada"),
+        role: Role::User,
+        address: Address { channel: "home".into(), chat: "1".into(), thread: None },
+        place: Place::Private,
+        came_here: [].into(),
+        channels: ["home".into()].into(),
+        now: Local::now(),
+        tainted: false,
+    };
+    (cx, folder)
+}
+
+/// Short, so that a test of what takes too long does not.
+fn hasty() -> Limits {
+    Limits { whole: Duration::from_millis(400), ..Limits::default() }
+}
