@@ -28,7 +28,7 @@ pub use set::{Lender, Lent, ToolSet};
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use chrono::{DateTime, Local};
+use chrono::DateTime;
 use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -122,9 +122,8 @@ pub struct ToolContext {
     pub came_here: Arc<[String]>,
     /// The channels that there are.
     pub channels: Arc<[ChannelName]>,
-    pub now: DateTime<Local>,
-    /// The owner's.
-    pub zone: Tz,
+    /// As the owner's clock shows it.
+    pub now: DateTime<Tz>,
     /// Whether the conversation has read what strangers wrote.
     pub tainted: bool,
 }

@@ -6,7 +6,6 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Local;
 use futures_util::FutureExt;
 use rusqlite::Connection;
 use tokio::task::{Id, JoinSet};
@@ -174,7 +173,7 @@ async fn ask(
     let system = turn::system(means, &session, role).await;
     let mut row = control.clone();
     row.inbound.body.text = question;
-    let (now, rows) = (Local::now(), std::slice::from_ref(&row));
+    let (now, rows) = (means.now(), std::slice::from_ref(&row));
     let tail = Tail {
         now,
         role,

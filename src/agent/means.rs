@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use tokio_util::sync::CancellationToken;
 
@@ -43,10 +44,17 @@ pub struct Means {
     pub asking: Asking,
     /// How the shell is.
     pub shell: CageState,
-    /// The owner's, by which jobs are due.
+    /// The owner's, by which jobs are due and prompts tell the time.
     pub zone: Tz,
     /// What it knows is shown to no model, and leaves in no message.
     pub redactor: Redactor,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
+}
+
+impl Means {
+    /// The time as the owner's clock shows it.
+    pub(super) fn now(&self) -> DateTime<Tz> {
+        Utc::now().with_timezone(&self.zone)
+    }
 }

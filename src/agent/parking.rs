@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use chrono::{Local, Utc};
+use chrono::Utc;
 use rusqlite::Connection;
 
 use super::calls::Calling;
@@ -290,7 +290,7 @@ impl Agent {
         let (sender, place) = (first.sender().clone(), first.inbound.place);
         let role = role_of(&self.means, &ask.at, &sender).await?;
         let answer = prompt::tail(&Tail {
-            now: Local::now(),
+            now: self.means.now(),
             role,
             place,
             rows: &rows,

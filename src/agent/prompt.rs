@@ -5,7 +5,8 @@ pub(super) mod files;
 
 use std::fmt::Write as _;
 
-use chrono::{DateTime, Local};
+use chrono::DateTime;
+use chrono_tz::Tz;
 
 use super::invoked::Invoked;
 use super::permit::Why;
@@ -214,7 +215,7 @@ pub fn system(house: &House, frozen: &Frozen, finish: Finish) -> Vec<String> {
 
 /// What surrounds a message.
 pub struct Tail<'a> {
-    pub now: DateTime<Local>,
+    pub now: DateTime<Tz>,
     pub role: Role,
     pub place: Place,
     pub rows: &'a [Waiting],
@@ -240,7 +241,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
         let _ = match &first.inbound.cause {
             Cause::Person(_) => write!(text, "[{now} · {who} ({role}) · {channel}, {place}]"),
             Cause::Job { job, due, late, tainted, .. } => {
-                let due = due.with_timezone(&Local).format("%a %Y-%m-%d %H:%M");
+                let due = due.with_timezone(&tail.now.timezone()).format("%a %Y-%m-%d %H:%M");
                 let late = if *late {
                     format!(", which was due on {due} and is late")
                 } else {
@@ -257,7 +258,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
             }
         };
     }
-    write_background(&mut text, tail.background);
+    write_background(&mut text, tail.background, tail.now.timezone());
     for row in tail.rows {
         let Said { text: said, quoted, .. } = &row.inbound.body;
         let invoked = tail.invoked.get(&row.id);
@@ -291,7 +292,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
 }
 
 /// Lines that were overheard, none of which can pass for words to the bot or of the program.
-fn write_background(text: &mut String, lines: &[Line]) {
+fn write_background(text: &mut String, lines: &[Line], zone: Tz) {
     if lines.is_empty() {
         return;
     }
@@ -299,7 +300,7 @@ fn write_background(text: &mut String, lines: &[Line]) {
     text.push_str(foreign::BACKGROUND);
     for line in lines {
         let said = one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
-        let at = line.at.with_timezone(&Local).format("%H:%M");
+        let at = line.at.with_timezone(&zone).format("%H:%M");
         let _ = write!(text, "\n| {at} {}: {said}", plain(&line.author));
     }
     text.push_str("\n[To you:]");

@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
-use chrono::Local;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::timeout;
 
@@ -235,7 +234,7 @@ impl Active<'_> {
         let steered = (!self.pending.is_empty()).then(|| {
             let (place, role) = (self.session.place, self.asker.role);
             prompt::tail(&Tail {
-                now: Local::now(),
+                now: self.means.now(),
                 role,
                 place,
                 rows: &self.pending,

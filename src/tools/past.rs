@@ -1,7 +1,7 @@
 //! Looking for what was said here before, also what the model no longer sees.
 
 use async_trait::async_trait;
-use chrono::Local;
+use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -53,7 +53,7 @@ impl Tool for SearchPast {
         }
         let heard = found.iter().filter_map(|it| it.heard.as_deref());
         let by_others = heard.into_iter().any(foreign::is_of_others);
-        let shown: Vec<_> = found.iter().map(|it| shown(it, &words)).collect();
+        let shown: Vec<_> = found.iter().map(|it| shown(it, &words, cx.now.timezone())).collect();
         let text = cut(&shown.join("\n\n"), "Search for something rarer.");
         Ok(ToolOutput { foreign: by_others, ..ToolOutput::text(text) })
     }
@@ -69,8 +69,8 @@ fn has_all(text: &str, words: &[String]) -> bool {
     words.iter().all(|word| text.contains(&word.to_lowercase()))
 }
 
-fn shown(found: &Found, words: &[String]) -> String {
-    let at = found.at.with_timezone(&Local).format("%Y-%m-%d %H:%M");
+fn shown(found: &Found, words: &[String], zone: Tz) -> String {
+    let at = found.at.with_timezone(&zone).format("%Y-%m-%d %H:%M");
     let heard = found.heard.as_deref().map(|heard| format!("> {}", around(heard, words)));
     let said = (!found.said.is_empty()).then(|| format!("You: {}", around(&found.said, words)));
     let lines: Vec<_> = heard.into_iter().chain(said).collect();

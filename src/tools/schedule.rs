@@ -44,8 +44,9 @@ impl Tool for Schedule {
             (Role::Owner, Place::Private) => Whose::All,
             _ => Whose::Of(asker.known_on.clone(), asker.sender.id.clone()),
         };
-        let order = args.read(asker, Utc::now(), cx.zone).map_err(ToolError::TellModel)?;
-        let effects = vec![Effect::Schedule { whose, order, zone: cx.zone }];
+        let order =
+            args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
+        let effects = vec![Effect::Schedule { whose, order, zone: cx.now.timezone() }];
         Ok(ToolOutput { effects, ..ToolOutput::default() })
     }
 }

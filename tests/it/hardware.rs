@@ -3,7 +3,6 @@
 
 use std::fs;
 
-use chrono::Local;
 use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
@@ -40,7 +39,7 @@ impl Board {
             place: Place::Private,
             came_here: [].into(),
             channels: ["home".into()].into(),
-            now: Local::now(),
+            now: chrono::Utc::now().with_timezone(&chrono_tz::UTC),
             tainted: false,
         };
         let tools = ToolSet::new(hardware::tools(&Devices::at(folder.path().join("dev"))));
@@ -151,7 +150,7 @@ fn is_for_admins_and_acting_is_told_from_looking() {
         let denied = board.tools.authorise(tool, Role::User).err().unwrap();
         assert!(denied.contains("needs the role admin"), "{denied}");
         let (found, terms) = board.tools.authorise(tool, Role::Admin).unwrap();
-        let (kind, reach) = (terms.kind, found.reach(&arguments.to_string(), &board.cx));
+        let (kind, reach) = (terms.kind, found.reach(&arguments.to_string(), &board.cx.address));
         match tool {
             "gpio_write" => {
                 assert_eq!((kind, reach), (Kind::Acts { idempotent: true }, Reach::Outside));

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use chrono::Local;
+use chrono::{Local, Utc};
 use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::tools::{ToolSet, web};
@@ -23,6 +23,22 @@ fn masked(whole: &str) -> String {
         _ => line.to_owned(),
     };
     whole.lines().map(mask).collect::<Vec<_>>().join("\n")
+}
+
+#[tokio::test]
+async fn the_time_is_the_owners() {
+    for (zone, offset) in
+        [(chrono_tz::Pacific::Kiritimati, "+14:00"), (chrono_tz::Etc::UTC, "+00:00")]
+    {
+        let mut parts = Parts::default();
+        parts.agent.timezone = Some(zone);
+        let mut rig = Rig::of(parts).await;
+        rig.ask("1", "what time is it?").await;
+        let told = rig.model.last().transcript();
+        let now = Utc::now().with_timezone(&zone).format("%a %Y-%m-%d").to_string();
+        assert!(told.contains(&format!("{offset} · Person 7")) && told.contains(&now), "{told}");
+        rig.finish().await;
+    }
 }
 
 #[tokio::test]

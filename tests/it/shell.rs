@@ -7,7 +7,8 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::{Local, TimeZone};
+use chrono::TimeZone as _;
+use chrono_tz::UTC;
 use peacrab::actions::{Actions, Images};
 use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
@@ -59,7 +60,6 @@ impl Desk {
         let store = Store::open(folder.path(), &store::Options::default()).unwrap();
         let images = Images::open(folder.path()).unwrap();
         let cx = ToolContext {
-            zone: chrono_tz::Tz::UTC,
             actions: Actions { store, images },
             session: SessionId(1),
             workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
@@ -69,7 +69,7 @@ impl Desk {
             place,
             came_here: [].into(),
             channels: ["home".into()].into(),
-            now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
+            now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
             tainted: false,
         };
         Self { tools: tools(config), cx, _folder: folder }

@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use chrono::{Local, TimeZone};
+use chrono::TimeZone as _;
+use chrono_tz::UTC;
 use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
@@ -35,8 +36,7 @@ impl Desk {
             place: Place::Private,
             came_here: [].into(),
             channels: ["home".into()].into(),
-            now: Local.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
-            zone: chrono_tz::Tz::UTC,
+            now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
             tainted: false,
         };
         Self { tools: ToolSet::standard(), cx, _folder: folder }

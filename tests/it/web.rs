@@ -12,7 +12,6 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Local;
 use peacrab::actions::{Actions, Images};
 use peacrab::message::{Address, Place, Sender};
 use peacrab::people::Role;
@@ -111,7 +110,6 @@ fn somebody() -> (ToolContext, TempDir) {
     let store = Store::open(folder.path(), &store::Options::default()).unwrap();
     let images = Images::open(folder.path()).unwrap();
     let cx = ToolContext {
-        zone: chrono_tz::Tz::UTC,
         actions: Actions { store, images },
         session: SessionId(1),
         workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
@@ -121,7 +119,7 @@ fn somebody() -> (ToolContext, TempDir) {
         place: Place::Private,
         came_here: [].into(),
         channels: ["home".into()].into(),
-        now: Local::now(),
+        now: chrono::Utc::now().with_timezone(&chrono_tz::UTC),
         tainted: false,
     };
     (cx, folder)

@@ -3,7 +3,6 @@
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
-use chrono::Local;
 use futures_util::FutureExt;
 use tokio::time::timeout;
 
@@ -71,7 +70,7 @@ impl<'a> Active<'a> {
         changes.extend(plan(means, &session).await?);
         let (background, overheard) = background(means, &session, first).await;
         let background = background.as_slice();
-        let now = Local::now();
+        let now = means.now();
         let heard = prompt::tail(&Tail {
             now,
             role,
@@ -272,7 +271,7 @@ pub(super) async fn remembered(
     if audience == Audience::Others {
         return (frozen.unwrap_or_default(), Vec::new());
     }
-    let today = Local::now().date_naive();
+    let today = means.now().date_naive();
     let (memory, notes) = means
         .workspace
         .off_thread(move |workspace| {

@@ -3,7 +3,6 @@
 
 use std::time::Instant;
 
-use chrono::Local;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 
@@ -232,10 +231,9 @@ pub(in crate::agent) async fn tool_context(
         role: tool_role(role, session.place),
         // What an errand sends goes to the people for whom it is done.
         address: files_at.clone(),
-        zone: means.zone,
         place: session.place,
         channels: means.channels.keys().cloned().collect(),
-        now: Local::now(),
+        now: means.now(),
         tainted: taint::of(session).is_some(),
     })
 }
