@@ -184,7 +184,8 @@ impl Agent {
                     let (rows, pause) = self.next(&address, newest).await?;
                     pause.into_iter().for_each(&mut look_again);
                     if let Some(first) = rows.first() {
-                        let sender = first.sender().clone();
+                        let mut sender = first.sender().clone();
+                        sender.id = first.inbound.cause.voice();
                         self.start(address, sender, Begin::New(rows));
                     }
                 }

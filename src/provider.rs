@@ -179,11 +179,17 @@ fn push_assistant<'a>(
     }
 }
 
+/// Calls whose words were the answer.
+const ENDS: [&str; 2] = ["task_completion", "converse"];
+
 /// What stands for the answer of a turn that ended without one.
 fn ending_note(turn: &Turn) -> Option<&'static str> {
     let last = turn.steps.last()?;
     match turn.ending? {
         _ if !is_blank(&last.text) && last.calls.is_empty() => None,
+        Ending::Answered if last.calls.iter().any(|call| ENDS.contains(&&*call.tool)) => {
+            Some("[Sent.]")
+        }
         Ending::Answered => Some("[Answered without words.]"),
         Ending::Silent => Some("NO_REPLY"),
         Ending::Stopped => Some("[Stopped by the person.]"),

@@ -9,8 +9,9 @@ use tokio::time::timeout;
 
 use super::Means;
 use super::commits::{self, Ends, Starts};
-use super::parking;
 use super::turn::TurnError;
+use super::{parking, prompt};
+use crate::asks::OnForeign;
 use crate::memory;
 use crate::message::{Address, Body, Sender};
 use crate::people::Role;
@@ -109,6 +110,15 @@ pub(super) async fn run(
         Ok(ToolOutput { awaits: Some(task), .. }) => {
             let outcome = parking::await_subagent(means, calling, task).await?;
             Ok(Ran { outcome, changed: None })
+        }
+        Ok(ToolOutput { change: Some(change), .. })
+            if change.path.is_shown_changed()
+                && cx.tainted
+                && means.asking.foreign != OnForeign::Allow
+                && tool.reach(&call.arguments, &cx.address) == Reach::Here =>
+        {
+            // By a link, or as an undo: nobody was asked, as the arguments do not tell.
+            refuse(means, turn, call, prompt::rule_by_detour(&change.path)).await
         }
         Ok(output) => carry_out(means, calling, began, output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {

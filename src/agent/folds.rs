@@ -15,6 +15,7 @@ use super::commits::{self, Folded};
 use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
 use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
 use crate::bus::journal::{RowId, Waiting};
+use crate::errands::Errand;
 use crate::event::{Event, Happening};
 use crate::message::{Address, Place, Sender};
 use crate::people::Role;
@@ -48,6 +49,10 @@ pub(super) struct Done {
 impl Agent {
     /// A session comes to rest. If it has become long it is folded, in the background.
     pub(super) fn rest(&mut self, mut session: Session, running: Running) {
+        // An errand's is closed, and the next one at its address begins with none.
+        if Errand::of(&session.address).is_some() {
+            return;
+        }
         if let Some(wish) = running.folds {
             self.fold(&session, wish);
         } else if self.is_long(&session) {

@@ -25,7 +25,9 @@ pub fn verdict(steps: &[Step]) -> Verdict {
     let calls: Vec<&Call> = steps
         .iter()
         .flat_map(|step| &step.calls)
-        .filter(|call| matches!(call.outcome, Outcome::Done(_) | Outcome::Failed(_)))
+        .filter(|call| {
+            matches!(call.outcome, Outcome::Done(_) | Outcome::Failed(_) | Outcome::Denied(_))
+        })
         .collect();
     let rounds = (1..=2).map(|period| repeats(&calls, period)).max().unwrap_or_default();
     let failures = calls.iter().rev().take_while(|call| call.outcome.is_error()).count();

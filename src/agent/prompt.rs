@@ -18,6 +18,7 @@ use crate::schedule::JobId;
 use crate::session::{Finish, Frozen};
 use crate::subagents::SubagentId;
 use crate::tools::foreign;
+use crate::workspace::WorkspacePath;
 
 /// Who the bot is, whatever the house says.
 const IDENTITY: &str = "\
@@ -61,6 +62,14 @@ Not done: nobody who may allow it answered in time. Do not try it in another way
 /// What a model is told of a call that may not be made.
 pub(super) fn denied(why: &Why) -> String {
     format!("Denied: {why}. Do not try it in another way.")
+}
+
+/// What a model is told that would change what it obeys in a way that nobody was asked about.
+pub(super) fn rule_by_detour(path: &WorkspacePath) -> String {
+    format!(
+        "Not changed: {path} is what I go by, and this conversation has read what strangers wrote. Name it by its \
+         own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
+    )
 }
 
 pub(super) fn denied_by(name: &str) -> String {

@@ -3,8 +3,12 @@
 
 use std::fmt;
 
-use crate::session::{Call, Session, Step};
+use crate::errands::Errand;
+use crate::session::{Call, Outcome, Session, Step};
 use crate::tools::foreign;
+
+/// The call whose result is what a person answered.
+const ASK: &str = "ask_question";
 
 /// What brought the newest of their words in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +34,11 @@ impl fmt::Display for Taint {
 /// What a conversation is tainted with; none if its model sees nobody's words but its person's.
 pub(super) fn of(session: &Session) -> Option<Taint> {
     shown(session).rev().find_map(|step| {
-        let theirs = |call: &&Call| foreign::is_wrapped(call.outcome.for_model());
+        // An answer that a call asked for comes as messages do.
+        let theirs = |call: &&Call| {
+            let result = call.outcome.for_model();
+            foreign::is_wrapped(result) || (call.tool == ASK && foreign::is_of_others(result))
+        };
         let by_call = step.calls.iter().rev().find(theirs);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
             let heard = step.heard.as_deref().unwrap_or_default();
@@ -42,12 +50,39 @@ pub(super) fn of(session: &Session) -> Option<Taint> {
     })
 }
 
-/// Whether the model was shown an address as it stands, so that nothing of its own is in it.
+/// Whether somebody else has written an address as it stands, so that the model can have put nothing into
+/// it: a person, or a page or search that it was shown. What it wrote itself may come back to it in many
+/// ways, by tools, notes and tasks; those do not count.
 pub(super) fn knows(session: &Session, url: &str) -> bool {
-    let url = url.trim_end_matches('/');
+    let url = url.split('#').next().unwrap_or_default().trim_end_matches('/');
+    let is_errand = Errand::of(&session.address).is_some();
     shown(session).any(|step| {
-        let heard = step.heard.iter().any(|heard| heard.contains(url));
-        heard || step.calls.iter().any(|call| call.outcome.for_model().contains(url))
+        let heard = step.heard.as_deref().filter(|_| !is_errand).unwrap_or_default();
+        // What changed in memory, notes and plan stands after what was said.
+        let said = heard.split("\n[Your ").next().unwrap_or_default();
+        stands_in(said, url) || step.calls.iter().any(|call| was_read(call, url))
+    })
+}
+
+/// Whether an address stands in what a call has read of the web, or was asked for by it.
+fn was_read(call: &Call, url: &str) -> bool {
+    let is_web = call.tool.starts_with("web_") && matches!(call.outcome, Outcome::Done(_));
+    let result = call.outcome.for_model();
+    is_web
+        && ((foreign::is_wrapped(result) && stands_in(result, url))
+            || (call.tool == "web_fetch" && stands_in(&call.arguments, url)))
+}
+
+/// Whether `url` stands in a text, whole.
+fn stands_in(text: &str, url: &str) -> bool {
+    let goes_on =
+        |sign: char| sign.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(sign);
+    text.match_indices(url).any(|(at, _)| {
+        let rest = &text[at + url.len()..];
+        let end = rest.find(|sign| !goes_on(sign)).unwrap_or(rest.len());
+        let more = rest[..end].split('#').next().unwrap_or_default();
+        // Signs that end a sentence or a link.
+        more.trim_start_matches('/').trim_matches(|sign| ".,;:!?)]'*".contains(sign)).is_empty()
     })
 }
 

@@ -98,7 +98,13 @@ const UNKNOWN: &[libc::c_long] = &[
     MEMFD_SECRET,
     libc::SYS_shmget,
     libc::SYS_msgget,
+    // The mode lies where a filter cannot look; `openat` and `fchmodat` do the same.
+    libc::SYS_openat2,
+    FCHMODAT2,
 ];
+
+/// `fchmodat2` (Linux 6.6), the same everywhere.
+const FCHMODAT2: libc::c_long = 452;
 
 /// By `clone`, the way to namespaces that has to stay open for threads.
 const NAMESPACES: [libc::c_int; 8] = [
@@ -178,8 +184,68 @@ fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     let other = other.collect::<Result<Vec<_>, _>>()?;
     let other = if other.is_empty() { Vec::new() } else { vec![SeccompRule::new(other)?] };
     rules.insert(libc::SYS_socket, other);
+    if sockets != Sockets::Usual {
+        // One of a pair can write to any socket that has a name.
+        rules.insert(libc::SYS_socketpair, vec![one(masked(1, 0xf, DATAGRAM)?)?]);
+    }
+    // The limits of other processes, the daemon's among them.
+    rules.insert(
+        libc::SYS_prlimit64,
+        vec![one(SeccompCondition::new(0, Dword, SeccompCmpOp::Ne, 0)?)?],
+    );
+    for (call, mode) in CHANGE_MODES {
+        rules.insert(*call, with_rights(*mode, None)?);
+    }
+    for (call, flags, mode) in MAKE_FILES {
+        rules.insert(*call, with_rights(*mode, *flags)?);
+    }
     Ok(rules)
 }
+
+/// Calls that set a file's mode, and which of their arguments it is.
+const CHANGE_MODES: &[(libc::c_long, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_chmod, 1),
+    (libc::SYS_fchmod, 1),
+    (libc::SYS_fchmodat, 2),
+];
+
+/// Calls that make files: where their flags stand, if they have any, and the mode.
+const MAKE_FILES: &[(libc::c_long, Option<u8>, u8)] = &[
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_open, Some(1), 2),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_creat, None, 1),
+    #[cfg(target_arch = "x86_64")]
+    (libc::SYS_mknod, None, 1),
+    (libc::SYS_openat, Some(2), 3),
+    (libc::SYS_mknodat, None, 2),
+];
+
+/// A mode by which whoever runs a file has the rights of its owner or group: the daemon's.
+fn with_rights(mode: u8, flags: Option<u8>) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    // The mode means something only where a file may be made.
+    let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
+    let mut rules = Vec::new();
+    for right in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {
+        let Some(flags) = flags else {
+            rules.push(one(masked(mode, right, right)?)?);
+            continue;
+        };
+        for make in makes.map(|make| u64::from(make.unsigned_abs())) {
+            let rule = vec![masked(flags, make, make)?, masked(mode, right, right)?];
+            rules.push(SeccompRule::new(rule)?);
+        }
+    }
+    Ok(rules)
+}
+
+fn masked(argument: u8, mask: u64, is: u64) -> Result<SeccompCondition, seccompiler::BackendError> {
+    SeccompCondition::new(argument, Dword, SeccompCmpOp::MaskedEq(mask), is)
+}
+
+/// SOCK_DGRAM, which is 2 on all processors that seccompiler knows.
+const DATAGRAM: u64 = 2;
 
 fn one(condition: SeccompCondition) -> Result<SeccompRule, seccompiler::BackendError> {
     SeccompRule::new(vec![condition])

@@ -64,11 +64,16 @@ pub fn due<'a>(
 pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let next = job.next?;
     // What is due already stays due; what failed rests for as long as it was told to.
-    if next <= now || job.failures > 0 || !job.timing.recurs() {
+    if next <= now || !job.timing.recurs() {
         return Some(next);
     }
     let last = job.last.filter(|last| *last <= now + WRONG_AFTER);
-    job.timing.next_after(last.map_or(now, |last| last.max(now)))
+    let usual = job.timing.next_after(last.map_or(now, |last| last.max(now)));
+    match job.failures {
+        0 => usual,
+        // But not for longer, which only a clock that was wrong would have said.
+        failures => usual.map(|usual| next.min(after_failures(failures, usual, now))),
+    }
 }
 
 /// When a job is due that has failed so often in a row: not before its usual time.

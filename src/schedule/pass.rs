@@ -94,7 +94,14 @@ fn begin(store: &Connection, job: &Job, due: &Due, now: DateTime<Utc>) -> rusqli
     let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
-    let Some(id) = run::claim(store, job.id, (due.at, late), now)? else { return Ok(false) };
+    let Some(id) = run::claim(store, job.id, (due.at, late), now)? else {
+        // There is nothing left to be done, and it would be listed for ever.
+        if job.next.is_none() {
+            job.state = State::Done;
+            job::update(store, &job)?;
+        }
+        return Ok(false);
+    };
     let run = Run { id, job, due: due.at, late };
     match due.what {
         What::Skip => run::settle(store, &run, Ended::Skipped, None, now)?,

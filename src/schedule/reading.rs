@@ -1,7 +1,8 @@
 //! Times as people and models write them: `20m`, `tomorrow 8:00`, `2026-12-24 18:00`, `every 2h`.
 
 use chrono::{
-    DateTime, Datelike as _, Duration, NaiveDate, NaiveDateTime, NaiveTime, Utc, Weekday,
+    DateTime, Datelike as _, Duration, NaiveDate, NaiveDateTime, NaiveTime, SubsecRound as _, Utc,
+    Weekday,
 };
 use chrono_tz::Tz;
 
@@ -21,13 +22,21 @@ pub fn at(text: &str, now: DateTime<Utc>, zone: Tz) -> Result<Timing, String> {
     let plain =
         ["in ", "at ", "on "].iter().fold(&*plain, |text, word| text.trim_start_matches(word));
     let at = match duration(plain) {
-        Some(until) => now.checked_add_signed(until).ok_or_else(unclear)?,
+        Some(until) => whole_second_after(now).checked_add_signed(until).ok_or_else(unclear)?,
         None => moment(plain, now, zone).ok_or_else(unclear)?,
     };
     match at - now {
         until if until <= Duration::zero() => Err(replies::time_is_past(text)),
         until if until > AHEAD_MAX => Err(replies::time_is_too_far(text)),
         _ => Ok(Timing::At(at)),
+    }
+}
+
+/// Due times are kept in milliseconds, and would else come round a second time by their fractions.
+fn whole_second_after(now: DateTime<Utc>) -> DateTime<Utc> {
+    match now.trunc_subsecs(0) {
+        whole if whole == now => now,
+        whole => whole + Duration::seconds(1),
     }
 }
 
@@ -39,7 +48,7 @@ pub fn every(text: &str, now: DateTime<Utc>) -> Result<Timing, String> {
     if every < EVERY_MIN || every > EVERY_MAX {
         return Err(replies::PAUSE_BOUNDS.to_owned());
     }
-    Ok(Timing::Every { seconds: every.num_seconds(), from: now })
+    Ok(Timing::Every { seconds: every.num_seconds(), from: now.trunc_subsecs(0) })
 }
 
 /// Reads a cron line, by the clock of a zone.

@@ -108,7 +108,8 @@ pub(super) fn begin(store: &Connection, run: &Run, now: DateTime<Utc>) -> rusqli
     let Job { id, to, known_on, place, sender, payload, .. } = &run.job;
     let (due, late, tainted) = (run.due, run.late, run.job.tainted);
     let cause = Cause::Job { job: id.0, due, late, tainted, sender: sender.clone() };
-    let key = id.errand().key(Some(run.due.timestamp_millis()));
+    // A due time can come round a second time, where a clock was wrong; a run cannot.
+    let key = id.errand().key(Some(run.id));
     let row = match payload {
         Payload::Message(text) => {
             outbox::put(store, to, None, &told(run, text))?;

@@ -4,7 +4,9 @@
 //! moment after; where it shows some twice, what names its hour is due the first time only. A cron line
 //! whose hour is `*` or `*/n` is due whenever the clock shows such a time, both times it does.
 
-use chrono::{DateTime, Duration, NaiveDateTime, Offset as _, TimeZone as _, Utc};
+use chrono::{
+    DateTime, Duration, NaiveDateTime, Offset as _, SubsecRound as _, TimeZone as _, Utc,
+};
 use chrono_tz::{GapInfo, Tz};
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
@@ -52,6 +54,7 @@ impl Timing {
             }
             Self::Cron { fields, zone } => {
                 let cron = parse(fields).ok()?;
+                let after = after.trunc_subsecs(0);
                 match hour_is_open(fields) {
                     true => next_shown(&cron, *zone, after),
                     false => next_named(&cron, *zone, after),

@@ -267,7 +267,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
 
 /// What the bot obeys is more than a file.
 fn reach_of(path: &WorkspacePath) -> Reach {
-    if path.is_rule() { Reach::Outside } else { Reach::Here }
+    if path.is_shown_changed() { Reach::Outside } else { Reach::Here }
 }
 
 fn read(

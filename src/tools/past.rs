@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, foreign, tell};
+use crate::message::Place;
 use crate::past::{self, Found};
 use crate::people::Role;
 
@@ -51,8 +52,10 @@ impl Tool for SearchPast {
         if found.is_empty() {
             return Ok(ToolOutput::text("Nothing was said here with these words."));
         }
-        let heard = found.iter().filter_map(|it| it.heard.as_deref());
-        let by_others = heard.into_iter().any(foreign::is_of_others);
+        let mut heard = found.iter().filter_map(|it| it.heard.as_deref());
+        let theirs =
+            |heard: &str| foreign::is_of_others(heard) || heard.contains(foreign::HAS_READ);
+        let by_others = cx.place == Place::Group || heard.any(theirs);
         let shown: Vec<_> = found.iter().map(|it| shown(it, &words, cx.now.timezone())).collect();
         let text = cut(&shown.join("\n\n"), "Search for something rarer.");
         Ok(ToolOutput { foreign: by_others, ..ToolOutput::text(text) })

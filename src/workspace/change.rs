@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::PoisonError;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt, Permissions, PermissionsExt};
+use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 use tracing::warn;
 
@@ -125,7 +126,7 @@ impl Workspace {
         }
     }
 
-    /// Makes `change`, on disk for good when this returns; a link is followed to its target. Makes
+    /// Makes `change`, on disk for good when this returns. Its path has no links in it. Makes
     /// missing folders and keeps the file's mode. [`FileError::Changed`] if the file is not as it
     /// was before; somebody who saves it in the instant between that look and the rename loses
     /// their version.
@@ -133,6 +134,10 @@ impl Workspace {
         // Two changes of one file at once would both find it as it was before.
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.resolve(&change.path)?;
+        // It was looked at with its links resolved: whatever is a link now was put there since.
+        if path != change.path {
+            return Err(FileError::Changed(path));
+        }
         if self.hash(&path)? != change.before {
             return Err(FileError::Changed(path));
         }
@@ -160,10 +165,17 @@ impl Workspace {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(error),
             }
-            folder = folder.open_dir(name)?;
+            folder = open_own(&folder, name)?;
         }
         Ok(folder)
     }
+}
+
+/// A folder in `folder`, which is no link: somebody may have put one there since it was looked at.
+pub(super) fn open_own(folder: &Dir, name: &str) -> io::Result<Dir> {
+    let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let own = openat(folder, name, flags, Mode::empty())?;
+    Ok(Dir::from_std_file(own.into()))
 }
 
 /// Puts a new file in the place of `name`, all at once.

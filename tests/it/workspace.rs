@@ -149,7 +149,13 @@ fn links_that_stay_inside_are_followed_and_kept() {
     symlink("real", home.at("folder")).unwrap();
     symlink("folder/plan.md", home.at("plan.md")).unwrap();
     assert_eq!(home.workspace.read_text(&path("plan.md")).unwrap().unwrap(), "one");
-    home.workspace.apply(&home.change("plan.md", "two")).unwrap();
+    let change = home.change("plan.md", "two");
+    assert!(
+        matches!(home.workspace.apply(&change), Err(FileError::Changed(_))),
+        "a link came since"
+    );
+    let to = home.workspace.resolve(&change.path).unwrap();
+    home.workspace.apply(&FileChange { path: to, ..change }).unwrap();
     assert_eq!(fs::read_to_string(home.at("real/plan.md")).unwrap(), "two");
     assert!(home.at("plan.md").is_symlink());
     assert_eq!(home.workspace.resolve(&path("folder/new/x.md")).unwrap(), path("real/new/x.md"));

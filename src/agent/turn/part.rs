@@ -11,7 +11,7 @@ use crate::message::Address;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
 use crate::schedule::{self, JobId};
-use crate::session::{Ending, Finish, Session, Step, TurnId};
+use crate::session::{Call, Ending, Finish, Outcome, Session, Step, TurnId};
 use crate::store::StoreError;
 use crate::subagents::{self, SubagentId};
 use crate::tools::{Caller, finish};
@@ -117,7 +117,9 @@ impl Active<'_> {
     /// What is said with the call that has ended the turn, in its last step.
     pub(super) fn finished(&self) -> Option<String> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
-        finish::ended_with(&last.calls).map(|(_, said)| said.to_owned())
+        let (_, said) = finish::ended_with(&last.calls)?;
+        // It was said before the model knew what would come of these.
+        last.calls.iter().all(came_as_meant).then(|| said.to_owned())
     }
 
     /// Ends with what a call has said; the model says nothing more.
@@ -157,4 +159,10 @@ impl Active<'_> {
 
 fn is_text_alone(step: &Step) -> bool {
     !step.text.is_empty() && step.calls.is_empty()
+}
+
+/// Whether a call went well, and told nothing that the model could not have known.
+fn came_as_meant(call: &Call) -> bool {
+    let is_news = ["ask_question", "subagent"].contains(&call.tool.as_str());
+    matches!(call.outcome, Outcome::Done(_)) && !is_news
 }

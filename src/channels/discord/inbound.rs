@@ -320,7 +320,8 @@ fn quoted(message: &Message, bot: &Identity) -> Option<Quote> {
     }
     let said = message.referenced_message.as_ref()?;
     let text = words_of(said, &Identity::default()).chars().take(QUOTE_CHARS_MAX).collect();
-    let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id);
+    let by_others = ![&message.author.id, &bot.id].contains(&&said.author.id)
+        || !said.message_snapshots.is_empty();
     Some(Quote { author: said.author.shown().to_owned(), text, by_others })
         .filter(|quote| !quote.text.is_empty())
 }

@@ -375,11 +375,12 @@ fn quoted(message: &Message, raw: &Value, bot: &Identity) -> Option<Quote> {
     let text = text
         .map(|text| text.chars().take(QUOTE_CHARS_MAX).collect())
         .or_else(|| description(beside))?;
+    let is_forward = beside.get("forward_origin").is_some();
     let who = replied(message).and_then(|replied| replied.from.as_ref());
     let own = |said: &User| {
         said.id.0 == bot.id || message.from.as_ref().is_some_and(|me| me.id == said.id)
     };
-    Some(Quote { author, text, by_others: !who.is_some_and(own) })
+    Some(Quote { author, text, by_others: is_forward || !who.is_some_and(own) })
 }
 
 /// Never made of the update's id, which Telegram may give twice.

@@ -15,9 +15,10 @@ use tokio::time::{Instant, timeout_at};
 
 use super::catalogue::{self, Offer};
 use super::link::Server;
+use crate::message::Address;
 use crate::people::Role;
 use crate::provider::ToolSchema;
-use crate::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput, cut};
+use crate::tools::{AnyTool, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, cut};
 
 /// How long a call waits for a server that is being started again.
 const UP_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -47,6 +48,14 @@ impl AnyTool for LentTool {
             name: self.name.clone(),
             description: self.offer.description.clone(),
             parameters: self.offer.parameters.clone(),
+        }
+    }
+
+    /// Its own word that it only reads is worth as much as the server.
+    fn reach(&self, _: &str, _: &Address) -> Reach {
+        match self.server.config.trusted && self.offer.read_only {
+            true => Reach::Here,
+            false => Reach::Outside,
         }
     }
 

@@ -169,6 +169,21 @@ async fn programs_that_become_root_stay_who_they_are() {
 }
 
 #[tokio::test]
+async fn no_file_is_made_that_lends_the_daemons_rights() {
+    let scene = Scene::new();
+    let command = "cp /bin/cat ./cat; chmod 755 ./cat && echo plain; chmod u+s ./cat || echo no user; \
+                   chmod 2755 ./cat || echo no group; cp /bin/cat ./new && echo made; \
+                   ls -l cat | cut -c1-10; if command -v python3 >/dev/null; then python3 -c \
+                   'import os; os.open(\"x\", os.O_CREAT | os.O_WRONLY, 0o4755)' 2>&1 | tail -1; \
+                   else echo PermissionError; fi";
+    let done = scene.run(command).await;
+    for words in ["plain", "no user", "no group", "made", "-rwxr-xr-x", "PermissionError"] {
+        assert!(done.out.contains(words), "{words}: {}", done.out);
+    }
+    scene.check();
+}
+
+#[tokio::test]
 async fn python_reaches_no_more_than_sh() {
     // Without Python, sh has made the same attempts above.
     if !have("python3") {

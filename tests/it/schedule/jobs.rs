@@ -226,6 +226,25 @@ async fn a_job_can_be_run_now_in_place_of_its_next_time() {
 }
 
 #[tokio::test]
+async fn each_run_begins_without_what_was_said_in_the_one_before() {
+    let mut scene = Scene::new().await;
+    scene.add("1", json!({"when": "every 2h", "text": "count the crabs"})).await;
+    for n in 1..=2 {
+        let result = json!({"result": format!("{n} crabs")});
+        scene
+            .rig
+            .model
+            .on("count", [crate::support::script::calls(&[("task_completion", result)])]);
+        scene.later(n);
+        scene.rig.say("1", "/jobs run 1");
+        let heard = scene.rig.heard("1", 2).await;
+        assert!(heard.iter().any(|text| text.contains(&format!("{n} crabs"))), "{heard:?}");
+        assert!(!scene.rig.model.last().transcript().contains("1 crabs"));
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_model_changes_and_removes_jobs_and_is_told_what_is_wrong() {
     let mut scene = Scene::new().await;
     scene.add("1", in_20_minutes(TASK)).await;

@@ -22,6 +22,25 @@ fn at(text: &str) -> Result<String, String> {
 }
 
 #[test]
+fn due_times_are_whole_seconds_whenever_they_were_asked_for() {
+    let now = now() + chrono::Duration::nanoseconds(437_500_001);
+    for timing in [
+        schedule::at("20m", now, BERLIN),
+        schedule::every("every 30m", now),
+        schedule::cron("*/5 * * * *", now, BERLIN),
+    ] {
+        let timing = timing.unwrap();
+        let due = timing.next_after(now).unwrap();
+        assert_eq!(due.timestamp_subsec_nanos(), 0, "{timing:?}");
+        // A wake a little later does not find it again.
+        let woken = due + chrono::Duration::microseconds(100);
+        assert_ne!(timing.next_after(woken), Some(due), "{timing:?}");
+    }
+    let Timing::At(at) = schedule::at("20m", now, BERLIN).unwrap() else { panic!() };
+    assert!(at - now >= chrono::Duration::minutes(20));
+}
+
+#[test]
 fn reads_times_as_people_write_them() {
     for (text, expected) in [
         ("20m", "Sat 11-21 13:20:00"),
