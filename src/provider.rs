@@ -179,15 +179,18 @@ fn push_assistant<'a>(
     }
 }
 
-/// Calls whose words were the answer.
-const ENDS: [&str; 2] = ["task_completion", "converse"];
+/// The calls that end a turn, whose words are then the answer.
+pub const COMPLETION: &str = "task_completion";
+pub const CONVERSE: &str = "converse";
 
 /// What stands for the answer of a turn that ended without one.
 fn ending_note(turn: &Turn) -> Option<&'static str> {
     let last = turn.steps.last()?;
     match turn.ending? {
         _ if !is_blank(&last.text) && last.calls.is_empty() => None,
-        Ending::Answered if last.calls.iter().any(|call| ENDS.contains(&&*call.tool)) => {
+        Ending::Answered
+            if last.calls.iter().any(|call| [COMPLETION, CONVERSE].contains(&&*call.tool)) =>
+        {
             Some("[Sent.]")
         }
         Ending::Answered => Some("[Answered without words.]"),

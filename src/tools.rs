@@ -6,6 +6,7 @@ mod caller;
 pub mod delegate;
 pub mod files;
 pub mod finish;
+mod for_role;
 pub mod foreign;
 #[cfg(feature = "hardware")]
 pub mod hardware;

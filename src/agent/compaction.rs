@@ -14,6 +14,7 @@ use crate::provider::{
     Completion, Effort, Message, Pictures, Provider, ProviderError, Request, Usage, complete,
 };
 use crate::session::{Ending, Session, SessionId, Turn, TurnId};
+use crate::tools::foreign;
 
 /// Turns that stay whole, whatever their size: the question in hand, and what it is about.
 pub const WHOLE_TURNS_MIN: usize = 2;
@@ -229,7 +230,7 @@ pub fn shown(summary: &str) -> String {
 }
 
 fn push_barred(text: &mut String, lines: &str) {
-    for line in prompt::one_kind_of_lines(lines).lines() {
+    for line in foreign::one_kind_of_lines(lines).lines() {
         let _ = writeln!(text, "| {line}");
     }
 }

@@ -279,7 +279,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
                 text,
                 "\n> {}{whose}: {}",
                 plain(&quote.author),
-                one_kind_of_lines(&quoted).replace('\n', "\n> ")
+                foreign::one_kind_of_lines(&quoted).replace('\n', "\n> ")
             );
         }
         if let Some(invoked) = invoked {
@@ -290,7 +290,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
         }
         let is_alone = row.inbound.body.media.is_empty() && quoted.is_none();
         if is_alone || !said.trim().is_empty() {
-            let said = format!("\n{}", one_kind_of_lines(said));
+            let said = format!("\n{}", foreign::one_kind_of_lines(said));
             text.push_str(&said.replace("\n[", "\n ["));
         }
     }
@@ -308,17 +308,11 @@ fn write_background(text: &mut String, lines: &[Line], zone: Tz) {
     text.push('\n');
     text.push_str(foreign::BACKGROUND);
     for line in lines {
-        let said = one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
+        let said = foreign::one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
         let at = line.at.with_timezone(&zone).format("%H:%M");
         let _ = write!(text, "\n| {at} {}: {said}", plain(&line.author));
     }
     text.push_str("\n[To you:]");
-}
-
-/// `text` with one kind of line end, so that none of the others can begin a line of the program's.
-pub(super) fn one_kind_of_lines(text: &str) -> String {
-    text.replace("\r\n", "\n")
-        .replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n")
 }
 
 /// A name in which nobody can hide a line of the program's.

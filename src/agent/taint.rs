@@ -5,10 +5,7 @@ use std::fmt;
 
 use crate::errands::Errand;
 use crate::session::{Call, Outcome, Session, Step};
-use crate::tools::foreign;
-
-/// The call whose result is what a person answered.
-const ASK: &str = "ask_question";
+use crate::tools::{ask, foreign};
 
 /// What brought the newest of their words in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +34,7 @@ pub(super) fn of(session: &Session) -> Option<Taint> {
         // An answer that a call asked for comes as messages do.
         let theirs = |call: &&Call| {
             let result = call.outcome.for_model();
-            foreign::is_wrapped(result) || (call.tool == ASK && foreign::is_of_others(result))
+            foreign::is_wrapped(result) || (call.tool == ask::NAME && foreign::is_of_others(result))
         };
         let by_call = step.calls.iter().rev().find(theirs);
         by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {

@@ -398,7 +398,8 @@ impl Active<'_> {
             to: self.session.address.clone(),
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
-            tainted: taint::of(&self.session).is_some(),
+            // Nobody else hands on what it says.
+            tainted: self.part.errand.is_some() && taint::of(&self.session).is_some(),
         }
     }
 

@@ -10,11 +10,9 @@ use serde_json::{Value, json};
 use crate::session::Outcome;
 
 use super::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, Usage,
+    COMPLETION, Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason,
+    ToolCall, Usage,
 };
-
-/// The call with which it ends a turn, where only a call does.
-const COMPLETION: &str = "task_completion";
 
 /// The longest that `wait` waits.
 const WAIT_MAX_S: u64 = 600;

@@ -10,6 +10,9 @@ use crate::people::Role;
 
 const QUESTION_CHARS_MAX: usize = 2_000;
 
+/// Its result is what a person answered.
+pub const NAME: &str = "ask_question";
+
 pub struct AskQuestion;
 
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +28,7 @@ pub struct Args {
 impl Tool for AskQuestion {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
-        name: "ask_question",
+        name: NAME,
         description: "Ask the person something that you need to go on, and wait for the answer.",
         role: Role::User,
         kind: Kind::Queues,

@@ -4,21 +4,24 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
+use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, ask, finish};
 use crate::people::Role;
 
 const TASK_CHARS_MAX: usize = 8_000;
+
+/// Its result is that of a task that was handed on.
+pub const SUBAGENT: &str = "subagent";
 
 /// What a subagent cannot call: nobody speaks with it, and it hands nothing on.
 pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
     finish::CONVERSE,
     "message",
-    "ask_question",
+    ask::NAME,
     "propose",
     "update_proposal",
     "list_proposals",
     "spawn",
-    "subagent",
+    SUBAGENT,
     "schedule",
 ];
 
@@ -54,7 +57,7 @@ pub struct Subagent;
 impl Tool for Subagent {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
-        name: "subagent",
+        name: SUBAGENT,
         description: "Hand a task to a subagent, and wait for its result.",
         role: Role::User,
         kind: Kind::Queues,

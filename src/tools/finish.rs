@@ -6,11 +6,8 @@ use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
+pub use crate::provider::{COMPLETION, CONVERSE};
 use crate::session::{Call, Outcome};
-
-pub const COMPLETION: &str = "task_completion";
-
-pub const CONVERSE: &str = "converse";
 
 pub struct TaskCompletion;
 

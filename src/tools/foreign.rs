@@ -32,12 +32,15 @@ pub fn is_wrapped(text: &str) -> bool {
     text.starts_with(BEGINS)
 }
 
+/// `text` with one kind of line end, so that none of the others can begin a line of the program's.
+pub fn one_kind_of_lines(text: &str) -> String {
+    text.replace("\r\n", "\n")
+        .replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n")
+}
+
 /// `text` without lines that begin as the program's do.
 fn defused(text: &str) -> String {
-    let text = text
-        .replace("\r\n", "\n")
-        .replace(['\r', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'], "\n");
-    let text = text.replace("\n[", "\n [");
+    let text = one_kind_of_lines(text).replace("\n[", "\n [");
     match text.strip_prefix('[') {
         Some(rest) => format!(" [{rest}"),
         None => text,

@@ -13,12 +13,10 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{
-    AnyTool, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, parse, tell,
-};
+use super::for_role::ForRole;
+use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::message::Address;
 use crate::people::Role;
-use crate::provider::ToolSchema;
 use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
 use crate::workspace::path::INBOX;
 use places::order;
@@ -57,44 +55,14 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     let role = config.role;
     let shell =
         Arc::new(Shell { config: config.clone(), files_caged, sessions: Sessions::default() });
-    let exec = ForRole { tool: Exec(Arc::clone(&shell)), role };
-    vec![Arc::new(exec), Arc::new(ForRole { tool: Process(shell), role })]
+    let exec = ForRole(role, Exec(Arc::clone(&shell)));
+    vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
 }
 
 struct Shell {
     config: Config,
     files_caged: bool,
     sessions: Sessions,
-}
-
-/// A tool for those whom the config names.
-struct ForRole<T> {
-    tool: T,
-    role: Role,
-}
-
-#[async_trait]
-impl<T: Tool> AnyTool for ForRole<T> {
-    fn terms(&self) -> Terms {
-        Terms { role: self.role, ..self.tool.terms() }
-    }
-
-    fn schema(&self) -> ToolSchema {
-        self.tool.schema()
-    }
-
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        self.tool.check(arguments)
-    }
-
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        self.tool.reach(arguments, here)
-    }
-
-    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let args = parse::<T>(arguments).map_err(ToolError::TellModel)?;
-        self.tool.call(args, cx).await
-    }
 }
 
 struct Exec(Arc<Shell>);

@@ -12,12 +12,9 @@ mod tree;
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
-
-use super::{AnyTool, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput};
-use crate::message::Address;
+use super::AnyTool;
+use super::for_role::ForRole;
 use crate::people::Role;
-use crate::provider::ToolSchema;
 use crate::secret::Secret;
 
 pub use hops::{Limits, SystemNames};
@@ -62,31 +59,5 @@ pub fn tools(config: &Config) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
     }
     let fetch = fetch::WebFetch::new(&config.allow, Arc::new(SystemNames), Limits::default());
     let search = search::WebSearch::new(&config.engines)?;
-    Ok(vec![Arc::new(For(config.role, fetch)), Arc::new(For(config.role, search))])
-}
-
-/// A tool for those who have at least this role, whatever its own terms say.
-struct For<T>(Role, T);
-
-#[async_trait]
-impl<T: Tool> AnyTool for For<T> {
-    fn terms(&self) -> Terms {
-        Terms { role: self.0, ..self.1.terms() }
-    }
-
-    fn schema(&self) -> ToolSchema {
-        self.1.schema()
-    }
-
-    fn check(&self, arguments: &str) -> Result<(), String> {
-        self.1.check(arguments)
-    }
-
-    fn reach(&self, arguments: &str, here: &Address) -> Reach {
-        self.1.reach(arguments, here)
-    }
-
-    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        self.1.call_json(arguments, cx).await
-    }
+    Ok(vec![Arc::new(ForRole(config.role, fetch)), Arc::new(ForRole(config.role, search))])
 }

@@ -8,7 +8,7 @@ use crate::agent::{prompt, transcript};
 use crate::bus::outbox;
 use crate::message::{Address, MessageId, SenderId};
 use crate::replies;
-use crate::session::{CallId, Ending, Outcome, Step, TurnId};
+use crate::session::{CallId, Ending, Outcome, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{self, AT_ONCE_MAX, State, Subagent, SubagentId};
 use crate::tools::{self, Task, foreign};
@@ -105,12 +105,8 @@ fn note(
     told: String,
 ) -> rusqlite::Result<()> {
     let Some(parent) = subagent.parent else { return Ok(()) };
-    let (sender, provider) = transcript::who_answers_whom(store, subagent.turn)?;
-    let turn = transcript::begin_turn(store, parent, &sender, None, &provider)?;
     let heard = prompt::subagent_ended(subagent.id, &subagent.task, (went_well, tainted));
-    let step = Step { heard: Some(heard), text: told, ..Step::default() };
-    transcript::put_step(store, turn, 0, &step)?;
-    transcript::end_turn(store, turn, Ending::Answered)
+    errands::add_turn(store, (parent, subagent.turn), heard, told)
 }
 
 /// Ends those that work for an address, all or one person's, without a word; gives their own addresses.

@@ -13,7 +13,7 @@ use crate::errands::{self, Errand, Kind};
 use crate::message::{Address, SenderId};
 use crate::replies;
 use crate::schedule::{self, Ended, JobId, Run};
-use crate::session::{Ending, Step, TurnId};
+use crate::session::{Ending, SessionId, Step, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{State, SubagentId};
 use crate::tools;
@@ -110,12 +110,22 @@ fn job_ended(
 }
 
 fn note(store: &Connection, run: &Run, turn: TurnId, came: &Came<'_>) -> rusqlite::Result<()> {
-    let (sender, provider) = transcript::who_answers_whom(store, turn)?;
     let session = transcript::open_or_begin(store, &run.job.to, run.job.place)?;
-    let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
     let heard = prompt::job_done(run.job.id, run.job.payload.text(), came.tainted);
-    let text = tools::cut(came.result, "The rest is lost to you.");
-    let step = Step { heard: Some(heard), text, ..Step::default() };
+    let told = tools::cut(came.result, "The rest is lost to you.");
+    add_turn(store, (session, turn), heard, told)
+}
+
+/// A conversation has one turn more, on behalf of another: what was heard, and told as the model's own words.
+pub(super) fn add_turn(
+    store: &Connection,
+    (session, of): (SessionId, TurnId),
+    heard: String,
+    told: String,
+) -> rusqlite::Result<()> {
+    let (sender, provider) = transcript::who_answers_whom(store, of)?;
+    let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+    let step = Step { heard: Some(heard), text: told, ..Step::default() };
     transcript::put_step(store, turn, 0, &step)?;
     transcript::end_turn(store, turn, Ending::Answered)
 }

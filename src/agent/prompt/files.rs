@@ -1,11 +1,12 @@
 //! Files that came with messages, as the model is told of them: a line each, which only the program
 //! writes, and pictures for models that see.
 
-use super::{one_kind_of_lines, plain};
+use super::plain;
 use crate::bus::journal::Waiting;
 use crate::message::{Fetched, MediaKind, MediaRef, Quote};
 use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::session::Image;
+use crate::tools::foreign;
 
 /// What is shown of the reason why a file is not there.
 const REASON_CHARS_MAX: usize = 200;
@@ -22,7 +23,7 @@ pub(super) fn line(file: &MediaRef, quote: Option<&Quote>) -> String {
         return match &file.fetched {
             Some(Fetched::Transcribed { words, .. }) => {
                 let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
-                let words = one_kind_of_lines(words.trim()).replace('\n', "\n> ");
+                let words = foreign::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
                 format!("{line}\n> {author}: [{what}, transcribed] {words}")
             }
             _ => line,

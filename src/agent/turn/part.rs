@@ -14,7 +14,7 @@ use crate::schedule::{self, JobId};
 use crate::session::{Call, Ending, Finish, Outcome, Session, Step, TurnId};
 use crate::store::StoreError;
 use crate::subagents::{self, SubagentId};
-use crate::tools::{Caller, finish};
+use crate::tools::{Caller, ask, delegate, finish};
 
 /// What an errand may use, read and written: a long task, not a runaway.
 const ERRAND_TOKENS_MAX: u64 = 200_000;
@@ -163,6 +163,6 @@ fn is_text_alone(step: &Step) -> bool {
 
 /// Whether a call went well, and told nothing that the model could not have known.
 fn came_as_meant(call: &Call) -> bool {
-    let is_news = ["ask_question", "subagent"].contains(&call.tool.as_str());
+    let is_news = [ask::NAME, delegate::SUBAGENT].contains(&call.tool.as_str());
     matches!(call.outcome, Outcome::Done(_)) && !is_news
 }

@@ -8,7 +8,8 @@ use rusqlite::Connection;
 
 use super::super::calls::{self, Calling, Ran};
 use super::super::permit::{self, Asked, Decision, Why};
-use super::super::{Means, parking, prompt, taint};
+use super::super::taint::{self, Taint};
+use super::super::{Means, parking, prompt};
 use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;
@@ -88,12 +89,11 @@ impl Active<'_> {
         &self,
         call: &Call,
         (terms, reach): (Terms, Reach),
-        cx: &ToolContext,
+        (cx, taint): (&ToolContext, Option<&Taint>),
     ) -> Result<Decision, TurnError> {
         if call.outcome != Outcome::Planned {
             return Ok(Decision::Allow);
         }
-        let taint = taint::of(&self.session);
         let knows_url = matches!(&reach, Reach::Url(url) if taint::knows(&self.session, url));
         let asked = Asked {
             tool: &call.tool,
@@ -101,7 +101,7 @@ impl Active<'_> {
             reach,
             role: cx.role,
             own_role: self.asker.role,
-            taint: taint.as_ref(),
+            taint,
             knows_url,
         };
         let decision = permit::decide(&asked, &self.means.asking);
@@ -120,6 +120,7 @@ impl Active<'_> {
     async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
         self.means.tools.arrived().await;
         let cx = self.tool_context().await?;
+        let taint = taint::of(&self.session);
         let mut open = Vec::new();
         for (at, call) in calls {
             let checked = match self.part.caller.has(&call.tool) {
@@ -127,11 +128,13 @@ impl Active<'_> {
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let checked = match checked {
-                Ok((terms, reach)) => match self.permit(&call, (terms, reach), &cx).await? {
-                    Decision::Allow => Ok((terms.kind == Kind::Reads, None)),
-                    Decision::Ask(why) => Ok((false, Some(why))),
-                    Decision::Deny(why) => Err(prompt::denied(&why)),
-                },
+                Ok((terms, reach)) => {
+                    match self.permit(&call, (terms, reach), (&cx, taint.as_ref())).await? {
+                        Decision::Allow => Ok((terms.kind == Kind::Reads, None)),
+                        Decision::Ask(why) => Ok((false, Some(why))),
+                        Decision::Deny(why) => Err(prompt::denied(&why)),
+                    }
+                }
                 Err(words) => Err(words),
             };
             match checked {

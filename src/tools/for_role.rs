@@ -1,0 +1,34 @@
+//! A tool whose least role the config sets.
+
+use async_trait::async_trait;
+
+use super::{AnyTool, Reach, Terms, ToolContext, ToolError, ToolOutput};
+use crate::message::Address;
+use crate::people::Role;
+use crate::provider::ToolSchema;
+
+/// A tool for those who have at least this role, whatever its own terms say.
+pub(super) struct ForRole<T>(pub(super) Role, pub(super) T);
+
+#[async_trait]
+impl<T: AnyTool> AnyTool for ForRole<T> {
+    fn terms(&self) -> Terms {
+        Terms { role: self.0, ..self.1.terms() }
+    }
+
+    fn schema(&self) -> ToolSchema {
+        self.1.schema()
+    }
+
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        self.1.check(arguments)
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        self.1.reach(arguments, here)
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        self.1.call_json(arguments, cx).await
+    }
+}
