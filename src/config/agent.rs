@@ -3,6 +3,7 @@
 use chrono_tz::Tz;
 
 use crate::asks::Asking;
+use crate::heartbeat;
 use crate::schedule;
 use crate::session::{Finish, QueueMode};
 
@@ -29,6 +30,8 @@ pub struct AgentConfig {
     pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
+    /// The `[heartbeat]` section.
+    pub heartbeat: heartbeat::Config,
 }
 
 impl Default for AgentConfig {
@@ -44,6 +47,7 @@ impl Default for AgentConfig {
             timezone: None,
             finish: Finish::default(),
             asking: Asking::default(),
+            heartbeat: heartbeat::Config::default(),
         }
     }
 }

@@ -12,6 +12,7 @@ pub enum Caller {
     Job,
     /// A job in the conversation that asked for it.
     JobHere(Finish),
+    Heartbeat,
 }
 
 impl Caller {
@@ -25,6 +26,8 @@ impl Caller {
             Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
             Self::Job => !schedule::NOT_FOR_JOBS.contains(&name),
             Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
+            // It tells by `converse`.
+            Self::Heartbeat => name == finish::CONVERSE || Self::Job.has(name),
         }
     }
 
@@ -33,12 +36,12 @@ impl Caller {
     pub(super) fn is_shown(self, name: &str) -> bool {
         match self {
             Self::JobHere(finish) => Self::Conversation(finish).has(name),
-            Self::Conversation(_) | Self::Subagent | Self::Job => self.has(name),
+            Self::Conversation(_) | Self::Subagent | Self::Job | Self::Heartbeat => self.has(name),
         }
     }
 
     /// Whether no words are no failure: nobody has asked just now.
     pub fn may_say_nothing(self) -> bool {
-        matches!(self, Self::Job | Self::JobHere(_))
+        matches!(self, Self::Job | Self::JobHere(_) | Self::Heartbeat)
     }
 }

@@ -223,6 +223,9 @@ pub(in crate::agent) async fn system(means: &Means, session: &Session, role: Rol
             };
             return prompt::job_system(&rules(means, files).await);
         }
+        Some(Kind::Heartbeat) => {
+            return prompt::heartbeat_system(&rules(means, &["AGENTS.md"]).await);
+        }
     }
     let house = house(means, audience).await;
     let frozen = match (audience, &session.frozen) {

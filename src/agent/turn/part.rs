@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use chrono::Utc;
+
 use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
 use crate::errands::{Errand, Kind};
+use crate::heartbeat::{self, BeatId};
 use crate::message::Address;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
@@ -35,6 +38,12 @@ pub(super) struct Part {
     pub(super) steps_max: usize,
     tokens_max: Option<u64>,
     pub(super) time_max: Duration,
+}
+
+/// What a turn has ended with by a call.
+pub(super) struct Finished {
+    said: String,
+    is_silence: bool,
 }
 
 /// A bound that was reached: what the model is told, and what its person.
@@ -75,14 +84,25 @@ impl Part {
                 let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
                 (Caller::Job, run.await?.map(|run| run.job.to))
             }
+            Kind::Heartbeat => {
+                let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));
+                (Caller::Heartbeat, beat.await?.map(|beat| beat.to))
+            }
         };
+        let is_beat = errand.kind == Kind::Heartbeat;
         Ok(Self {
             caller,
             errand: Some(errand),
             finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
-            steps_max: means.subagent_steps_max,
-            tokens_max: Some(ERRAND_TOKENS_MAX),
+            steps_max: match is_beat {
+                true => means.heart.config.steps_max,
+                false => means.subagent_steps_max,
+            },
+            tokens_max: Some(match is_beat {
+                true => means.heart.tokens_left(Utc::now()).await?.min(ERRAND_TOKENS_MAX),
+                false => ERRAND_TOKENS_MAX,
+            }),
             time_max: ERRAND_TIME_MAX,
         })
     }
@@ -115,16 +135,20 @@ impl Active<'_> {
     }
 
     /// What is said with the call that has ended the turn, in its last step.
-    pub(super) fn finished(&self) -> Option<String> {
+    pub(super) fn finished(&self) -> Option<Finished> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
-        let (_, said) = finish::ended_with(&last.calls)?;
+        let (call, said) = finish::ended_with(&last.calls)?;
+        // What a beat tells, it tells by the other.
+        let is_silence = is_no_reply(said)
+            || (self.part.caller == Caller::Heartbeat && call == finish::COMPLETION);
+        let finished = Finished { said: said.to_owned(), is_silence };
         // It was said before the model knew what would come of these.
-        last.calls.iter().all(came_as_meant).then(|| said.to_owned())
+        last.calls.iter().all(came_as_meant).then_some(finished)
     }
 
     /// Ends with what a call has said; the model says nothing more.
-    pub(super) async fn finish(self, said: String) -> Result<Option<Session>, TurnError> {
-        let is_silence = is_no_reply(&said);
+    pub(super) async fn finish(self, finished: Finished) -> Result<Option<Session>, TurnError> {
+        let Finished { said, is_silence } = finished;
         let mut end = self.end_with(self.with_thoughts(&said));
         (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
         if is_silence {
@@ -139,7 +163,9 @@ impl Active<'_> {
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         let calls: &[&str] = match self.part.caller {
-            Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
+            Caller::Conversation(_) | Caller::JobHere(_) | Caller::Heartbeat => {
+                &[finish::COMPLETION, finish::CONVERSE]
+            }
             Caller::Subagent | Caller::Job => &[finish::COMPLETION],
         };
         is_due.then(|| prompt::reminder(calls))

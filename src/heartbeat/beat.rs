@@ -1,0 +1,368 @@
+//! Beats in the store: each is an errand whose task is a row of the journal, so a crash neither loses nor
+//! doubles it, and what it has to say goes out in the transaction of its end.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::watched::alert;
+use crate::bus::journal::{address_params, read_address};
+use crate::bus::outbox;
+use crate::errands::{self, Errand, Handed, Kind, Terms};
+use crate::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
+use crate::people;
+use crate::replies;
+use crate::schedule::{FAILURES_MAX, FAILURES_TOLD};
+use crate::session::{Plan, Settings};
+
+/// What was told is not told again for so long.
+const SAME_FOR: Duration = Duration::hours(24);
+
+/// Jobs, and things that were told, that a beat is told of.
+const LISTED_MAX: usize = 10;
+
+/// What of each it is told, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// A beat, by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BeatId(pub i64);
+
+impl BeatId {
+    pub fn errand(self) -> Errand {
+        Errand { kind: Kind::Heartbeat, number: self.0 }
+    }
+}
+
+/// A beat that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beat {
+    pub id: BeatId,
+    /// Where what it has to say goes.
+    pub to: Address,
+    /// The channel on which its person is known.
+    pub known_on: ChannelName,
+    pub place: Place,
+    /// Somebody asked for it, and is told also of nothing.
+    pub asked: bool,
+    /// When it began, by the heart's clock.
+    pub begun: DateTime<Utc>,
+}
+
+/// How a beat's turn has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With words, which may be none.
+    Said,
+    Silent,
+    Failed,
+    Stopped,
+    /// It was cut off, and nobody knows how far it had got.
+    Interrupted,
+}
+
+pub(super) struct New {
+    pub(super) to: Address,
+    pub(super) known_on: ChannelName,
+    pub(super) sender: SenderId,
+    pub(super) place: Place,
+    pub(super) provider: Option<String>,
+    pub(super) asked: bool,
+    pub(super) text: String,
+}
+
+/// Begins a beat; false if another one works.
+pub(super) fn begin(store: &Connection, new: New, now: DateTime<Utc>) -> rusqlite::Result<bool> {
+    let New { to, known_on, sender, place, provider, asked, text } = new;
+    let settings = Settings { model: provider, ..Settings::default() };
+    let settings = serde_json::to_string(&settings).expect("settings have string keys");
+    let works = "SELECT 1 FROM beats WHERE state = 'running'";
+    if store.prepare_cached(works)?.exists([])? {
+        return Ok(false);
+    }
+    let terms = Terms { known_on, place, settings };
+    let session = errands::open(store, Kind::Heartbeat, &terms)?;
+    let (channel, chat, thread) = address_params(&to);
+    store
+        .prepare_cached(
+            "INSERT INTO beats (channel, chat, thread, known_on, place, session, begun, asked, state)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running')",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            thread,
+            terms.known_on.as_str(),
+            serde_json::to_string(&place).expect("a place is a word"),
+            session.0,
+            now.timestamp_millis(),
+            asked
+        ])?;
+    let id = BeatId(store.last_insert_rowid());
+    let name = people::name_of(store, &terms.known_on, &sender)?;
+    let cause = Cause::Heartbeat { sender: Sender::person(sender, name) };
+    let task = Handed { text: &text, cause, key: id.errand().key(None) };
+    let row = errands::hand(store, id.errand(), (session, &terms), task)?;
+    store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute([row.0, id.0])?;
+    Ok(true)
+}
+
+const BEATS: &str = "SELECT channel, chat, thread, id, known_on, place, asked, begun FROM beats WHERE state = 'running'";
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Beat> {
+    let place = serde_json::from_str(row.get_ref(5)?.as_str()?);
+    Ok(Beat {
+        to: read_address(row)?,
+        id: BeatId(row.get(3)?),
+        known_on: row.get::<_, String>(4)?.into(),
+        // Who cannot be sure keeps to themselves what is private.
+        place: place.unwrap_or(Place::Group),
+        asked: row.get(6)?,
+        begun: DateTime::from_timestamp_millis(row.get(7)?).unwrap_or_default(),
+    })
+}
+
+/// A beat that works.
+pub fn get(store: &Connection, id: BeatId) -> rusqlite::Result<Option<Beat>> {
+    store.prepare_cached(&format!("{BEATS} AND id = ?"))?.query_row([id.0], read).optional()
+}
+
+/// The beat that works for an address.
+pub fn running_for(store: &Connection, at: &Address) -> rusqlite::Result<Option<Beat>> {
+    let beat = store.prepare_cached(BEATS)?.query_row([], read).optional()?;
+    Ok(beat.filter(|beat| beat.to == *at))
+}
+
+/// Settles the beat whose row had its outcome without it: it was withdrawn with all that waited, say.
+pub(super) fn clear(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    let stray = store
+        .prepare_cached(&format!(
+            "{BEATS} AND row IN (SELECT id FROM inbound WHERE state = 'done')
+             AND NOT EXISTS (SELECT 1 FROM turns WHERE session = beats.session AND ending IS NULL)"
+        ))?
+        .query_row([], read)
+        .optional()?;
+    let Some(beat) = stray else { return Ok(()) };
+    settle(store, &beat, Ended::Stopped, None, now)?;
+    errands::close(store, beat.id.errand(), &beat.known_on)
+}
+
+/// Settles a beat in the transaction of its end, and says what there is to be said. True if that was an
+/// alert, which its conversation is to know of.
+pub fn settle(
+    store: &Connection,
+    beat: &Beat,
+    ended: Ended,
+    words: Option<&str>,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let alert = words.filter(|_| ended == Ended::Said).and_then(alert);
+    let (state, kept) = match (ended, alert) {
+        (Ended::Said, Some(words)) if !beat.asked && was_told(store, words, beat.begun)? => {
+            ("repeated", None)
+        }
+        (Ended::Said, Some(words)) => ("told", Some(words)),
+        (Ended::Said, None) | (Ended::Silent, _) => ("silent", None),
+        (Ended::Failed, _) => ("failed", words),
+        (Ended::Stopped, _) => ("stopped", None),
+        (Ended::Interrupted, _) => ("interrupted", words),
+    };
+    let settled = store
+        .prepare_cached(
+            "UPDATE beats SET state = ?, ended = ?, words = ? WHERE id = ? AND state = 'running'",
+        )?
+        .execute(params![state, now.timestamp_millis(), kept, beat.id.0])?;
+    if settled == 0 {
+        return Ok(false);
+    }
+    match state {
+        "told" => {
+            outbox::put(store, &beat.to, None, kept.unwrap_or_default())?;
+            return Ok(true);
+        }
+        "silent" if beat.asked => {
+            outbox::put(store, &beat.to, None, replies::HEARTBEAT_SILENT)?;
+        }
+        "failed" | "interrupted" => failed(store, beat, ended, kept.unwrap_or_default())?,
+        _ => {}
+    }
+    Ok(false)
+}
+
+fn failed(store: &Connection, beat: &Beat, ended: Ended, reason: &str) -> rusqlite::Result<()> {
+    let failures = state(store)?.failures;
+    let words = match failures {
+        FAILURES_MAX.. => {
+            switch(store, Some(reason))?;
+            replies::heartbeat_off_itself(failures, reason)
+        }
+        _ if beat.asked || failures == FAILURES_TOLD || ended == Ended::Interrupted => {
+            replies::heartbeat_fails(failures, reason)
+        }
+        _ => return Ok(()),
+    };
+    outbox::put(store, &beat.to, None, &words).map(drop)
+}
+
+fn was_told(store: &Connection, words: &str, begun: DateTime<Utc>) -> rusqlite::Result<bool> {
+    let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
+    Ok(told_since(store, begun - SAME_FOR)?.iter().any(|told| same(told)))
+}
+
+/// What was told by beats that began after a time, the newest first.
+fn told_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<Vec<String>> {
+    let mut rows = store.prepare_cached(
+        "SELECT words FROM beats WHERE state = 'told' AND begun > ? ORDER BY id DESC",
+    )?;
+    rows.query_map([since.timestamp_millis()], |row| row.get(0))?.collect()
+}
+
+/// What a beat is told besides.
+pub(super) struct Surroundings {
+    pub(super) plan: Option<String>,
+    pub(super) ran: Vec<String>,
+    pub(super) told: Vec<String>,
+}
+
+pub(super) fn surroundings(
+    store: &Connection,
+    at: &Address,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Surroundings> {
+    let (channel, chat, thread) = address_params(at);
+    let plan: Option<Option<String>> = store
+        .prepare_cached(
+            "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
+             AND chat = ? AND ifnull(thread, '') = ifnull(?, '')",
+        )?
+        .query_row(params![channel, chat, thread], |row| row.get(0))
+        .optional()?;
+    let plan = plan.flatten().and_then(|plan| serde_json::from_str::<Plan>(&plan).ok());
+    let since = state(store)?.last.unwrap_or(now - SAME_FOR).max(now - SAME_FOR);
+    let mut rows = store.prepare_cached(
+        "SELECT r.job, r.state, j.payload, ifnull(r.words, '') FROM runs r JOIN jobs j ON j.id = r.job
+         WHERE r.ended >= ? ORDER BY r.id DESC LIMIT ?",
+    )?;
+    let ran = rows.query_map(params![since.timestamp_millis(), LISTED_MAX], |row| {
+        let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
+        let about = serde_json::from_str::<crate::schedule::Payload>(row.get_ref(2)?.as_str()?);
+        let about = about.map(|payload| line(payload.text())).unwrap_or_default();
+        let words = line(row.get_ref(3)?.as_str()?);
+        Ok(format!("job {job} ({about}): {state}. {words}").trim_end().to_owned())
+    })?;
+    let ran = ran.collect::<rusqlite::Result<_>>()?;
+    let told = told_since(store, now - SAME_FOR)?;
+    Ok(Surroundings {
+        plan: plan.filter(Plan::is_open).map(|plan| plan.to_string()),
+        ran,
+        told: told.iter().take(LISTED_MAX).map(|told| line(told)).collect(),
+    })
+}
+
+/// The beginning of a text, on one line.
+fn line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// Whether the conversation at an address is in a turn, other than one that waits for somebody.
+pub(super) fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(at);
+    store
+        .prepare_cached(
+            "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL
+             AND t.parked = 0 AND s.channel = ? AND s.chat = ? AND ifnull(s.thread, '') = ifnull(?, '')",
+        )?
+        .exists(params![channel, chat, thread])
+}
+
+/// How the heartbeat stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct State {
+    /// Why it was switched off; empty if somebody wished that.
+    pub(super) off: Option<String>,
+    /// When the last beat began.
+    pub(super) last: Option<DateTime<Utc>>,
+    /// In a row.
+    pub(super) failures: u32,
+}
+
+pub(super) fn state(store: &Connection) -> rusqlite::Result<State> {
+    let switch: Option<(Option<String>, i64)> = store
+        .prepare_cached("SELECT off, after FROM heart")?
+        .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (off, after) = switch.unwrap_or_default();
+    // Of the newest: a clock that is set back leaves begins that are still to come.
+    let last: Option<i64> = store
+        .prepare_cached("SELECT begun FROM beats ORDER BY id DESC LIMIT 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let failures = store
+        .prepare_cached(
+            "SELECT count(*) FROM beats WHERE state IN ('failed', 'interrupted') AND id > max(?1,
+             ifnull((SELECT max(id) FROM beats WHERE state IN ('told', 'silent', 'repeated')), 0))",
+        )?
+        .query_row([after], |row| row.get(0))?;
+    Ok(State { off, last: last.and_then(DateTime::from_timestamp_millis), failures })
+}
+
+/// Switches it off, with the reason or an empty one, or on; failures are counted anew.
+pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO heart (one, off, after)
+             VALUES (1, ?, (SELECT ifnull(max(id), 0) FROM beats))",
+        )?
+        .execute([off])
+        .map(drop)
+}
+
+/// Tokens that beats have used since a time, read and written.
+pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<u64> {
+    // A beat that waits for somebody may have begun long before.
+    let begun = since - Duration::days(8);
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(l.input + l.output), 0) FROM beats b JOIN turns t ON t.session = b.session
+             JOIN ledger l ON l.turn = t.id WHERE b.begun >= ? AND l.at >= ?",
+        )?
+        .query_row([begun.timestamp_millis(), since.timestamp_millis()], |row| row.get(0))
+}
+
+/// What the beats of a day did.
+#[derive(Default)]
+pub(super) struct LastDay {
+    /// When the last one began, how it ended, and what of its words is known.
+    pub(super) last: Option<(DateTime<Utc>, String, String)>,
+    /// How many ended how.
+    pub(super) counts: Vec<(String, u64)>,
+}
+
+pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<LastDay> {
+    let last = store
+        .prepare_cached(
+            "SELECT begun, state, ifnull(words, '') FROM beats ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([], |row| {
+            let begun = DateTime::from_timestamp_millis(row.get(0)?).unwrap_or_default();
+            Ok((begun, row.get(1)?, line(row.get_ref(2)?.as_str()?)))
+        })
+        .optional()?;
+    let mut rows = store.prepare_cached(
+        "SELECT state, count(*) FROM beats WHERE begun >= ? GROUP BY state ORDER BY state",
+    )?;
+    let since = (now - Duration::hours(24)).timestamp_millis();
+    let counts = rows.query_map([since], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(LastDay { last, counts: counts.collect::<rusqlite::Result<_>>()? })
+}
+
+/// Forgets beats that began before a time, with their conversations.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
+    errands::prune(store, Kind::Heartbeat, before)?;
+    store
+        .execute(
+            "DELETE FROM beats WHERE state <> 'running' AND begun < ?",
+            [before.timestamp_millis()],
+        )
+        .map(drop)
+}
