@@ -256,7 +256,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             print::line(&daemon.send(parcel).await?.map_err(anyhow::Error::msg)?);
         }
         Command::Cron(cron) => {
-            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());
+            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone(""));
             cron::obey(&home, cron, zone).await?;
         }
         Command::Heartbeat { wish } => {

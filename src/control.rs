@@ -208,7 +208,9 @@ pub async fn serve(
         Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
         Ok(Request::Actions { limit }) => done(desk, limit).await,
         Ok(Request::Usage) => {
-            desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
+            let zone = desk.means.zone;
+            let words = move |store: &_| agent::usage_words(store, zone);
+            desk.means.bus.store.read(words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
         Ok(Request::Heartbeat { wish }) => orders::heartbeat(desk, wish).await,

@@ -60,6 +60,9 @@ const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 /// A loop that panicked is begun again after this; its state is in the store.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
+/// What is known of the owner; their time zone may stand there.
+const USER: &str = "USER.md";
+
 /// What a daemon is made of.
 pub struct Plan {
     pub home: PathBuf,
@@ -216,7 +219,8 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
         tidy::at_start(&bus, &actions).await.context("cannot tidy the store")?;
-        let zone = plan.agent.zone();
+        let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
+        let zone = plan.agent.zone(&user.unwrap_or_default());
         let heart = Heart {
             config: plan.agent.heartbeat.clone(),
             bus: bus.clone(),

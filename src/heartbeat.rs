@@ -27,7 +27,7 @@ use crate::memory;
 use crate::message::{Address, ChannelName, Place, SenderId};
 use crate::people::{self, LOCAL, Role};
 use crate::replies::{self, HeartShown};
-use crate::schedule::{self, Clock, after_failures, moment};
+use crate::schedule::{self, Clock, after_failures};
 use crate::store::{StoreError, Sync};
 use crate::workspace::Workspace;
 use beat::{New, State};
@@ -315,15 +315,9 @@ impl Heart {
 
     /// What may be used until the day ends.
     pub async fn tokens_left(&self, now: DateTime<Utc>) -> Result<u64, StoreError> {
-        let since = self.midnight(now);
+        let since = schedule::midnight(now, self.zone);
         let used = self.bus.store.read(move |store| used_since(store, since)).await?;
         Ok(self.config.tokens_max.saturating_sub(used))
-    }
-
-    /// When the owner's day began.
-    fn midnight(&self, now: DateTime<Utc>) -> DateTime<Utc> {
-        let today = now.with_timezone(&self.zone).date_naive();
-        moment(self.zone, today.and_time(chrono::NaiveTime::MIN)).unwrap_or(now)
     }
 
     /// How it is, in words.

@@ -1,6 +1,6 @@
 //! Commands: carried out by the loop at once, without a model, also while turns run.
 
-use chrono::{DateTime, Duration, Local, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
 use super::parking::Verdict;
@@ -226,7 +226,7 @@ async fn subagents(means: &Means, control: &Waiting) -> Result<String, StoreErro
     let at = control.inbound.from.clone();
     let found = means.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
-        let begun = it.begun.with_timezone(&Local).format("%m-%d %H:%M").to_string();
+        let begun = it.begun.with_timezone(&means.zone).format("%m-%d %H:%M").to_string();
         (it.id.0, it.state.as_str(), begun, &*it.task)
     });
     Ok(replies::subagents(lines))
@@ -237,7 +237,8 @@ async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
     if role < Role::Admin {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
-    means.bus.store.read(usage_words).await
+    let zone = means.zone;
+    means.bus.store.read(move |store| usage_words(store, zone)).await
 }
 
 /// Ends the daemon, if somebody starts it again.

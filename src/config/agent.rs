@@ -53,8 +53,8 @@ impl Default for AgentConfig {
 }
 
 impl AgentConfig {
-    /// The zone by which jobs are due.
-    pub fn zone(&self) -> Tz {
-        self.timezone.unwrap_or_else(schedule::system_zone)
+    /// The zone by which jobs are due, if `user` is what is known of the owner.
+    pub fn zone(&self, user: &str) -> Tz {
+        self.timezone.or_else(|| schedule::zone_in(user)).unwrap_or_else(schedule::system_zone)
     }
 }

@@ -10,7 +10,8 @@ use peacrab::replies;
 use serde_json::json;
 
 use super::{Scene, WATCH, by_day, is_silent, tells};
-use crate::support::rig::Parts;
+use crate::support::double::Double;
+use crate::support::rig::{Parts, Rig};
 use crate::support::script::{Gate, Reply, calls, held};
 
 fn refuses() -> Reply {
@@ -146,4 +147,17 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
     assert!(scene.rig.model.last().transcript().contains("assistant: High tide."));
     scene.watches(WATCH);
     scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
+    let rig = Rig::at_rest(Double::new(), Parts::default());
+    fs::create_dir_all(rig.workspace()).unwrap();
+    fs::write(rig.workspace().join("USER.md"), "- Time zone: Pacific/Kiritimati\n").unwrap();
+    let mut rig = rig;
+    rig.start().await;
+    assert_eq!(rig.heart.as_ref().unwrap().zone, chrono_tz::Pacific::Kiritimati);
+    rig.ask("1", "hello").await;
+    assert!(rig.model.last().transcript().contains(" +14:00 · "));
+    rig.finish().await;
 }
