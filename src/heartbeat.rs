@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use beat::{Beat, BeatId, Ended, get, prune, running_for, settle, used_since};
+pub use beat::{Beat, BeatId, Ended, get, prune, running_for, settle};
 pub use hours::Quiet;
 pub use watched::{FILE, alert, in_effect};
 
@@ -29,7 +29,7 @@ use crate::people::{self, LOCAL, Role};
 use crate::replies::{self, HeartShown};
 use crate::schedule::{self, Clock, after_failures};
 use crate::store::{StoreError, Sync};
-use crate::workspace::Workspace;
+use crate::workspace::{FileError, Workspace};
 use beat::{New, State};
 
 /// How long after a start the first beat may be; a daemon that is started again and again does not
@@ -89,12 +89,14 @@ pub enum Wish {
 
 /// What came of a look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Looked {
+enum Looked {
     Begun,
     /// There is nobody to tell, or their channel is not here.
     Nobody,
     /// The file asks for nothing.
     Nothing,
+    /// The file cannot be read.
+    Unreadable,
     /// The last beat has not ended.
     Works,
     /// The conversation that would be told is in a turn.
@@ -132,23 +134,27 @@ struct Told {
 
 /// All that a beat is begun with.
 struct Ready {
-    told: Told,
+    new: New,
     watched: String,
     notes: String,
-    provider: Option<String>,
-    asked: bool,
     now: DateTime<Utc>,
+    channels: BTreeSet<ChannelName>,
 }
 
 impl Ready {
     fn begin(self, store: &Connection) -> rusqlite::Result<Looked> {
-        let Self { told, watched, notes, provider, asked, now } = self;
-        beat::clear(store, now)?;
-        let surroundings = beat::surroundings(store, &told.to, now)?;
+        let Self { new, watched, notes, now, channels } = self;
+        beat::clear(store, &channels)?;
+        let surroundings = beat::surroundings(store, &new, now)?;
         let text = watched::task(&watched, &notes, &surroundings);
-        let Told { to, known_on, sender, place } = told;
-        let new = New { to, known_on, sender, place, provider, asked, text };
-        Ok(if beat::begin(store, new, now)? { Looked::Begun } else { Looked::Works })
+        let asked = new.asked;
+        if beat::begin(store, new, (&text, surroundings.tainted), now)? {
+            return Ok(Looked::Begun);
+        }
+        if asked {
+            beat::ask(store)?;
+        }
+        Ok(Looked::Works)
     }
 }
 
@@ -188,7 +194,7 @@ impl Heart {
         due: &mut Option<DateTime<Utc>>,
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let state = self.bus.store.read(beat::state).await?;
+        let state = self.bus.store.read(move |store| beat::state(store, now)).await?;
         let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
         let every = every.filter(|_| state.off.is_none() && now >= schedule::release());
         let Some(every) = every else {
@@ -246,56 +252,62 @@ impl Heart {
         asked: bool,
     ) -> Result<Result<Ready, Looked>, StoreError> {
         let Some(told) = self.told().await? else { return Ok(Err(Looked::Nobody)) };
-        let Some(watched) = self.watched().await else { return Ok(Err(Looked::Nothing)) };
+        let watched = match self.watched().await {
+            Ok(Some(watched)) => watched,
+            Ok(None) => return Ok(Err(Looked::Nothing)),
+            Err(error) => {
+                tracing::warn!(%error, "The heartbeat cannot read what it is to look after");
+                return Ok(Err(Looked::Unreadable));
+            }
+        };
         if !asked && self.is_busy(&told.to).await? {
             return Ok(Err(Looked::Busy));
         }
-        if self.tokens_left(now).await? == 0 {
+        if self.tokens_left().await? == 0 {
             return Ok(Err(Looked::Spent));
         }
         let notes = self.notes(now, told.place).await;
         let provider = self.config.provider.clone();
-        Ok(Ok(Ready { told, watched, notes, provider, asked, now }))
+        let Told { to, known_on, sender, place } = told;
+        let new = New { to, known_on, sender, place, provider, asked };
+        Ok(Ok(Ready { new, watched, notes, now, channels: self.channels.clone() }))
     }
 
     /// Who is told; none if nobody can be, or who would be is no owner any more.
     async fn told(&self) -> Result<Option<Told>, StoreError> {
         let (people, fixed) = (self.bus.people.clone(), self.config.to.clone());
-        let terminal = self.terminal.clone();
+        let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
         let look = move |store: &Connection| {
             let owner = people::owner(store)?;
-            let told = match (fixed, owner) {
-                (None, Some((to, Some(sender)))) => {
-                    Told { known_on: to.channel.clone(), to, sender, place: Place::Private }
-                }
-                // It is known where the owner is, but not who: an older version wrote it down.
-                (None, Some((to, None))) => {
-                    Told { to, known_on: terminal, sender: LOCAL.into(), place: Place::Private }
-                }
-                (None, None) => return Ok(None),
-                (Some(to), owner) => {
-                    let is_there = |(at, _): &(Address, _)| at.channel == to.channel;
-                    let place = match owner.as_ref().is_some_and(|(at, _)| *at == to) {
-                        true => Place::Private,
-                        false => schedule::place_of(store, &to)?,
-                    };
-                    match owner.filter(is_there).and_then(|(_, sender)| sender) {
-                        Some(sender) => Told { known_on: to.channel.clone(), to, sender, place },
-                        None => Told { to, known_on: terminal, sender: LOCAL.into(), place },
-                    }
-                }
+            let Some(to) = fixed.or_else(|| Some(owner.as_ref()?.0.clone())) else {
+                return Ok(None);
             };
-            let role = people.role_of(store, &told.known_on, &told.sender)?;
-            Ok((role == Some(Role::Owner)).then_some(told))
+            // Who was last spoken with there in private, if that is an owner.
+            let there = match owner {
+                Some((at, sender)) if at == to => sender,
+                _ => beat::last_in_private(store, &to)?,
+            };
+            let is_owner = |channel: &ChannelName, sender: &SenderId| {
+                let role = people.role_of(store, channel, sender);
+                role.map(|role| role == Some(Role::Owner))
+            };
+            if let Some(sender) = there
+                && is_owner(&to.channel, &sender)?
+            {
+                let known_on = to.channel.clone();
+                return Ok(Some(Told { to, known_on, sender, place: Place::Private }));
+            }
+            // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
+            let local = Told { to, known_on: terminal, sender: LOCAL.into(), place: Place::Group };
+            Ok(is_fixed.then_some(local))
         };
         let told = self.bus.store.read(look).await?;
-        Ok(told.filter(|told| {
-            [&told.to.channel, &told.known_on].map(|it| self.channels.contains(it)) == [true; 2]
-        }))
+        let is_here = |channel: &ChannelName| self.channels.contains(channel);
+        Ok(told.filter(|told| is_here(&told.to.channel) && is_here(&told.known_on)))
     }
 
-    /// What HEARTBEAT.md asks for.
-    async fn watched(&self) -> Option<String> {
+    /// What HEARTBEAT.md asks for; none if that is nothing.
+    async fn watched(&self) -> Result<Option<String>, FileError> {
         self.workspace.off_thread(watched::read).await
     }
 
@@ -314,9 +326,10 @@ impl Heart {
     }
 
     /// What may be used until the day ends.
-    pub async fn tokens_left(&self, now: DateTime<Utc>) -> Result<u64, StoreError> {
+    pub async fn tokens_left(&self) -> Result<u64, StoreError> {
+        let now = self.clock.now();
         let since = schedule::midnight(now, self.zone);
-        let used = self.bus.store.read(move |store| used_since(store, since)).await?;
+        let used = self.bus.store.read(move |store| beat::used_since(store, since, now)).await?;
         Ok(self.config.tokens_max.saturating_sub(used))
     }
 
@@ -348,6 +361,7 @@ impl Heart {
                     Looked::Begun => replies::HEARTBEAT_BEGUN,
                     Looked::Nobody => replies::HEARTBEAT_TELLS_NOBODY,
                     Looked::Nothing => replies::HEARTBEAT_HAS_NOTHING,
+                    Looked::Unreadable => replies::HEARTBEAT_UNREADABLE,
                     Looked::Works | Looked::Busy => replies::HEARTBEAT_WORKS,
                     Looked::Spent => replies::HEARTBEAT_SPENT,
                 },
@@ -376,13 +390,15 @@ impl Heart {
 
     /// How it is, and what the last ones did.
     pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartShown, StoreError> {
-        let look = move |store: &Connection| Ok((beat::state(store)?, beat::last_day(store, now)?));
+        let look =
+            move |store: &Connection| Ok((beat::state(store, now)?, beat::last_day(store, now)?));
         let (state, last_day) = self.bus.store.read(look).await?;
-        let left = self.tokens_left(now).await?;
-        let asks = self.watched().await.is_some();
+        let left = self.tokens_left().await?;
+        let asks = self.watched().await.ok().map(|watched| watched.is_some());
         let has_somebody = self.told().await?.is_some();
         let next = *self.next.borrow();
-        let clock = |at: DateTime<Utc>| at.with_timezone(&self.zone).format("%H:%M").to_string();
+        let clock =
+            |at: DateTime<Utc>| at.with_timezone(&self.zone).format("%m-%d %H:%M").to_string();
         Ok(HeartShown {
             every_minutes: self.config.every.map(|every| every.as_secs() / 60),
             quiet: self.config.quiet.as_ref().map(ToString::to_string),

@@ -204,9 +204,9 @@ async fn status(
     let provider = means.provider_for(&settings);
     let context = context_used(means, &control.inbound.from, provider.sees()).await?;
     let shell = (means.shell != CageState::Off).then(|| means.shell.words());
-    let heart = match role {
-        Role::Owner => Some(means.heart.words().await?),
-        Role::Guest | Role::User | Role::Admin => None,
+    let heart = match (role, control.inbound.place) {
+        (Role::Owner, Place::Private) => Some(means.heart.words().await?),
+        _ => None,
     };
     let words = replies::status(&replies::Status {
         context: (context, provider.room()),

@@ -47,6 +47,11 @@ pub(super) fn reminder(again: &[&str]) -> String {
     )
 }
 
+/// The same of who looks after what the owner watches.
+pub(super) const BEAT_REMINDER: &str = "\
+[That was no call, so nobody has read it and nothing has ended. Go on with the tools; then call converse with what \
+your owner would want to be told, or task_completion if that is nothing.]";
+
 /// What a model is told that goes in circles.
 pub(super) const IN_CIRCLES: &str = "\
 [You have made the same calls with the same results several times. Do something else, or answer with what you have.]";
@@ -187,6 +192,14 @@ pub(super) fn steps_used_up(steps: usize) -> String {
     )
 }
 
+/// The same of who looks after what the owner watches.
+pub(super) fn beat_steps_used_up(steps: usize) -> String {
+    format!(
+        "[You have used up your {steps} steps, and cannot call tools any more. Answer now with what your owner \
+         would want to be told; with NO_REPLY alone if that is nothing.]"
+    )
+}
+
 /// What a model is told before the conversation is folded; nobody hears what it says to that.
 pub(super) const TAKE_NOTES: &str = "\
 [The older part of this conversation is about to be folded into a summary. If something in it should last \
@@ -270,8 +283,12 @@ pub fn tail(tail: &Tail<'_>) -> String {
         let role = tail.role;
         let _ = match &first.inbound.cause {
             Cause::Person(_) => write!(text, "[{now} · {who} ({role}) · {channel}, {place}]"),
-            Cause::Heartbeat { .. } => {
-                write!(text, "[{now} · heartbeat for {who} ({role}) · {channel}, {place}]")
+            Cause::Heartbeat { tainted, .. } => {
+                let tainted = match tainted {
+                    true => format!(", some of it by who {}", foreign::HAS_READ),
+                    false => String::new(),
+                };
+                write!(text, "[{now} · heartbeat for {who} ({role}){tainted} · {channel}, {place}]")
             }
             Cause::Job { job, due, late, tainted, .. } => {
                 let due = due.with_timezone(&tail.now.timezone()).format("%a %Y-%m-%d %H:%M");

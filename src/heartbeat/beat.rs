@@ -1,6 +1,8 @@
 //! Beats in the store: each is an errand whose task is a row of the journal, so a crash neither loses nor
 //! doubles it, and what it has to say goes out in the transaction of its end.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -9,9 +11,9 @@ use crate::bus::journal::{address_params, read_address};
 use crate::bus::outbox;
 use crate::errands::{self, Errand, Handed, Kind, Terms};
 use crate::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
-use crate::people;
+use crate::people::{self, LOCAL};
 use crate::replies;
-use crate::schedule::{FAILURES_MAX, FAILURES_TOLD};
+use crate::schedule::{FAILURES_MAX, FAILURES_TOLD, Payload};
 use crate::session::{Plan, Settings};
 
 /// What was told is not told again for so long.
@@ -19,6 +21,9 @@ const SAME_FOR: Duration = Duration::hours(24);
 
 /// Jobs, and things that were told, that a beat is told of.
 const LISTED_MAX: usize = 10;
+
+/// Beats that came to their end.
+const WORKED: &str = "'told', 'silent', 'repeated'";
 
 /// What of each it is told, in characters.
 const LINE_CHARS_MAX: usize = 200;
@@ -67,12 +72,16 @@ pub(super) struct New {
     pub(super) place: Place,
     pub(super) provider: Option<String>,
     pub(super) asked: bool,
-    pub(super) text: String,
 }
 
-/// Begins a beat; false if another one works.
-pub(super) fn begin(store: &Connection, new: New, now: DateTime<Utc>) -> rusqlite::Result<bool> {
-    let New { to, known_on, sender, place, provider, asked, text } = new;
+/// Begins a beat with a task; false if another one works.
+pub(super) fn begin(
+    store: &Connection,
+    new: New,
+    (text, tainted): (&str, bool),
+    now: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let New { to, known_on, sender, place, provider, asked } = new;
     let settings = Settings { model: provider, ..Settings::default() };
     let settings = serde_json::to_string(&settings).expect("settings have string keys");
     let works = "SELECT 1 FROM beats WHERE state = 'running'";
@@ -99,8 +108,8 @@ pub(super) fn begin(store: &Connection, new: New, now: DateTime<Utc>) -> rusqlit
         ])?;
     let id = BeatId(store.last_insert_rowid());
     let name = people::name_of(store, &terms.known_on, &sender)?;
-    let cause = Cause::Heartbeat { sender: Sender::person(sender, name) };
-    let task = Handed { text: &text, cause, key: id.errand().key(None) };
+    let cause = Cause::Heartbeat { tainted, sender: Sender::person(sender, name) };
+    let task = Handed { text, cause, key: id.errand().key(None) };
     let row = errands::hand(store, id.errand(), (session, &terms), task)?;
     store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute([row.0, id.0])?;
     Ok(true)
@@ -132,32 +141,48 @@ pub fn running_for(store: &Connection, at: &Address) -> rusqlite::Result<Option<
     Ok(beat.filter(|beat| beat.to == *at))
 }
 
-/// Settles the beat whose row had its outcome without it: it was withdrawn with all that waited, say.
-pub(super) fn clear(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
-    let stray = store
-        .prepare_cached(&format!(
-            "{BEATS} AND row IN (SELECT id FROM inbound WHERE state = 'done')
-             AND NOT EXISTS (SELECT 1 FROM turns WHERE session = beats.session AND ending IS NULL)"
-        ))?
-        .query_row([], read)
-        .optional()?;
-    let Some(beat) = stray else { return Ok(()) };
-    settle(store, &beat, Ended::Stopped, None, now)?;
-    errands::close(store, beat.id.errand(), &beat.known_on)
+/// Settles the beat whose row had its outcome without it: it was withdrawn with all that waited, say. So
+/// does one whose channel is not here any more, and would be waited for in vain; should the channel come
+/// back, its turn ends, and nobody hears of it.
+pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rusqlite::Result<()> {
+    let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
+        return Ok(());
+    };
+    let is_stray = store
+        .prepare_cached(
+            "SELECT 1 FROM beats b JOIN inbound i ON i.id = b.row WHERE b.id = ? AND i.state = 'done'
+             AND NOT EXISTS (SELECT 1 FROM turns WHERE session = b.session AND ending IS NULL)",
+        )?
+        .exists([beat.id.0])?;
+    if is_stray || !channels.contains(&beat.known_on) {
+        settle(store, &beat, Ended::Stopped, None)?;
+    }
+    if is_stray {
+        errands::close(store, beat.id.errand(), &beat.known_on)?;
+    }
+    Ok(())
 }
 
-/// Settles a beat in the transaction of its end, and says what there is to be said. True if that was an
-/// alert, which its conversation is to know of.
+/// Whoever asked for a look while one works is told what comes of that.
+pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE beats SET asked = 1 WHERE state = 'running'")?
+        .execute([])
+        .map(drop)
+}
+
+/// Settles a beat in the transaction of its end, and says what there is to be said; `tainted` if who said
+/// so has read what strangers wrote. True if that was an alert, which its conversation is to know of.
 pub fn settle(
     store: &Connection,
     beat: &Beat,
     ended: Ended,
-    words: Option<&str>,
-    now: DateTime<Utc>,
+    said: Option<(&str, bool)>,
 ) -> rusqlite::Result<bool> {
+    let (words, tainted) = said.map_or((None, false), |(words, tainted)| (Some(words), tainted));
     let alert = words.filter(|_| ended == Ended::Said).and_then(alert);
     let (state, kept) = match (ended, alert) {
-        (Ended::Said, Some(words)) if !beat.asked && was_told(store, words, beat.begun)? => {
+        (Ended::Said, Some(words)) if !beat.asked && was_told(store, beat, words)? => {
             ("repeated", None)
         }
         (Ended::Said, Some(words)) => ("told", Some(words)),
@@ -168,9 +193,9 @@ pub fn settle(
     };
     let settled = store
         .prepare_cached(
-            "UPDATE beats SET state = ?, ended = ?, words = ? WHERE id = ? AND state = 'running'",
+            "UPDATE beats SET state = ?, words = ?, tainted = ? WHERE id = ? AND state = 'running'",
         )?
-        .execute(params![state, now.timestamp_millis(), kept, beat.id.0])?;
+        .execute(params![state, kept, tainted, beat.id.0])?;
     if settled == 0 {
         return Ok(false);
     }
@@ -179,9 +204,7 @@ pub fn settle(
             outbox::put(store, &beat.to, None, kept.unwrap_or_default())?;
             return Ok(true);
         }
-        "silent" if beat.asked => {
-            outbox::put(store, &beat.to, None, replies::HEARTBEAT_SILENT)?;
-        }
+        "silent" if beat.asked => tell_owner(store, beat, replies::HEARTBEAT_SILENT)?,
         "failed" | "interrupted" => failed(store, beat, ended, kept.unwrap_or_default())?,
         _ => {}
     }
@@ -189,31 +212,50 @@ pub fn settle(
 }
 
 fn failed(store: &Connection, beat: &Beat, ended: Ended, reason: &str) -> rusqlite::Result<()> {
-    let failures = state(store)?.failures;
+    let State { failures, off, .. } = state(store, beat.begun)?;
     let words = match failures {
-        FAILURES_MAX.. => {
+        _ if beat.asked => replies::heartbeat_failed(reason),
+        FAILURES_MAX.. if off.is_none() => {
             switch(store, Some(reason))?;
             replies::heartbeat_off_itself(failures, reason)
         }
-        _ if beat.asked || failures == FAILURES_TOLD || ended == Ended::Interrupted => {
+        _ if failures == FAILURES_TOLD || ended == Ended::Interrupted => {
             replies::heartbeat_fails(failures, reason)
         }
         _ => return Ok(()),
     };
-    outbox::put(store, &beat.to, None, &words).map(drop)
+    tell_owner(store, beat, &words)
 }
 
-fn was_told(store: &Connection, words: &str, begun: DateTime<Utc>) -> rusqlite::Result<bool> {
+/// What is not for others, wherever alerts go.
+fn tell_owner(store: &Connection, beat: &Beat, words: &str) -> rusqlite::Result<()> {
+    let owner = people::owner_place(store)?.unwrap_or_else(|| beat.to.clone());
+    outbox::put(store, &owner, None, words).map(drop)
+}
+
+fn was_told(store: &Connection, beat: &Beat, words: &str) -> rusqlite::Result<bool> {
     let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
-    Ok(told_since(store, begun - SAME_FOR)?.iter().any(|told| same(told)))
+    let told = told_since(store, &beat.to, (beat.begun - SAME_FOR, beat.begun))?;
+    Ok(told.iter().any(|(told, _)| same(told)))
 }
 
-/// What was told by beats that began after a time, the newest first.
-fn told_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<Vec<String>> {
+/// What was told at an address by beats that began after a time and not after another, the newest first;
+/// and whether those had read what strangers wrote.
+fn told_since(
+    store: &Connection,
+    at: &Address,
+    (after, until): (DateTime<Utc>, DateTime<Utc>),
+) -> rusqlite::Result<Vec<(String, bool)>> {
+    let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT words FROM beats WHERE state = 'told' AND begun > ? ORDER BY id DESC",
+        "SELECT words, tainted FROM beats WHERE state = 'told' AND begun > ? AND begun <= ?
+         AND channel = ? AND chat = ? AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
     )?;
-    rows.query_map([since.timestamp_millis()], |row| row.get(0))?.collect()
+    let (after, until) = (after.timestamp_millis(), until.timestamp_millis());
+    rows.query_map(params![after, until, channel, chat, thread], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?
+    .collect()
 }
 
 /// What a beat is told besides.
@@ -221,14 +263,17 @@ pub(super) struct Surroundings {
     pub(super) plan: Option<String>,
     pub(super) ran: Vec<String>,
     pub(super) told: Vec<String>,
+    /// Who wrote some of it had read what strangers wrote.
+    pub(super) tainted: bool,
 }
 
+/// Of the owner's own; where others read along, only what was said there.
 pub(super) fn surroundings(
     store: &Connection,
-    at: &Address,
+    new: &New,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Surroundings> {
-    let (channel, chat, thread) = address_params(at);
+    let (channel, chat, thread) = address_params(&new.to);
     let plan: Option<Option<String>> = store
         .prepare_cached(
             "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
@@ -237,31 +282,64 @@ pub(super) fn surroundings(
         .query_row(params![channel, chat, thread], |row| row.get(0))
         .optional()?;
     let plan = plan.flatten().and_then(|plan| serde_json::from_str::<Plan>(&plan).ok());
-    let since = state(store)?.last.unwrap_or(now - SAME_FOR).max(now - SAME_FOR);
-    let mut rows = store.prepare_cached(
-        "SELECT r.job, r.state, j.payload, ifnull(r.words, '') FROM runs r JOIN jobs j ON j.id = r.job
-         WHERE r.ended >= ? ORDER BY r.id DESC LIMIT ?",
-    )?;
-    let ran = rows.query_map(params![since.timestamp_millis(), LISTED_MAX], |row| {
-        let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
-        let about = serde_json::from_str::<crate::schedule::Payload>(row.get_ref(2)?.as_str()?);
-        let about = about.map(|payload| line(payload.text())).unwrap_or_default();
-        let words = line(row.get_ref(3)?.as_str()?);
-        Ok(format!("job {job} ({about}): {state}. {words}").trim_end().to_owned())
-    })?;
-    let ran = ran.collect::<rusqlite::Result<_>>()?;
-    let told = told_since(store, now - SAME_FOR)?;
+    let plan = plan.filter(Plan::is_open);
+    let told = told_since(store, &new.to, (now - SAME_FOR, now))?;
+    let told = &told[..told.len().min(LISTED_MAX)];
     Ok(Surroundings {
-        plan: plan.filter(Plan::is_open).map(|plan| plan.to_string()),
-        ran,
-        told: told.iter().take(LISTED_MAX).map(|told| line(told)).collect(),
+        tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
+            || told.iter().any(|(_, tainted)| *tainted),
+        plan: plan.map(|plan| plan.to_string()),
+        ran: if new.place == Place::Private { ran(store, new, now)? } else { Vec::new() },
+        told: told.iter().map(|(words, _)| line(words)).collect(),
     })
+}
+
+/// The owner's jobs that ran since the last beat that worked. Without what came of them, which others may
+/// have written; the owner has been sent it.
+fn ran(store: &Connection, new: &New, now: DateTime<Utc>) -> rusqlite::Result<Vec<String>> {
+    let since: Option<i64> = store
+        .prepare_cached(&format!(
+            "SELECT max(begun) FROM beats WHERE state IN ({WORKED}) AND begun <= ?"
+        ))?
+        .query_row([now.timestamp_millis()], |row| row.get(0))?;
+    let since = since.unwrap_or_default().max((now - SAME_FOR).timestamp_millis());
+    let mut rows = store.prepare_cached(
+        "SELECT r.job, r.state, j.payload FROM runs r JOIN jobs j ON j.id = r.job
+         WHERE r.ended >= ? AND NOT j.tainted AND (json_extract(j.sender, '$.id') = ?
+           OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
+         ORDER BY r.id DESC LIMIT ?",
+    )?;
+    let (sender, known_on) = (new.sender.as_str(), new.known_on.as_str());
+    let rows = rows.query_map(params![since, LOCAL, known_on, sender, LISTED_MAX], |row| {
+        let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
+        let about = serde_json::from_str::<Payload>(row.get_ref(2)?.as_str()?);
+        let about = about.map(|payload| line(payload.text())).unwrap_or_default();
+        Ok(format!("job {job} ({about}): {state}"))
+    })?;
+    rows.collect()
 }
 
 /// The beginning of a text, on one line.
 fn line(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     line.chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// Who was last answered at an address, if nobody else reads along there.
+pub(super) fn last_in_private(
+    store: &Connection,
+    at: &Address,
+) -> rusqlite::Result<Option<SenderId>> {
+    let (channel, chat, thread) = address_params(at);
+    let last: Option<String> = store
+        .prepare_cached(
+            "SELECT json_extract(t.sender, '$.id') FROM turns t JOIN sessions s ON s.id = t.session
+             WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
+             AND ifnull(s.thread, '') = ifnull(?, '') ORDER BY t.id DESC LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread], |row| row.get(0))
+        .optional()?;
+    Ok(last.map(Into::into))
 }
 
 /// Whether the conversation at an address is in a turn, other than one that waits for somebody.
@@ -286,23 +364,23 @@ pub(super) struct State {
     pub(super) failures: u32,
 }
 
-pub(super) fn state(store: &Connection) -> rusqlite::Result<State> {
+/// Beats that began after `now` were made by a clock that was wrong, and do not count.
+pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<State> {
+    let now = now.timestamp_millis();
     let switch: Option<(Option<String>, i64)> = store
         .prepare_cached("SELECT off, after FROM heart")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let (off, after) = switch.unwrap_or_default();
-    // Of the newest: a clock that is set back leaves begins that are still to come.
     let last: Option<i64> = store
-        .prepare_cached("SELECT begun FROM beats ORDER BY id DESC LIMIT 1")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
+        .prepare_cached("SELECT max(begun) FROM beats WHERE begun <= ?")?
+        .query_row([now], |row| row.get(0))?;
     let failures = store
-        .prepare_cached(
-            "SELECT count(*) FROM beats WHERE state IN ('failed', 'interrupted') AND id > max(?1,
-             ifnull((SELECT max(id) FROM beats WHERE state IN ('told', 'silent', 'repeated')), 0))",
-        )?
-        .query_row([after], |row| row.get(0))?;
+        .prepare_cached(&format!(
+            "SELECT count(*) FROM beats WHERE state IN ('failed', 'interrupted') AND begun <= ?1
+             AND id > max(?2, ifnull((SELECT max(id) FROM beats WHERE state IN ({WORKED})), 0))"
+        ))?
+        .query_row([now, after], |row| row.get(0))?;
     Ok(State { off, last: last.and_then(DateTime::from_timestamp_millis), failures })
 }
 
@@ -318,15 +396,19 @@ pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<
 }
 
 /// Tokens that beats have used since a time, read and written.
-pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<u64> {
+pub(super) fn used_since(
+    store: &Connection,
+    since: DateTime<Utc>,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<u64> {
     // A beat that waits for somebody may have begun long before.
     let begun = since - Duration::days(8);
     store
         .prepare_cached(
             "SELECT ifnull(sum(l.input + l.output), 0) FROM beats b JOIN turns t ON t.session = b.session
-             JOIN ledger l ON l.turn = t.id WHERE b.begun >= ? AND l.at >= ?",
+             JOIN ledger l ON l.turn = t.id WHERE b.begun >= ? AND l.at BETWEEN ? AND ?",
         )?
-        .query_row([begun.timestamp_millis(), since.timestamp_millis()], |row| row.get(0))
+        .query_row([begun, since, now].map(|at| at.timestamp_millis()), |row| row.get(0))
 }
 
 /// What the beats of a day did.

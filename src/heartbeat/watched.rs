@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::beat::Surroundings;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::{FileError, Workspace, WorkspacePath};
 
 /// What it looks after.
 pub const FILE: &str = "HEARTBEAT.md";
@@ -19,19 +19,16 @@ const BESIDE_CHARS_MAX: usize = 300;
 const ACTIVE: &str = "active tasks";
 
 /// What the workspace's file asks for; none if that is nothing.
-pub(super) fn read(workspace: &Workspace) -> Option<String> {
+pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     let path = FILE.parse::<WorkspacePath>().expect("it is a path");
-    let text = workspace.read_text(&path).unwrap_or_else(|error| {
-        tracing::warn!(%error, "The heartbeat cannot read what it is to look after");
-        None
-    });
-    in_effect(&text?).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE))
+    let text = workspace.read_text(&path)?.unwrap_or_default();
+    Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 
 /// What a file asks for, without comments; none if it holds nothing but headings, comments, and boxes
 /// that are empty or ticked.
 pub fn in_effect(text: &str) -> Option<String> {
-    let text = without_comments(text);
+    let text = without_comments(text.trim_start_matches('\u{feff}'));
     let text = active(&text).unwrap_or(text);
     text.lines().any(asks).then(|| text.trim().to_owned())
 }
@@ -66,7 +63,7 @@ fn active(text: &str) -> Option<String> {
 /// Whether a line asks for something.
 fn asks(line: &str) -> bool {
     let line = line.trim();
-    if heading(line).is_some() || line.chars().all(|sign| "-*_".contains(sign)) {
+    if heading(line).is_some() || line.chars().all(|sign| "-*_= ".contains(sign)) {
         return false;
     }
     let item = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
@@ -79,7 +76,7 @@ fn asks(line: &str) -> bool {
 /// What a beat is handed.
 pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> String {
     let mut text = format!("{FILE}:\n{watched}");
-    let Surroundings { plan, ran, told } = surroundings;
+    let Surroundings { plan, ran, told, .. } = surroundings;
     let lists =
         [("Jobs that ran since the last heartbeat", ran), ("What you have told them lately", told)];
     if !notes.is_empty() {
@@ -96,20 +93,19 @@ pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> S
 
 /// What is to be said of what a model said; none if that is nothing.
 pub fn alert(words: &str) -> Option<&str> {
-    let bare = |text: &str| -> usize { text.chars().count() };
     let dressing = |sign: char| sign.is_whitespace() || "*_`\"'.:,;!–—-".contains(sign);
-    let words = words.trim();
-    let plain = words.trim_matches(dressing);
     let goes_on = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let words = words.trim();
     let beside = NOTHING.iter().find_map(|mark| {
-        let after = plain.strip_prefix(mark).filter(|rest| !rest.starts_with(goes_on));
-        let before = plain.strip_suffix(mark).filter(|rest| !rest.ends_with(goes_on));
-        after.or(before)
+        let after = words.trim_start_matches(dressing).strip_prefix(mark);
+        let after = after.filter(|rest| !rest.starts_with(goes_on));
+        let before = words.trim_end_matches(dressing).strip_suffix(mark);
+        let before = before.filter(|rest| !rest.ends_with(goes_on));
+        let after = after.map(|rest| rest.trim_start_matches(dressing));
+        after.or_else(|| before.map(|rest| rest.trim_end_matches(dressing)))
     });
     match beside {
         None => Some(words).filter(|words| !words.is_empty()),
-        Some(beside) => {
-            Some(beside.trim_matches(dressing)).filter(|it| bare(it) > BESIDE_CHARS_MAX)
-        }
+        Some(beside) => Some(beside).filter(|it| it.chars().count() > BESIDE_CHARS_MAX),
     }
 }

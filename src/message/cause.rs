@@ -22,6 +22,8 @@ pub enum Cause {
     },
     /// The heartbeat, on behalf of the owner.
     Heartbeat {
+        /// Some of what it is handed was written by who had read what strangers wrote.
+        tainted: bool,
         sender: Sender,
     },
 }
@@ -30,19 +32,25 @@ impl Cause {
     /// Who speaks, or on whose behalf there is a message.
     pub fn sender(&self) -> &Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn sender_mut(&mut self) -> &mut Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn into_sender(self) -> Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 

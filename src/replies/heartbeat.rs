@@ -10,7 +10,9 @@ pub const HEARTBEAT_BEGUN: &str =
 pub const HEARTBEAT_TELLS_NOBODY: &str = "There is nobody to tell: the owner hasn't written to me in private yet, or that channel isn't here.";
 pub const HEARTBEAT_HAS_NOTHING: &str =
     "HEARTBEAT.md asks for nothing. Write into it what I am to look after, a line each.";
-pub const HEARTBEAT_WORKS: &str = "I'm at it already.";
+pub const HEARTBEAT_UNREADABLE: &str =
+    "I can't read HEARTBEAT.md: it must be a text in UTF-8 of at most a megabyte.";
+pub const HEARTBEAT_WORKS: &str = "I'm at it already, and will say what comes of it.";
 pub const HEARTBEAT_SPENT: &str =
     "What the heartbeat may use in a day is used up ([heartbeat] tokens_per_day).";
 pub const HEARTBEAT_ON: &str = "I look after HEARTBEAT.md from time to time.";
@@ -28,8 +30,8 @@ pub struct HeartShown {
     /// Why it was switched off; empty if somebody wished that.
     pub off: Option<String>,
     pub next: Option<String>,
-    /// Whether the file asks for something.
-    pub asks: bool,
+    /// Whether the file asks for something; none if it cannot be read.
+    pub asks: Option<bool>,
     pub has_somebody: bool,
     /// When the last one began, how it ended, and the beginning of its words.
     pub last: Option<(String, String, String)>,
@@ -55,8 +57,10 @@ pub fn heartbeat(shown: &HeartShown) -> String {
         }
         text.push('.');
     }
-    if !shown.asks {
-        text.push_str(" HEARTBEAT.md asks for nothing, so no model is called.");
+    match shown.asks {
+        Some(true) => {}
+        Some(false) => text.push_str(" HEARTBEAT.md asks for nothing, so no model is called."),
+        None => text.push_str(" HEARTBEAT.md cannot be read."),
     }
     if !shown.has_somebody {
         text.push_str(" There is nobody to tell yet.");
@@ -74,6 +78,11 @@ pub fn heartbeat(shown: &HeartShown) -> String {
         let _ = write!(text, "\nIn 24 hours: {counts}. Tokens today: {used} of {most}.");
     }
     text
+}
+
+/// One that was asked for.
+pub fn heartbeat_failed(reason: &str) -> String {
+    format!("I could not look after HEARTBEAT.md: {}", as_is(reason))
 }
 
 pub fn heartbeat_fails(times: u32, reason: &str) -> String {

@@ -311,12 +311,12 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
 }
 
 /// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it.
-pub fn prune(store: &Connection, before_time: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = before_time.timestamp_millis();
+pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<()> {
+    let before = until.timestamp_millis();
     let over = "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
                                 AND (r.state = 'running' OR r.claimed >= ?1))";
     store.execute(&format!("DELETE FROM runs WHERE job IN ({over})"), [before])?;
     store.execute(&format!("DELETE FROM jobs WHERE id IN ({over})"), [before])?;
-    errands::prune(store, Kind::Job, before_time)
+    errands::prune(store, Kind::Job, until)
 }

@@ -24,8 +24,8 @@ CREATE TABLE beats (
     asked    INTEGER NOT NULL,              -- 1: somebody asked for it
     state    TEXT NOT NULL CHECK (state IN ('running', 'told', 'silent', 'repeated', 'failed', 'stopped',
                                             'interrupted')),
-    ended    INTEGER,
-    words    TEXT                           -- what was told, or why it failed
+    words    TEXT,                          -- what was told, or why it failed
+    tainted  INTEGER NOT NULL DEFAULT 0     -- 1: who said so had read what strangers wrote
 ) STRICT;
 CREATE UNIQUE INDEX beats_running ON beats (state) WHERE state = 'running';
 CREATE INDEX beats_begun ON beats (begun);

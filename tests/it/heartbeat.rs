@@ -1,5 +1,6 @@
 //! The heartbeat: what it looks after, whom it tells, and what it costs when there is nothing to do.
 
+mod others;
 mod reading;
 mod trouble;
 
@@ -16,7 +17,7 @@ use peacrab::schedule::Clock;
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::support::rig::{OWNER, Parts, Rig, USER};
+use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, Script, calls, held, says};
 
 const WATCH: &str = "- [ ] Is the tide high?";
@@ -103,10 +104,12 @@ async fn it_tells_the_owner_what_the_file_asks_for_and_their_conversation_knows(
     assert!(asked.system.join("\n").contains("you look after what your owner has written"));
     assert!(told.contains("· heartbeat for 7 (owner) · home, private]\nHEARTBEAT.md:"), "{told}");
     assert!(!told.contains("crabs"), "no history: {told}");
-    for tool in ["schedule", "spawn", "subagent", "propose"] {
+    for tool in ["schedule", "spawn", "subagent", "propose", "ask_question"] {
         assert!(!asked.has_tool(tool), "{tool}");
     }
-    assert!(asked.has_tool("converse") && asked.has_tool("task_completion"));
+    assert!(asked.has_tool("converse"));
+    let silent = asked.tools.iter().find(|tool| tool.name == "task_completion").unwrap();
+    assert_eq!(silent.description, "Call this when there is nothing to tell.");
     scene.rig.ask("1", "do the second one").await;
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Your heartbeat looked after HEARTBEAT.md;"), "{told}");
@@ -141,7 +144,7 @@ async fn a_month_with_nothing_to_do_calls_no_model_and_writes_nothing() {
 async fn silence_is_silent_however_a_model_puts_it() {
     let mut scene = Scene::new().await;
     let silences = [is_silent(), tells("NO_REPLY"), tells("HEARTBEAT_OK"), says("NO_REPLY")];
-    let more = [tells("**HEARTBEAT_OK** All is clear."), tells("All is clear.\n\nHEARTBEAT_OK.")];
+    let more = [says("**HEARTBEAT_OK** All is clear."), tells("All is clear.\n\nHEARTBEAT_OK.")];
     let all = silences.into_iter().chain(more).collect::<Vec<_>>();
     let beats = i64::try_from(all.len()).unwrap();
     scene.rig.model.on("Is the tide high?", all);
@@ -251,6 +254,9 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     scene.watches("# Nothing");
     assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_HAS_NOTHING);
     assert_eq!(scene.rig.ask("1", "/heartbeat often").await, replies::HEARTBEAT_USAGE);
+    fs::write(scene.rig.workspace().join("HEARTBEAT.md"), [0xff, 0xfe, b'a']).unwrap();
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_UNREADABLE);
+    scene.watches("# Nothing");
     scene.rig.say_as(USER, "2", "/heartbeat now");
     assert_eq!(scene.rig.hear("2").await, replies::OWNER_ONLY);
     let shown = scene.rig.ask("1", "/status").await;
@@ -338,38 +344,44 @@ async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
             && told.contains("mend the boat"),
         "{told}"
     );
-    assert!(told.contains("- job 1 (Bail it out.): done."), "{told}");
+    assert!(told.contains("- job 1 (Bail it out.): done"), "{told}");
     scene.rig.finish().await;
 }
 
+/// Nor is what it said before it knew that it could not end with that.
 #[tokio::test]
-async fn in_a_group_it_tells_nothing_of_the_owners_own() {
-    let to = "home:g".parse().unwrap();
-    let mut scene = Scene::of(Config { to: Some(to), ..by_day() }, Parts::default()).await;
-    let noted = calls(&[("note", json!({"text": "The boat is leaky."}))]);
-    scene.rig.model.on("leaky", [noted, says("I will.")]);
-    scene.rig.ask("1", "it is leaky").await;
-    scene.rig.model.on("Is the tide high?", [tells("High tide.")]);
-    scene.at(31).await;
-    assert_eq!(scene.rig.hear("g").await, "High tide.");
-    let asked = scene.rig.model.last();
-    assert!(!asked.transcript().contains("leaky"), "{}", asked.transcript());
-    assert!(!asked.has_tool("remember"));
-    scene.rig.finish().await;
-}
-
-#[tokio::test]
-async fn nobody_is_told_before_there_is_an_owner_or_once_they_are_none() {
+async fn no_alert_is_lost_to_a_silence_that_follows() {
     let mut scene = Scene::new().await;
-    scene.rig.change("DELETE FROM owner_place");
+    let both = |first: (&str, serde_json::Value), then| calls(&[first, then]);
+    let alert = |text: &str| ("converse", json!({"text": text}));
+    let silence = || ("task_completion", json!({"result": "done"}));
+    let fails = || ("read_file", json!({"path": "nowhere.md"}));
+    let replies = [
+        both(silence(), alert("One.")),
+        both(alert("Two."), fails()),
+        calls(&[silence()]),
+        says("Three, without a call."),
+    ];
+    scene.rig.model.on("Is the tide high?", replies);
+    for (beat, words) in [(1, "One."), (2, "Two."), (3, "Three.")] {
+        if beat == 3 {
+            scene.rig.model.on("nobody has read it", [tells("Three.")]);
+        }
+        scene.at(beat * 31).await;
+        assert_eq!(scene.rig.hear("1").await, words);
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_it_changed_can_be_undone_by_its_owner() {
+    let mut scene = Scene::new().await;
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
+    scene.rig.model.on("Is the tide high?", [writes, tells("Written.")]);
     scene.at(31).await;
-    assert_eq!(scene.beats(), Vec::<String>::new());
-    scene.rig.ask("1", "hello again").await;
-    scene.rig.stop().await;
-    scene.rig.parts.access.owners = vec![USER.to_owned()];
-    scene.rig.parts.access.allow = vec![OWNER.to_owned()];
-    scene.rig.start().await;
-    scene.at(62).await;
-    assert_eq!(scene.beats(), Vec::<String>::new());
+    assert_eq!(scene.rig.hear("1").await, "Written.");
+    assert!(scene.rig.workspace().join("tide.md").exists());
+    scene.rig.ask("1", "/undo").await;
+    assert!(!scene.rig.workspace().join("tide.md").exists());
     scene.rig.finish().await;
 }

@@ -39,7 +39,7 @@ pub(super) fn turn_ended(
                 Ending::Stopped => heartbeat::Ended::Stopped,
                 Ending::Failed => heartbeat::Ended::Failed,
             };
-            beat_ended(store, BeatId(errand.number), Some(turn), (ended, came))
+            beat_ended(store, &end.to, Some(turn), (ended, came))
         }
     }
 }
@@ -69,7 +69,7 @@ fn ended(end: &End) -> Ended {
 pub(in crate::agent) async fn gave_up(
     store: &Store,
     turn: TurnId,
-    errand: Errand,
+    (errand, at): (Errand, Address),
 ) -> Result<(), CommitError> {
     guarded(store, "errand given up", Sync::Now, turn, move |store| {
         transcript::end_turn(store, turn, Ending::Failed)?;
@@ -87,7 +87,7 @@ pub(in crate::agent) async fn gave_up(
             Kind::Heartbeat => {
                 let came = Some(Came::ours(replies::JOB_CUT_OFF));
                 let outcome = (heartbeat::Ended::Interrupted, came);
-                beat_ended(store, BeatId(errand.number), Some(turn), outcome)
+                beat_ended(store, &at, Some(turn), outcome)
             }
         }
     })
@@ -95,7 +95,7 @@ pub(in crate::agent) async fn gave_up(
 }
 
 /// An errand broke before it was a turn.
-pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> {
+pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlite::Result<()> {
     match errand.kind {
         Kind::Subagent => {
             let id = SubagentId(errand.number);
@@ -107,7 +107,7 @@ pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> 
         }
         Kind::Heartbeat => {
             let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
-            beat_ended(store, BeatId(errand.number), None, outcome)
+            beat_ended(store, at, None, outcome)
         }
     }
 }
@@ -132,20 +132,23 @@ fn job_ended(
 /// A beat has ended: what it has to say goes out, and its owner's conversation knows of it.
 fn beat_ended(
     store: &Connection,
-    id: BeatId,
+    at: &Address,
     turn: Option<TurnId>,
     (ended, came): (heartbeat::Ended, Option<Came<'_>>),
 ) -> rusqlite::Result<()> {
-    let Some(beat) = heartbeat::get(store, id)? else { return Ok(()) };
-    let words = came.as_ref().map(|came| came.result);
-    let is_told = heartbeat::settle(store, &beat, ended, words, Utc::now())?;
-    if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
-        let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
-        let heard = prompt::heartbeat_told(came.tainted);
-        let told = tools::cut(came.result, "The rest is lost to you.");
-        add_turn(store, (session, turn), heard, told)?;
+    let Some(errand) = Errand::of(at) else { return Ok(()) };
+    // It may have been settled without it.
+    if let Some(beat) = heartbeat::get(store, BeatId(errand.number))? {
+        let said = came.as_ref().map(|came| (came.result, came.tainted));
+        let is_told = heartbeat::settle(store, &beat, ended, said)?;
+        if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
+            let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
+            let heard = prompt::heartbeat_told(came.tainted);
+            let told = tools::cut(came.result, "The rest is lost to you.");
+            add_turn(store, (session, turn), heard, told)?;
+        }
     }
-    errands::close(store, id.errand(), &beat.known_on)
+    errands::close(store, errand, &errands::channel_of(at))
 }
 
 fn note(store: &Connection, run: &Run, turn: TurnId, came: &Came<'_>) -> rusqlite::Result<()> {
@@ -188,7 +191,7 @@ pub(super) fn stop(
     if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {
         let address = beat.id.errand().address(&beat.known_on);
         withdraw(store, &address)?;
-        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None, Utc::now())?;
+        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None)?;
         errands::close(store, beat.id.errand(), &beat.known_on)?;
         stopped.push(address);
     }

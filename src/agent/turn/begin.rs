@@ -124,7 +124,7 @@ impl<'a> Active<'a> {
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
             if let Some(errand) = Errand::of(&address) {
-                commits::gave_up(store, turn, errand).await?;
+                commits::gave_up(store, turn, (errand, address)).await?;
                 return Ok(None);
             }
             let end = End {

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use chrono::Utc;
-
 use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
@@ -100,7 +98,10 @@ impl Part {
                 false => means.subagent_steps_max,
             },
             tokens_max: Some(match is_beat {
-                true => means.heart.tokens_left(Utc::now()).await?.min(ERRAND_TOKENS_MAX),
+                true => {
+                    let used = store.read(move |store| transcript::used_in(store, turn)).await?;
+                    (means.heart.tokens_left().await? + used).min(ERRAND_TOKENS_MAX)
+                }
                 false => ERRAND_TOKENS_MAX,
             }),
             time_max: ERRAND_TIME_MAX,
@@ -125,7 +126,11 @@ impl Active<'_> {
                 None => replies::steps_exhausted(steps),
                 Some(_) => replies::errand_steps_used_up(steps),
             };
-            return Ok(Some(UsedUp { note: prompt::steps_used_up(steps), words }));
+            let note = match self.part.caller {
+                Caller::Heartbeat => prompt::beat_steps_used_up(steps),
+                _ => prompt::steps_used_up(steps),
+            };
+            return Ok(Some(UsedUp { note, words }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
@@ -137,13 +142,24 @@ impl Active<'_> {
     /// What is said with the call that has ended the turn, in its last step.
     pub(super) fn finished(&self) -> Option<Finished> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
-        let (call, said) = finish::ended_with(&last.calls)?;
-        // What a beat tells, it tells by the other.
-        let is_silence = is_no_reply(said)
-            || (self.part.caller == Caller::Heartbeat && call == finish::COMPLETION);
-        let finished = Finished { said: said.to_owned(), is_silence };
+        let (_, said) = finish::ended_with(&last.calls)?;
+        let finished = match self.part.caller {
+            Caller::Heartbeat => self.told_by_beat(),
+            _ => Finished { said: said.to_owned(), is_silence: is_no_reply(said) },
+        };
         // It was said before the model knew what would come of these.
         last.calls.iter().all(came_as_meant).then_some(finished)
+    }
+
+    /// A beat tells what it has said by `converse`, also before it knew that it could not end with that.
+    fn told_by_beat(&self) -> Finished {
+        let calls = self.steps().iter().flat_map(|step| &step.calls);
+        let told = calls.filter_map(|call| match &call.outcome {
+            Outcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
+            _ => None,
+        });
+        let said = told.collect::<Vec<_>>().join("\n\n");
+        Finished { is_silence: said.is_empty(), said }
     }
 
     /// Ends with what a call has said; the model says nothing more.
@@ -163,9 +179,8 @@ impl Active<'_> {
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         let calls: &[&str] = match self.part.caller {
-            Caller::Conversation(_) | Caller::JobHere(_) | Caller::Heartbeat => {
-                &[finish::COMPLETION, finish::CONVERSE]
-            }
+            Caller::Heartbeat => return is_due.then(|| prompt::BEAT_REMINDER.to_owned()),
+            Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
             Caller::Subagent | Caller::Job => &[finish::COMPLETION],
         };
         is_due.then(|| prompt::reminder(calls))
@@ -175,7 +190,11 @@ impl Active<'_> {
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
         let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
-        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_no_reply(text) {
+        let is_silence = match self.part.caller {
+            Caller::Heartbeat => heartbeat::alert(text).is_none(),
+            _ => is_no_reply(text),
+        };
+        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;
         }
         let before = self.steps().iter().filter(|step| is_text_alone(step)).count();

@@ -18,6 +18,7 @@ fn a_file_without_anything_to_do_asks_for_nothing() {
         "# Heartbeat\n<!-- never closed\n- look at the tide",
         "# Heartbeat\n- look at the tide\n\n## Active Tasks\n\n- [ ]\n\n## Done\n- a thing",
         "## active tasks",
+        "\u{feff}# Heartbeat\n=====\n- - -\n* * *",
     ] {
         assert_eq!(in_effect(text), None, "{text}");
     }
@@ -63,6 +64,8 @@ fn what_stands_beside_a_silence_is_lost_if_it_is_short() {
     }
     assert_eq!(alert(&format!("HEARTBEAT_OK\n{long}")), Some(&*long));
     assert_eq!(alert(&format!("{long}\nNO_REPLY")), Some(&*long));
+    let bold = format!("**Disk** {long} full");
+    assert_eq!(alert(&format!("{bold}\n\n**HEARTBEAT_OK**")), Some(&*bold));
 }
 
 #[test]

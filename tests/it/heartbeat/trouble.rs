@@ -1,6 +1,7 @@
 //! The heartbeat when things go wrong: models that fail, clocks that are set, crashes, `/stop`.
 
 use std::fs;
+use std::sync::Arc;
 
 use chrono::{Duration, TimeZone as _, Utc};
 use peacrab::asks::{Approvals, Asking};
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::{Scene, WATCH, by_day, is_silent, tells};
 use crate::support::double::Double;
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{Gate, Reply, calls, held};
 
 fn refuses() -> Reply {
@@ -160,4 +161,51 @@ async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
     rig.ask("1", "hello").await;
     assert!(rig.model.last().transcript().contains(" +14:00 · "));
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_a_look_while_one_works_is_told_what_comes_of_that() {
+    let mut scene = Scene::new().await;
+    let gate = Gate::shut();
+    scene.rig.model.on("Is the tide high?", [held(&gate, is_silent())]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_WORKS);
+    gate.open();
+    assert_eq!(scene.rig.hear("1").await, replies::HEARTBEAT_SILENT);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_failed_look_that_was_asked_for_is_told_at_once() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [refuses()]);
+    scene.rig.say("1", "/heartbeat now");
+    let told = scene.rig.heard("1", 2).await;
+    assert_eq!(told[0], replies::HEARTBEAT_BEGUN);
+    assert!(told[1].starts_with("I could not look after HEARTBEAT.md: "), "{told:?}");
+    scene.rig.finish().await;
+}
+
+/// One that was cut off, and whose channel the config does not have any more.
+#[tokio::test]
+async fn a_beat_whose_channel_is_gone_does_not_hold_up_the_others() {
+    let elsewhere = Arc::new(Double::new());
+    let channels = vec![("away", Arc::clone(&elsewhere))];
+    let mut scene = Scene::of(by_day(), Parts { channels, ..Parts::default() }).await;
+    elsewhere.hears(elsewhere.message(OWNER, "9", "hello"));
+    scene.rig.heard_on(Arc::clone(&elsewhere), "9", 1).await;
+    let gate = Gate::shut();
+    scene.rig.model.on("Is the tide high?", [held(&gate, tells("High.")), tells("High.")]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.rig.stop().await;
+    gate.open();
+    scene.rig.parts.channels.clear();
+    scene.rig.start().await;
+    scene.rig.ask("1", "hello from here").await;
+    scene.at(62).await;
+    assert_eq!(scene.rig.hear("1").await, "High.");
+    assert_eq!(scene.beats(), ["stopped", "told"]);
+    scene.rig.stop().await;
 }
