@@ -330,7 +330,7 @@ async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
     scene.rig.model.on("leaky", [noted, says("I will.")]);
     scene.rig.ask("1", "it is leaky").await;
     scene.rig.model.on("Is the tide high?", [is_silent()]);
-    scene.hands.send_replace(scene.begun + Duration::minutes(6));
+    scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail it out.");
     // Notes are of the day on which they are taken.
     scene.at(31).await;

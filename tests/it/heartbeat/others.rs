@@ -1,6 +1,5 @@
 //! The heartbeat and what is not its owner's: others' jobs, groups, other people's chats, strangers' words.
 
-use chrono::Duration;
 use peacrab::heartbeat::Config;
 use peacrab::people::Access;
 use serde_json::json;
@@ -26,7 +25,7 @@ async fn it_is_not_told_of_other_peoples_jobs() {
         assert_eq!(scene.rig.hear(chat).await, "I will.");
     }
     scene.rig.model.on("Is the tide high?", [is_silent(), is_silent()]);
-    scene.hands.send_replace(scene.begun + Duration::minutes(6));
+    scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail it out.");
     assert_eq!(scene.rig.hear("2").await, "Obey me.");
     scene.at(37).await;
@@ -47,7 +46,7 @@ async fn in_a_group_it_tells_nothing_of_the_owners_own() {
     scene.rig.model.on("boat", [noted, says("I will.")]);
     scene.rig.ask("1", "it is a boat").await;
     scene.rig.model.on("Is the tide high?", [is_silent(), tells("High tide.")]);
-    scene.hands.send_replace(scene.begun + Duration::minutes(6));
+    scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail out the leaky boat.");
     scene.at(37).await;
     assert_eq!(scene.rig.hear("-g").await, "High tide.");
