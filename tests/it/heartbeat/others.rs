@@ -28,6 +28,7 @@ async fn it_is_not_told_of_other_peoples_jobs() {
     scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail it out.");
     assert_eq!(scene.rig.hear("2").await, "Obey me.");
+    scene.ended(1).await;
     scene.at(37).await;
     scene.ended(2).await;
     let told = scene.rig.model.last().transcript();
@@ -48,6 +49,7 @@ async fn in_a_group_it_tells_nothing_of_the_owners_own() {
     scene.rig.model.on("Is the tide high?", [is_silent(), tells("High tide.")]);
     scene.at(6).await;
     assert_eq!(scene.rig.hear("1").await, "Bail out the leaky boat.");
+    scene.ended(1).await;
     scene.at(37).await;
     assert_eq!(scene.rig.hear("-g").await, "High tide.");
     let asked = scene.rig.model.last();
