@@ -4,6 +4,7 @@
 
 mod beat;
 mod hours;
+mod surroundings;
 mod watched;
 
 use std::collections::BTreeSet;
@@ -145,10 +146,10 @@ impl Ready {
     fn begin(self, store: &Connection) -> rusqlite::Result<Looked> {
         let Self { new, watched, notes, now, channels } = self;
         beat::clear(store, &channels)?;
-        let surroundings = beat::surroundings(store, &new, now)?;
-        let text = watched::task(&watched, &notes, &surroundings);
+        let around = surroundings::of(store, &new, now)?;
+        let text = watched::task(&watched, &notes, &around);
         let asked = new.asked;
-        if beat::begin(store, new, (&text, surroundings.tainted), now)? {
+        if beat::begin(store, new, (&text, around.tainted), now)? {
             return Ok(Looked::Begun);
         }
         if asked {
@@ -285,7 +286,7 @@ impl Heart {
             // Who was last spoken with there in private, if that is an owner.
             let there = match owner {
                 Some((at, sender)) if at == to => sender,
-                _ => beat::last_in_private(store, &to)?,
+                _ => surroundings::last_in_private(store, &to)?,
             };
             let is_owner = |channel: &ChannelName, sender: &SenderId| {
                 let role = people.role_of(store, channel, sender);
@@ -322,7 +323,7 @@ impl Heart {
 
     async fn is_busy(&self, at: &Address) -> Result<bool, StoreError> {
         let at = at.clone();
-        self.bus.store.read(move |store| beat::is_busy(store, &at)).await
+        self.bus.store.read(move |store| surroundings::is_busy(store, &at)).await
     }
 
     /// What may be used until the day ends.

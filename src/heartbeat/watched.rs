@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::beat::Surroundings;
+use super::surroundings::Surroundings;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
