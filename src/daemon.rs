@@ -27,6 +27,7 @@ use crate::control::{self, Desk};
 use crate::event::Events;
 use crate::hooks::{self, Hook};
 use crate::message::ChannelName;
+use crate::oversight::{self, Oversight};
 use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
@@ -218,8 +219,10 @@ impl Daemon {
         prune_jobs(&bus).await.context("cannot tidy the store")?;
         // Nothing is under way yet that a blob could be for.
         actions.tidy(Utc::now() - KEPT, Duration::ZERO).await.context("cannot tidy the store")?;
+        let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
         let means = Arc::new(Means {
             bus,
+            oversight,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
             summariser: Arc::clone(&plan.summariser),
@@ -278,6 +281,10 @@ impl Daemon {
             self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
+        let (oversight, until) = (self.means.oversight.clone(), sources.clone());
+        listening.spawn(forever("the oversight of rules", move || {
+            oversight::run(oversight.clone(), until.clone())
+        }));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
         let channels = self.means.channels.keys().cloned().collect();
         let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };
