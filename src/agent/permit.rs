@@ -56,10 +56,10 @@ impl Far {
 impl fmt::Display for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Outside => "it reaches outside",
+            Self::Outside => "it reaches outside of this conversation",
             Self::Rules => "it changes what I go by",
-            Self::Memory => "it changes what I remember, and take for true later",
-            Self::Url => "nobody here has written this address, and asking for it can tell its server something",
+            Self::Memory => "it changes what I remember and later take for true",
+            Self::Url => "it asks for an address that nobody here has written, which can tell its server something",
         })
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Why {
             }
             Self::Foreign(taint, far) => write!(
                 f,
-                "{far}, and this conversation has read what strangers wrote ({taint}), who may have asked for it"
+                "{far}, and the model has read what strangers wrote ({taint}), who may have asked for it"
             ),
         }
     }

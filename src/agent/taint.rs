@@ -27,7 +27,7 @@ pub enum Taint {
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tool(tool) => write!(f, "by {tool}"),
+            Self::Tool(tool) => write!(f, "it came by {tool}"),
             Self::Said => f.write_str("in what others said here"),
             Self::HandedOn => f.write_str("in what was handed on"),
         }

@@ -162,7 +162,9 @@ async fn the_config_can_refuse_it_or_let_it_be() {
     assert_eq!(rig.ask("1", "what is on the page?").await, "I may not.");
     let told = rig.model.last().transcript();
     assert!(
-        told.contains("result: Denied: it reaches outside, and this conversation has read"),
+        told.contains(
+            "result: Denied: it reaches outside of this conversation, and the model has read"
+        ),
         "{told}"
     );
     rig.finish().await;
@@ -325,7 +327,7 @@ fn one_function_decides_and_says_why() {
     assert_eq!(decide(&asked, &by_role), Decision::Ask(Why::Asker(Role::Owner)));
     for (reach, far, why) in [
         (Reach::Rules, Far::Rules, "it changes what I go by, and"),
-        (Reach::Memory, Far::Memory, "it changes what I remember, and take for true later, and"),
+        (Reach::Memory, Far::Memory, "it changes what I remember and later take for true, and"),
     ] {
         let Decision::Ask(found) = decide(&Asked { reach, ..tainted.clone() }, &by_role) else {
             panic!("it must be asked");
@@ -333,7 +335,8 @@ fn one_function_decides_and_says_why() {
         assert_eq!(found, Why::Foreign(taint.clone(), far));
         let words = found.to_string();
         assert!(
-            words.starts_with(why) && words.ends_with("(by web_fetch), who may have asked for it"),
+            words.starts_with(why)
+                && words.ends_with("(it came by web_fetch), who may have asked for it"),
             "{words}"
         );
     }
