@@ -3,15 +3,20 @@
 //! the command line says little. So those folders are watched (inotify) while it runs, whatever cage it is
 //! in; where they cannot be, it counts as having read what is there.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use rustix::fs::inotify::{self, CreateFlags, ReadFlags, Reader, WatchFlags};
+use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
 use crate::workspace::path::{INBOX, OF_OTHERS, OUTPUTS, SHARED, TEMPORARY_PREFIX};
 use crate::workspace::{EntryKind, Workspace, WorkspacePath};
+
+/// Where what others wrote lies.
+const FOLDERS: [&str; 3] = [INBOX, SHARED, OUTPUTS];
 
 /// Folders that are watched; each takes about a kilobyte of the kernel's.
 const FOLDERS_MAX: usize = 1_000;
@@ -39,8 +44,16 @@ enum Seen {
     Known,
     /// There was nothing of theirs when it began.
     Nothing,
-    /// What it does is told here. Folders by the number of their watch tell where.
-    Watched { events: OwnedFd, outputs: Vec<i32> },
+    Watched(Watched),
+}
+
+/// Folders in which it is told what is done.
+struct Watched {
+    events: OwnedFd,
+    /// By the number of the watch, the folder of the workspace that it is in.
+    within: BTreeMap<i32, &'static str>,
+    /// Files that were made since, which are nobody else's. Locked for as long as the events are read.
+    made: Mutex<BTreeSet<(i32, String)>>,
 }
 
 impl Others {
@@ -69,8 +82,8 @@ impl Others {
         if !self.has_read.load(Ordering::Relaxed) {
             let has_read = match &self.seen {
                 Seen::Known => false,
-                Seen::Nothing => self.workspace.off_thread(is_something_there).await,
-                Seen::Watched { events, outputs } => is_opened(events, outputs),
+                Seen::Nothing => self.workspace.off_thread(has_come).await,
+                Seen::Watched(watched) => watched.is_opened(),
             };
             self.has_read.fetch_or(has_read, Ordering::Relaxed);
         }
@@ -91,7 +104,7 @@ struct Folders {
 impl Folders {
     fn find(workspace: &Workspace) -> Self {
         let mut folders = Self::default();
-        for name in [INBOX, SHARED, OUTPUTS] {
+        for name in FOLDERS {
             folders.all.push(name.parse().expect("it is one name"));
         }
         let mut at = 0;
@@ -102,7 +115,6 @@ impl Folders {
             folders.is_cut |= listing.cut;
             for entry in listing.entries {
                 let path = format!("{folder}/{}", entry.name).parse::<WorkspacePath>();
-                let path = path.inspect_err(|_| folders.is_cut = true);
                 match (entry.kind, path) {
                     (EntryKind::Folder, Ok(path)) if folders.all.len() < FOLDERS_MAX => {
                         folders.all.push(path);
@@ -117,54 +129,77 @@ impl Folders {
     }
 }
 
-fn is_something_there(workspace: &Workspace) -> bool {
-    Folders::find(workspace).has_files
+/// Whether people have sent something since there was nothing; what is in the other folders then, the command
+/// may have made itself.
+fn has_come(workspace: &Workspace) -> bool {
+    let inbox = |path: &&WorkspacePath| path.is_sent();
+    let folders = Folders::find(workspace).all;
+    let lists = folders.iter().filter(inbox).filter_map(|path| workspace.list(Some(path)).ok());
+    lists.flat_map(|list| list.entries).any(|entry| entry.kind != EntryKind::Folder)
 }
 
 fn watch(workspace: &Workspace) -> Result<Seen, Errno> {
     let folders = Folders::find(workspace);
-    if !folders.has_files && !folders.is_cut {
-        return Ok(Seen::Nothing);
-    }
     if folders.is_cut {
         return Err(Errno::NOSPC);
     }
+    if !folders.has_files {
+        return Ok(Seen::Nothing);
+    }
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
-    let mut outputs = Vec::new();
+    let mut within = BTreeMap::new();
     for folder in folders.all {
+        let first = folder.as_str().split('/').next();
+        let top = FOLDERS.into_iter().find(|top| first == Some(top)).expect("it is in one of them");
         match inotify::add_watch(&events, workspace.root().join(&folder), ASKED) {
-            Ok(number) if folder.as_str().starts_with(OUTPUTS) => outputs.push(number),
-            Ok(_) => {}
+            Ok(number) => drop(within.insert(number, top)),
             Err(Errno::NOENT | Errno::NOTDIR | Errno::LOOP) => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(Seen::Watched { events, outputs })
+    Ok(Seen::Watched(Watched { events, within, made: Mutex::default() }))
 }
 
-/// Whether a file of others' was opened or moved since this was asked last.
-fn is_opened(events: &OwnedFd, outputs: &[i32]) -> bool {
-    let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
-    let mut reader = Reader::new(events, &mut buffer);
-    let mut is_opened = false;
-    loop {
-        let event = match reader.next() {
-            Ok(event) => event,
-            Err(Errno::AGAIN) => return is_opened,
-            Err(_) => return true,
-        };
-        let name = event.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+impl Watched {
+    /// Whether a file of others' was opened or moved since this was asked last.
+    fn is_opened(&self) -> bool {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = [MaybeUninit::uninit(); EVENTS_BYTES];
+        let mut reader = Reader::new(&self.events, &mut buffer);
+        let mut is_opened = false;
+        loop {
+            match reader.next() {
+                Ok(event) => is_opened |= self.is_of_others(&event, &mut made),
+                Err(Errno::AGAIN) => return is_opened,
+                Err(_) => return true,
+            }
+        }
+    }
+
+    fn is_of_others(&self, event: &Event<'_>, made: &mut BTreeSet<(i32, String)>) -> bool {
         let flags = event.events();
-        // Its list of names alone says nothing: names of what came are ours.
-        let is_folder = flags.contains(ReadFlags::ISDIR)
-            && !flags.intersects(ReadFlags::CREATE | ReadFlags::MOVED_FROM);
-        let is_made = flags.contains(ReadFlags::CREATE) && !flags.contains(ReadFlags::ISDIR);
+        if flags.contains(ReadFlags::QUEUE_OVERFLOW) {
+            return true;
+        }
+        let Some(within) = self.within.get(&event.wd()) else { return false };
+        // A folder that is opened itself says names, and those of what came are ours.
+        let Some(name) = event.file_name().map(|name| name.to_string_lossy().into_owned()) else {
+            return false;
+        };
+        let (is_folder, is_made) =
+            (flags.contains(ReadFlags::ISDIR), flags.contains(ReadFlags::CREATE));
+        if is_folder {
+            // What comes into a new one is not seen; and one that is moved away takes what is in it along.
+            return flags.contains(ReadFlags::MOVED_FROM) || (is_made && *within == INBOX);
+        }
         // What is in the making is written by the daemon.
-        let is_ours = name.starts_with(TEMPORARY_PREFIX)
-            || (outputs.contains(&event.wd())
-                && !name.contains(OF_OTHERS)
-                && !flags.contains(ReadFlags::ISDIR));
-        let is_lost = flags.contains(ReadFlags::QUEUE_OVERFLOW);
-        is_opened |= is_lost || !(is_folder || is_made || is_ours || name.is_empty());
+        let is_ours =
+            name.starts_with(TEMPORARY_PREFIX) || (*within == OUTPUTS && !name.contains(OF_OTHERS));
+        let file = (event.wd(), name);
+        if is_made {
+            made.insert(file);
+            return false;
+        }
+        !is_ours && !made.contains(&file)
     }
 }

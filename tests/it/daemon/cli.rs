@@ -67,7 +67,7 @@ async fn explain_gives_the_decision_and_its_reason() {
             "deny: remember is not called, because it is for the owner in a private chat",
         ),
         (
-            &["remember", "--foreign"],
+            &["remember", r#"{"text": "x"}"#, "--foreign"],
             "because it changes what I remember and later take for true, and",
         ),
         (
