@@ -3,6 +3,7 @@
 //! made as every other change is.
 
 mod images;
+mod seen;
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -12,10 +13,13 @@ use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
 pub use images::{GRACE, Images};
+pub use seen::{Doer, Seen, is_told, note};
 
+use crate::foreign;
 use crate::memory;
 use crate::message::{Address, Place, Sender, SenderId};
 use crate::people::Role;
+use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
 use crate::session::{CallId, FileUndo, Intent, SessionId};
 use crate::store::{Store, StoreError, Sync};
@@ -304,11 +308,29 @@ pub struct Undoing {
 pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
     let now = Utc::now().timestamp_millis();
     let Undoing { at, place, who, mark, target, change, undo } = undoing;
+    let turn = closed_turn(store, at, *place, who)?;
+    let arguments = serde_json::json!({ "id": target }).to_string();
+    store.execute(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
+         VALUES (?, 0, ?, ?, ?, 'running', ?, ?, ?)",
+        params![turn, mark, UNDO, arguments, json(change), undo.as_ref().map(json), now],
+    )?;
+    Ok(CallId(store.last_insert_rowid()))
+}
+
+/// A turn without words in a session of its own, which no model sees.
+fn closed_turn(
+    store: &Connection,
+    at: &Address,
+    place: Place,
+    who: &Sender,
+) -> rusqlite::Result<i64> {
+    let now = Utc::now().timestamp_millis();
     let thread = at.thread.as_ref().map(|thread| thread.as_str());
     store.execute(
         "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
          VALUES (?, ?, ?, ?, ?, ?, 'command')",
-        params![at.channel.as_str(), at.chat.as_str(), thread, json(place), now, now],
+        params![at.channel.as_str(), at.chat.as_str(), thread, json(&place), now, now],
     )?;
     let session = store.last_insert_rowid();
     store.execute(
@@ -319,13 +341,7 @@ pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> 
     let turn = store.last_insert_rowid();
     store
         .execute("INSERT INTO steps (turn, seq, text, thinking) VALUES (?, 0, '', '[]')", [turn])?;
-    let arguments = serde_json::json!({ "id": target }).to_string();
-    store.execute(
-        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
-         VALUES (?, 0, ?, ?, ?, 'running', ?, ?, ?)",
-        params![turn, mark, UNDO, arguments, json(change), undo.as_ref().map(json), now],
-    )?;
-    Ok(CallId(store.last_insert_rowid()))
+    Ok(turn)
 }
 
 /// The action that a command has begun and a crash has cut off.
@@ -374,12 +390,21 @@ pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<S
 /// Forgets actions that are so old and that no model sees any more.
 fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
     let before = before.timestamp_millis();
-    store.execute(
-        "DELETE FROM calls WHERE ended < ? AND turn IN (
+    // What was said by a call is part of the conversation, which stays.
+    let old = format!(
+        "ended < ?1 AND tool NOT IN ('{COMPLETION}', '{CONVERSE}') AND turn IN (
              SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))",
-        [before],
+             WHERE t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))"
+    );
+    // Who finds what was answered then is to know where it may have come from.
+    store.execute(
+        &format!(
+            "UPDATE turns SET read_others = 1 WHERE id IN (SELECT turn FROM calls WHERE {old}
+             AND (instr(output, ?2) = 1 OR instr(output, ?3) > 0))"
+        ),
+        params![before, foreign::BEGINS, foreign::OTHERS_WORDS],
     )?;
+    store.execute(&format!("DELETE FROM calls WHERE {old}"), [before])?;
     let turns = "SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
                  WHERE s.kind = 'command' AND s.opened < ?
                  AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.turn = t.id)";
@@ -402,8 +427,9 @@ impl Actions {
             .write("prune actions", Sync::Later, move |store| {
                 prune(store, before)?;
                 let mut rows = store.prepare(
-                    "SELECT DISTINCT json_extract(undo, '$.before') FROM calls
-                     WHERE json_extract(undo, '$.before') IS NOT NULL",
+                    "SELECT json_extract(undo, '$.before') FROM calls
+                     WHERE json_extract(undo, '$.before') IS NOT NULL
+                     UNION SELECT value FROM rule_watch, json_each(rule_watch.rules)",
                 )?;
                 let rows = rows.query_map([], |row| row.get(0))?;
                 rows.collect::<rusqlite::Result<HashSet<String>>>()

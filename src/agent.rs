@@ -13,6 +13,7 @@ mod house;
 mod idle;
 mod invoked;
 mod jobs;
+pub mod known;
 pub mod loops;
 mod means;
 mod notes;

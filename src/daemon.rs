@@ -30,6 +30,7 @@ use crate::event::Events;
 use crate::heartbeat::{self, Heart};
 use crate::hooks::{self, Hook};
 use crate::message::ChannelName;
+use crate::oversight::{self, Oversight};
 use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
@@ -232,8 +233,10 @@ impl Daemon {
             next: Default::default(),
             switched: Default::default(),
         };
+        let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
         let means = Arc::new(Means {
             bus,
+            oversight,
             channels: Arc::clone(&channels),
             provider: Arc::clone(&plan.provider),
             summariser: Arc::clone(&plan.summariser),
@@ -293,6 +296,10 @@ impl Daemon {
             self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
         listening.spawn(tidy::daily(Arc::clone(&self.means), sources.clone()));
+        let (oversight, until) = (self.means.oversight.clone(), sources.clone());
+        listening.spawn(forever("the oversight of rules", move || {
+            oversight::run(oversight.clone(), until.clone())
+        }));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
         let channels = self.means.channels.keys().cloned().collect();
         let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };

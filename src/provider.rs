@@ -114,6 +114,9 @@ pub enum Message<'a> {
     Results(&'a [Call]),
 }
 
+/// Stands with the pictures of an answer that is a call's result.
+const OF_ANSWER: &str = "[The pictures that came with the answer above.]";
+
 /// Stands where the person said nothing, though a model must be given something to answer.
 const GO_ON: &str = "[Go on.]";
 
@@ -176,6 +179,10 @@ fn push_assistant<'a>(
     messages.push(Message::Assistant { text, thinking, calls });
     if !calls.is_empty() {
         messages.push(Message::Results(calls));
+    }
+    // Not all formats take pictures within a result.
+    for call in calls.iter().filter(|call| !call.images.is_empty()) {
+        push_user(messages, OF_ANSWER, &call.images);
     }
 }
 

@@ -42,6 +42,13 @@ fn as_is(text: impl Display) -> String {
     out
 }
 
+/// Several lines of what others wrote, as they are: a fence that nothing in them can close.
+fn fenced(language: &str, lines: &str) -> String {
+    let ticks = lines.split(|sign| sign != '`').map(str::len).max().unwrap_or_default();
+    let fence = "`".repeat(ticks.max(2) + 1);
+    format!("{fence}{language}\n{lines}\n{fence}")
+}
+
 // Strangers and pairing.
 
 pub const CROWDED: &str =

@@ -24,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub use clock::{Clock, is_sane, release};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
 pub use job::{Job, JobId, Missed, New, Payload, State, Where, Whose, get, list, place_of};
-pub use order::{JOBS_MAX, Order, obey};
+pub use order::{JOBS_MAX, Order, obey, tells_of_others};
 pub use pass::{Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::message::{Address, Place};
+use crate::message::{Address, Place, SenderId};
 
 /// Makes a newtype over a row id of the store.
 macro_rules! row_id {
@@ -198,6 +198,8 @@ pub struct Frozen {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     pub id: TurnId,
+    /// Whose messages they are.
+    pub by: SenderId,
     pub steps: Vec<Step>,
     pub ending: Option<Ending>,
 }
@@ -252,6 +254,8 @@ pub struct Call {
     /// JSON as the model wrote it, which need not parse.
     pub arguments: String,
     pub outcome: Outcome,
+    /// Pictures that came with an answer which is the outcome.
+    pub images: Vec<Image>,
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -8,9 +8,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::journal::address_params;
 use crate::errands::{self, Errand, Handed, Kind, Terms};
+use crate::foreign;
 use crate::message::{Address, Cause, MessageId, Place, Sender, SenderId};
 use crate::session::{CallId, SessionId, TurnId};
-use crate::tools::{Task, foreign};
+use crate::tools::Task;
 
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
 pub const AT_ONCE_MAX: usize = 4;

@@ -7,7 +7,6 @@ pub mod delegate;
 pub mod files;
 pub mod finish;
 mod for_role;
-pub mod foreign;
 #[cfg(feature = "hardware")]
 pub mod hardware;
 mod malformed;
@@ -40,6 +39,7 @@ pub use caller::Caller;
 use crate::actions::Actions;
 use crate::memory::audience;
 use crate::message::{Address, Body, ChannelName, Place, Sender};
+use crate::oversight::{Actor, Oversight};
 use crate::people::Role;
 use crate::proposals;
 use crate::provider::ToolSchema;
@@ -92,8 +92,12 @@ pub enum Kind {
 pub enum Reach {
     /// It stays within the conversation and the workspace.
     Here,
-    /// It acts where nothing takes it back, or speaks to others, or changes what the bot obeys.
+    /// It acts where nothing takes it back, or speaks to others.
     Outside,
+    /// It changes what the bot goes by.
+    Rules,
+    /// It changes what later conversations are told as true.
+    Memory,
     /// It asks for this address, which tells its server whatever stands in it.
     Url(String),
 }
@@ -114,6 +118,8 @@ pub struct ToolContext {
     pub workspace: Workspace,
     /// What was done, and the ways back.
     pub actions: Actions,
+    /// Told of what may change what the bot goes by, for longer than the call.
+    pub oversight: Oversight,
     pub session: SessionId,
     pub who: Sender,
     pub role: Role,
@@ -140,6 +146,17 @@ impl ToolContext {
     pub fn reader(&self) -> Reader {
         let audience = audience(self.role, self.place);
         Reader { audience, came_here: Arc::clone(&self.came_here) }
+    }
+
+    /// Who changes what a call of a tool changes.
+    pub fn actor(&self, tool: &str) -> Actor {
+        Actor {
+            tool: tool.to_owned(),
+            at: self.address.clone(),
+            place: self.place,
+            who: self.who.clone(),
+            is_owner: audience(self.role, self.place) == Audience::Owner,
+        }
     }
 }
 

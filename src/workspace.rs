@@ -5,6 +5,7 @@
 //! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
 
 pub mod path;
+pub mod rules;
 pub mod skills;
 pub mod snapshot;
 pub mod template;

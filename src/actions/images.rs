@@ -56,7 +56,8 @@ impl Images {
         }
     }
 
-    fn put(&self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
+    /// Keeps what a file is, to be compared or put back later.
+    pub fn put(&self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.0.folder.join(hash.as_str());
         if let Ok(file) = File::options().append(true).open(&path) {

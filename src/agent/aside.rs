@@ -185,7 +185,12 @@ async fn ask(
     };
     let heard = format!("{}\n{}", prompt::ASIDE, prompt::tail(&tail));
     let step = Step { heard: Some(heard.clone()), ..Step::default() };
-    session.turns.push(Turn { id: TurnId(0), steps: vec![step], ending: None });
+    session.turns.push(Turn {
+        id: TurnId(0),
+        by: control.sender().id.clone(),
+        steps: vec![step],
+        ending: None,
+    });
     let provider = means.provider_for(&session.settings);
     let pictures = match provider.sees() {
         true => Pictures::read(&means.workspace, &session.turns).await,

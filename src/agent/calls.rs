@@ -12,14 +12,13 @@ use super::commits::{self, Ends, Starts};
 use super::turn::TurnError;
 use super::{parking, prompt};
 use crate::asks::OnForeign;
+use crate::foreign;
 use crate::memory;
 use crate::message::{Address, Body, Sender};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Call, Intent, Outcome, TurnId};
-use crate::tools::{
-    AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, foreign,
-};
+use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
 /// A tool that takes longer is given up.
@@ -97,12 +96,13 @@ pub(super) async fn run(
         Err(words) => return refuse(means, turn, call, words).await,
     };
     let began = Utc::now();
-    if let Kind::Acts { idempotent } = terms.kind {
-        let intent = Intent::Act { idempotent };
-        let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
-        commits::call_starts(&means.bus.store, turn, starts).await?;
-    }
-    match attempts(tool.as_ref(), terms, call, cx).await {
+    let came = match terms.kind {
+        Kind::Acts { idempotent } => {
+            act(means, calling, cx, (tool.as_ref(), terms, idempotent)).await?
+        }
+        Kind::Reads | Kind::Writes | Kind::Queues => attempts(tool.as_ref(), terms, call, cx).await,
+    };
+    match came {
         Ok(ToolOutput { asks: Some(question), .. }) => {
             parking::ask(means, calling, question).await?;
             Ok(Ran { outcome: Outcome::Waiting, changed: None })
@@ -112,7 +112,7 @@ pub(super) async fn run(
             Ok(Ran { outcome, changed: None })
         }
         Ok(ToolOutput { change: Some(change), .. })
-            if change.path.is_shown_changed()
+            if (change.path.is_shown_changed() || memory::is_memory(&change.path))
                 && cx.tainted
                 && means.asking.foreign != OnForeign::Allow
                 && tool.reach(&call.arguments, &cx.address) == Reach::Here =>
@@ -130,6 +130,24 @@ pub(super) async fn run(
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
+}
+
+/// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
+/// what the bot goes by.
+async fn act(
+    means: &Means,
+    Calling { turn, call, .. }: &Calling<'_>,
+    cx: &ToolContext,
+    (tool, terms, idempotent): (&dyn AnyTool, Terms, bool),
+) -> Result<Result<ToolOutput, ToolError>, TurnError> {
+    let watch = means.oversight.watch(cx.actor(&call.tool)).await?;
+    let intent = Intent::Act { idempotent };
+    let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
+    commits::call_starts(&means.bus.store, *turn, starts).await?;
+    let came = attempts(tool, terms, call, cx).await;
+    drop(watch);
+    means.oversight.look().await?;
+    Ok(came)
 }
 
 /// Calls the tool, and once more if it says that this is safe and may help.

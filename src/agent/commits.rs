@@ -19,6 +19,7 @@ use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::errands::Errand;
+use crate::foreign;
 use crate::message::{Address, Body, MessageId, Place, Sender};
 use crate::proposals;
 use crate::provider::{Completion, ToolCall, Usage};
@@ -191,8 +192,11 @@ pub(super) async fn call_ends(
                 }
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
+                    let by_others = schedule::tells_of_others(store, &whose, &order)?;
                     let obeyed = schedule::obey(store, &whose, order, (Utc::now(), zone))?;
-                    outcome = obeyed.map_or_else(Outcome::Failed, Outcome::Done);
+                    let told =
+                        |words: String| if by_others { foreign::wrap(&words) } else { words };
+                    outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
                 }
             }
         }

@@ -10,11 +10,11 @@ use super::Means;
 use super::budget::{self, turn_tokens};
 use super::prompt;
 use super::shorten;
+use crate::foreign;
 use crate::provider::{
     Completion, Effort, Message, Pictures, Provider, ProviderError, Request, Usage, complete,
 };
 use crate::session::{Ending, Session, SessionId, Turn, TurnId};
-use crate::tools::foreign;
 
 /// Turns that stay whole, whatever their size: the question in hand, and what it is about.
 pub const WHOLE_TURNS_MIN: usize = 2;

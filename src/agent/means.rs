@@ -13,6 +13,7 @@ use crate::bus::Bus;
 use crate::channels::Channels;
 use crate::event::Events;
 use crate::heartbeat::Heart;
+use crate::oversight::Oversight;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
 use crate::secret::Redactor;
@@ -35,6 +36,8 @@ pub struct Means {
     pub tools: ToolSet,
     pub workspace: Workspace,
     pub actions: Actions,
+    /// Tells the owner what was changed of the rules.
+    pub oversight: Oversight,
     pub events: Events,
     pub paces: Paces,
     /// What ends a turn of a conversation.

@@ -15,7 +15,8 @@ use super::calls::Calling;
 use super::commits::{self, CommitError, End};
 use super::permit::{self, Asked, Decision};
 use super::turn::{self, TurnError};
-use super::{Means, STORE_PAUSE, calls, compaction, prompt, role_of};
+use super::{Means, STORE_PAUSE, calls, compaction, prompt, role_of, taint};
+use crate::asks::OnForeign;
 use crate::bus::journal::{Fate, Waiting};
 use crate::memory::audience;
 use crate::message::Sender;
@@ -63,7 +64,18 @@ async fn work(
         return Ok(Some(session));
     }
     let heard = Step { heard: Some(prompt::TAKE_NOTES.to_owned()), ..Step::default() };
-    session.turns.push(Turn { id: TurnId(0), steps: vec![heard.clone()], ending: None });
+    // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
+    let is_tainted = taint::of(means, &session, role).await?.is_some();
+    if is_tainted && means.asking.foreign != OnForeign::Allow {
+        return Ok(Some(session));
+    }
+    let by = sender.id.clone();
+    session.turns.push(Turn {
+        id: TurnId(0),
+        by: by.clone(),
+        steps: vec![heard.clone()],
+        ending: None,
+    });
     let provider = means.provider_for(&session.settings);
     let completion = ask(means, provider.as_ref(), &session, (role, steer)).await;
     session.turns.pop();
@@ -95,7 +107,7 @@ async fn work(
         call.outcome = ran?.outcome;
     }
     commits::answer(&means.bus.store, turn, None, End::silent(&session.address)).await?;
-    session.turns.push(Turn { id: turn, steps: vec![step], ending: Some(Ending::Silent) });
+    session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });
     Ok(Some(session))
 }
 

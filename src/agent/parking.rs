@@ -12,7 +12,7 @@ use rusqlite::Connection;
 use super::calls::Calling;
 use super::invoked::Invoked;
 use super::permit::Why;
-use super::prompt::{self, Tail};
+use super::prompt::{self, Tail, files};
 use super::queue::Parts;
 use super::transcript::Unfinished;
 use super::turn::TurnError;
@@ -298,12 +298,16 @@ impl Agent {
             background: &[],
             changes: vec![],
         });
+        let images = files::images(&rows);
         let answered = move |store: &Connection| {
             let settled = journal::wait(store, &rows)?
                 && asks::end(store, &ask, Ended::Settled, &replies::answered_by(&sender.name))?;
             if settled {
                 journal::take(store, &rows, ask.turn)?;
                 unpark(store, &ask, &Outcome::Done(answer))?;
+                if !images.is_empty() {
+                    transcript::set_images(store, ask.call, &images)?;
+                }
             }
             Ok(())
         };

@@ -21,12 +21,47 @@ pub enum Decision {
 pub enum Why {
     /// The tool is for others.
     Role { needs: Role, is: Role },
+    /// The tool is for the owner, and so not for groups.
+    Group,
     /// The config names the tool.
     Named,
     /// The config names the role of who asks.
     Asker(Role),
-    /// The model has read what strangers wrote, who may have asked for it.
-    Foreign(Taint),
+    /// The model has read what strangers wrote, who may have asked for what goes so far.
+    Foreign(Taint, Far),
+}
+
+/// What a call does that strangers must not talk a model into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Far {
+    Outside,
+    Rules,
+    Memory,
+    Url,
+}
+
+impl Far {
+    fn of(asked: &Asked<'_>) -> Option<Self> {
+        match asked.reach {
+            Reach::Here => None,
+            Reach::Outside => Some(Self::Outside),
+            Reach::Rules => Some(Self::Rules),
+            Reach::Memory => Some(Self::Memory),
+            Reach::Url(_) => (!asked.knows_url).then_some(Self::Url),
+        }
+    }
+}
+
+/// As the beginning of a sentence.
+impl fmt::Display for Far {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Outside => "it reaches outside of this conversation",
+            Self::Rules => "it changes what I go by",
+            Self::Memory => "it changes what I remember and later take for true",
+            Self::Url => "it asks for an address that nobody here has written, which can tell its server something",
+        })
+    }
 }
 
 /// As the rest of a sentence.
@@ -34,7 +69,10 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role { needs, is } => {
-                write!(f, "it needs the role {needs}, and the person who asks is {is}")
+                write!(f, "it needs the role {needs}, and the person who asks has the role {is}")
+            }
+            Self::Group => {
+                f.write_str("it is for the owner in a private chat, and this is a group")
             }
             Self::Named => f.write_str("the config wants each call of it allowed (approve_tools)"),
             Self::Asker(role) => {
@@ -43,9 +81,9 @@ impl fmt::Display for Why {
                     "the config wants what is done for the role {role} allowed (approve_roles)"
                 )
             }
-            Self::Foreign(taint) => write!(
+            Self::Foreign(taint, far) => write!(
                 f,
-                "it reaches outside, and this conversation has read what strangers wrote ({taint}), who may have asked for it"
+                "{far}, and the model has read what strangers wrote ({taint}), who may have asked for it"
             ),
         }
     }
@@ -54,7 +92,7 @@ impl fmt::Display for Why {
 impl Why {
     /// Whether what was once allowed for good holds for it.
     pub fn can_be_granted(&self) -> bool {
-        !matches!(self, Self::Foreign(_))
+        !matches!(self, Self::Foreign(..))
     }
 }
 
@@ -75,16 +113,14 @@ pub struct Asked<'a> {
 
 pub fn decide(asked: &Asked<'_>, asking: &Asking) -> Decision {
     let Asked { terms, role, .. } = *asked;
+    if role < terms.role && asked.own_role >= terms.role {
+        return Decision::Deny(Why::Group);
+    }
     if role < terms.role {
         return Decision::Deny(Why::Role { needs: terms.role, is: role });
     }
-    let is_outside = match asked.reach {
-        Reach::Here => false,
-        Reach::Outside => true,
-        Reach::Url(_) => !asked.knows_url,
-    };
-    if let (true, Some(taint)) = (is_outside, asked.taint) {
-        let why = Why::Foreign(taint.clone());
+    if let (Some(far), Some(taint)) = (Far::of(asked), asked.taint) {
+        let why = Why::Foreign(taint.clone(), far);
         match asking.foreign {
             OnForeign::Ask => return Decision::Ask(why),
             OnForeign::Deny => return Decision::Deny(why),

@@ -12,12 +12,12 @@ use super::invoked::Invoked;
 use super::permit::Why;
 use crate::bus::journal::Waiting;
 use crate::errands;
+use crate::foreign;
 use crate::message::{Cause, Line, Place, Said};
 use crate::people::Role;
 use crate::schedule::JobId;
 use crate::session::{Finish, Frozen};
 use crate::subagents::SubagentId;
-use crate::tools::foreign;
 use crate::workspace::WorkspacePath;
 
 /// Who the bot is, whatever the house says.
@@ -72,8 +72,8 @@ pub(super) fn denied(why: &Why) -> String {
 /// What a model is told that would change what it obeys in a way that nobody was asked about.
 pub(super) fn rule_by_detour(path: &WorkspacePath) -> String {
     format!(
-        "Not changed: {path} is what I go by, and this conversation has read what strangers wrote. Name it by its \
-         own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
+        "Not changed: {path} is what I go by or remember, and this conversation has read what strangers wrote. Name it \
+         by its own path, so that somebody is asked; a change of it is taken back by the person, with /undo."
     )
 }
 

@@ -1,18 +1,24 @@
 //! Whether a conversation has read what strangers wrote. Found out from what the model is shown, and kept
 //! nowhere: as long as it sees their words, they may speak to it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
-use crate::errands::Errand;
-use crate::session::{Call, Outcome, Session, Step};
-use crate::tools::{ask, foreign};
+use super::Means;
+use crate::errands;
+use crate::foreign;
+use crate::message::{Place, SenderId};
+use crate::people::Role;
+use crate::session::{Call, Session, Step};
+use crate::store::StoreError;
+use crate::tools::ask;
 
 /// What brought the newest of their words in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Taint {
     /// A call of this tool.
     Tool(String),
-    /// What others said here, quoted or overheard.
+    /// What others said here, quoted or overheard, or somebody with fewer rights in a turn of their own.
     Said,
     /// Another conversation, which has read them.
     HandedOn,
@@ -21,68 +27,76 @@ pub enum Taint {
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tool(tool) => write!(f, "by {tool}"),
+            Self::Tool(tool) => write!(f, "it came by {tool}"),
             Self::Said => f.write_str("in what others said here"),
             Self::HandedOn => f.write_str("in what was handed on"),
         }
     }
 }
 
-/// What a conversation is tainted with; none if its model sees nobody's words but its person's.
-pub(super) fn of(session: &Session) -> Option<Taint> {
-    shown(session).rev().find_map(|step| {
-        // An answer that a call asked for comes as messages do.
-        let theirs = |call: &&Call| {
-            let result = call.outcome.for_model();
-            foreign::is_wrapped(result) || (call.tool == ask::NAME && foreign::is_of_others(result))
-        };
-        let by_call = step.calls.iter().rev().find(theirs);
-        by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
-            let heard = step.heard.as_deref().unwrap_or_default();
-            match foreign::is_of_others(heard) {
-                true => Some(Taint::Said),
-                false => heard.contains(foreign::HAS_READ).then_some(Taint::HandedOn),
+/// What a conversation is tainted with for a turn that works with a role; none if its model sees nobody's
+/// words but those of people who have that role, or a higher one: they may have done themselves what
+/// they talk it into.
+pub(super) async fn of(
+    means: &Means,
+    session: &Session,
+    role: Role,
+) -> Result<Option<Taint>, StoreError> {
+    Ok(shown_to(session, &lower(means, session, role).await?))
+}
+
+/// The same where only one person speaks.
+pub(super) fn of_one(session: &Session) -> Option<Taint> {
+    shown_to(session, &BTreeSet::new())
+}
+
+/// Those who have spoken here and have a lower role.
+async fn lower(
+    means: &Means,
+    session: &Session,
+    role: Role,
+) -> Result<BTreeSet<SenderId>, StoreError> {
+    let speakers: BTreeSet<SenderId> = session.turns.iter().map(|turn| turn.by.clone()).collect();
+    if session.place == Place::Private || speakers.len() < 2 {
+        return Ok(BTreeSet::new());
+    }
+    let (people, channel) = (means.bus.people.clone(), errands::channel_of(&session.address));
+    let look = move |store: &_| {
+        let mut lower = BTreeSet::new();
+        for speaker in speakers {
+            let own = people.role_of(store, &channel, &speaker)?;
+            if own.unwrap_or(Role::Guest) < role {
+                lower.insert(speaker);
             }
+        }
+        Ok(lower)
+    };
+    means.bus.store.read(look).await
+}
+
+fn shown_to(session: &Session, lower: &BTreeSet<SenderId>) -> Option<Taint> {
+    let mut turns = session.turns.iter().rev();
+    turns.find_map(|turn| {
+        let has_said = |step: &&Step| step.heard.is_some() && lower.contains(&turn.by);
+        let mut steps = turn.steps.iter().rev();
+        steps.find_map(|step| {
+            of_step(step).or_else(|| Some(step).filter(has_said).map(|_| Taint::Said))
         })
     })
 }
 
-/// Whether somebody else has written an address as it stands, so that the model can have put nothing into
-/// it: a person, or a page or search that it was shown. What it wrote itself may come back to it in many
-/// ways, by tools, notes and tasks; those do not count.
-pub(super) fn knows(session: &Session, url: &str) -> bool {
-    let url = url.split('#').next().unwrap_or_default().trim_end_matches('/');
-    let is_errand = Errand::of(&session.address).is_some();
-    shown(session).any(|step| {
-        let heard = step.heard.as_deref().filter(|_| !is_errand).unwrap_or_default();
-        // What changed in memory, notes and plan stands after what was said.
-        let said = heard.split("\n[Your ").next().unwrap_or_default();
-        stands_in(said, url) || step.calls.iter().any(|call| was_read(call, url))
+fn of_step(step: &Step) -> Option<Taint> {
+    // An answer that a call asked for comes as messages do.
+    let theirs = |call: &&Call| {
+        let result = call.outcome.for_model();
+        foreign::is_wrapped(result) || (call.tool == ask::NAME && foreign::is_of_others(result))
+    };
+    let by_call = step.calls.iter().rev().find(theirs);
+    by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
+        let heard = step.heard.as_deref().unwrap_or_default();
+        match foreign::is_of_others(heard) {
+            true => Some(Taint::Said),
+            false => heard.contains(foreign::HAS_READ).then_some(Taint::HandedOn),
+        }
     })
-}
-
-/// Whether an address stands in what a call has read of the web, or was asked for by it.
-fn was_read(call: &Call, url: &str) -> bool {
-    let is_web = call.tool.starts_with("web_") && matches!(call.outcome, Outcome::Done(_));
-    let result = call.outcome.for_model();
-    is_web
-        && ((foreign::is_wrapped(result) && stands_in(result, url))
-            || (call.tool == "web_fetch" && stands_in(&call.arguments, url)))
-}
-
-/// Whether `url` stands in a text, whole.
-fn stands_in(text: &str, url: &str) -> bool {
-    let goes_on =
-        |sign: char| sign.is_ascii_alphanumeric() || "-._~:/?#[]@!$&'()*+,;=%".contains(sign);
-    text.match_indices(url).any(|(at, _)| {
-        let rest = &text[at + url.len()..];
-        let end = rest.find(|sign| !goes_on(sign)).unwrap_or(rest.len());
-        let more = rest[..end].split('#').next().unwrap_or_default();
-        // Signs that end a sentence or a link.
-        more.trim_start_matches('/').trim_matches(|sign| ".,;:!?)]'*".contains(sign)).is_empty()
-    })
-}
-
-fn shown(session: &Session) -> impl DoubleEndedIterator<Item = &Step> {
-    session.turns.iter().flat_map(|turn| &turn.steps)
 }

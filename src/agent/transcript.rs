@@ -10,7 +10,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(super) use calls::{
-    call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_undo,
+    call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_images,
+    set_undo,
 };
 pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
@@ -75,12 +76,14 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
     let Some(mut session) = head else { return Ok(None) };
     let mut rows = store.prepare_cached(
         // What was noted while a turn runs stands before it.
-        "SELECT id, ending FROM turns WHERE session = ? AND id >= ? ORDER BY ending IS NULL, id",
+        "SELECT id, ending, json_extract(sender, '$.id') FROM turns WHERE session = ? AND id >= ?
+         ORDER BY ending IS NULL, id",
     )?;
     let turns = rows.query_map([session.id.0, session.begins.0], |row| {
         let ending: Option<String> = row.get(1)?;
         let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
-        Ok(Turn { id: TurnId(row.get(0)?), steps: Vec::new(), ending })
+        let by = row.get::<_, String>(2)?.into();
+        Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
     for turn in &mut session.turns {
@@ -108,7 +111,7 @@ fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
         })?
         .collect::<Result<Vec<_>, _>>()?;
     let mut rows = store.prepare_cached(
-        "SELECT step, id, wire_id, tool, arguments, state, intent, output FROM calls
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images FROM calls
          WHERE turn = ? ORDER BY id",
     )?;
     let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, calls::read(row)?)))?;

@@ -399,7 +399,7 @@ impl Active<'_> {
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
             // Nobody else hands on what it says.
-            tainted: self.part.errand.is_some() && taint::of(&self.session).is_some(),
+            tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
         }
     }
 

@@ -48,6 +48,8 @@ impl Explain {
         let reaches = match &reach {
             Reach::Here => "stays here",
             Reach::Outside => "reaches outside",
+            Reach::Rules => "changes what I go by",
+            Reach::Memory => "changes what I remember",
             Reach::Url(_) => "asks a server for an address",
         };
         let asked = Asked {

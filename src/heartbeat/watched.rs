@@ -1,7 +1,5 @@
 //! What HEARTBEAT.md asks for, what a model is handed, and what of its words is to be said.
 
-use std::fmt::Write as _;
-
 use super::surroundings::Surroundings;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
@@ -73,22 +71,31 @@ fn asks(line: &str) -> bool {
     !is_ticked && !asked.trim().is_empty()
 }
 
+/// What stands below what the file asks for, where there is something.
+const NOTES: &str = "\n\nToday's notes:\n";
+const PLAN: &str = "\n\nThe plan of your conversation with them:\n";
+const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
+const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
+
 /// What a beat is handed.
 pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> String {
     let mut text = format!("{FILE}:\n{watched}");
     let Surroundings { plan, ran, told, .. } = surroundings;
-    let lists =
-        [("Jobs that ran since the last heartbeat", ran), ("What you have told them lately", told)];
-    if !notes.is_empty() {
-        let _ = write!(text, "\n\nToday's notes:\n{notes}");
-    }
-    if let Some(plan) = plan {
-        let _ = write!(text, "\n\nThe plan of your conversation with them:\n{plan}");
-    }
-    for (heading, lines) in lists.into_iter().filter(|(_, lines)| !lines.is_empty()) {
-        let _ = write!(text, "\n\n{heading}:\n- {}", lines.join("\n- "));
+    let (plan, ran, told) =
+        (plan.as_deref().unwrap_or_default(), ran.join("\n- "), told.join("\n- "));
+    let parts = [(NOTES, notes), (PLAN, plan), (RAN, &ran), (TOLD, &told)];
+    for (heading, body) in parts.into_iter().filter(|(_, body)| !body.is_empty()) {
+        text.push_str(heading);
+        text.push_str(body);
     }
     text
+}
+
+/// Of what a beat was handed, what stands in the file.
+pub fn asked_for(heard: &str) -> &str {
+    let Some((_, task)) = heard.split_once(&format!("{FILE}:\n")) else { return "" };
+    let ends = [NOTES, PLAN, RAN, TOLD].into_iter().filter_map(|heading| task.find(heading));
+    &task[..ends.min().unwrap_or(task.len())]
 }
 
 /// What is to be said of what a model said; none if that is nothing.

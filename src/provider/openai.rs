@@ -201,6 +201,7 @@ mod tests {
             tool: "look".to_owned(),
             arguments: "{}".to_owned(),
             outcome: Outcome::Done("seen".to_owned()),
+            images: Vec::new(),
         });
         let messages = vec![
             Message::User { text: "See?".to_owned(), images: Vec::new() },

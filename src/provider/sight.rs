@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::session::{Image, Turn};
+use crate::session::{Image, Step, Turn};
 use crate::workspace::{Workspace, WorkspacePath, picture_type};
 
 /// Steps whose pictures are sent again, the newest that have any. What is older is there in words
@@ -111,6 +111,12 @@ fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<Strin
     pictures
 }
 
+fn of_step(step: &Step) -> Vec<&Image> {
+    // Those of an answer came after those of the message that it belongs to.
+    let of_answers = step.calls.iter().flat_map(|call| &call.images).take(IMAGES_MAX);
+    of_answers.chain(step.images.iter().take(IMAGES_MAX)).collect()
+}
+
 /// How many pictures of a conversation are sent.
 pub fn count_shown(turns: &[Turn]) -> usize {
     shown(turns).len()
@@ -119,6 +125,6 @@ pub fn count_shown(turns: &[Turn]) -> usize {
 /// The pictures of the newest steps that have any, the newest first.
 fn shown(turns: &[Turn]) -> Vec<&Image> {
     let steps = turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
-    let seen = steps.filter(|step| !step.images.is_empty()).take(STEPS_SEEN_MAX);
-    seen.flat_map(|step| step.images.iter().take(IMAGES_MAX)).collect()
+    let seen = steps.map(of_step).filter(|images| !images.is_empty());
+    seen.take(STEPS_SEEN_MAX).flatten().collect()
 }

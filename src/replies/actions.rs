@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use super::as_is;
+use super::{as_is, fenced};
 
 pub const ACTIONS_USAGE: &str = "Say /actions, or /actions 20 for more of them.";
 pub const UNDO_USAGE: &str =
@@ -84,5 +84,46 @@ pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
 /// What was changed in a file that the bot obeys.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
-    format!("I have changed {}:\n{}\n/undo {action} takes it back.", as_is(path), as_is(lines))
+    format!("I have changed {}:\n{}\n/undo {action} takes it back.", as_is(path), fenced("", lines))
+}
+
+pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to be shown here.";
+pub const NOT_WATCHED_BEFORE: &str = "- It is new, or was one of more files than I watch.";
+pub const ITS_BYTES_CHANGED: &str = "- It was made, emptied, or changed in what is no text.";
+
+/// Files whose changes are shown line by line in one message.
+const CHANGED_SHOWN_MAX: usize = 5;
+
+/// A file that the bot obeys, as a command has changed it.
+pub struct RuleChanged<'a> {
+    pub path: &'a str,
+    pub lines: &'a str,
+    pub action: i64,
+    pub can_be_undone: bool,
+}
+
+/// What was changed of what the bot obeys while a tool ran. `too_many`: there are more files now than
+/// can be watched.
+pub fn rules_changed_by(tool: &str, changed: &[RuleChanged<'_>], too_many: bool) -> String {
+    let mut parts = Vec::new();
+    if !changed.is_empty() {
+        parts.push(format!("What I go by was changed while {} ran.", as_is(tool)));
+    }
+    for RuleChanged { path, lines, action, can_be_undone } in changed.iter().take(CHANGED_SHOWN_MAX)
+    {
+        let back = match can_be_undone {
+            true => format!("/undo {action} takes it back."),
+            false => "I cannot take it back, as I do not have what it was.".to_owned(),
+        };
+        parts.push(format!("{}:\n{}\n{back}", as_is(path), fenced("", lines)));
+    }
+    let more = changed.get(CHANGED_SHOWN_MAX..).unwrap_or_default();
+    if let (Some(first), Some(last)) = (more.first(), more.last()) {
+        let (count, first, last) = (more.len(), first.action, last.action);
+        parts.push(format!("And {count} files more: /actions shows {first} to {last}, /undo with a number takes one back."));
+    }
+    if too_many {
+        parts.push("My folders of skills now hold more files than I watch: look there whether you know them all.".to_owned());
+    }
+    parts.join("\n\n")
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::as_is;
+use super::{as_is, fenced};
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -55,12 +55,10 @@ pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
         0 => String::new(),
         rest => format!(" … and {rest} characters more, which are too many to show"),
     };
-    // A fence that nothing in it can close.
-    let ticks = shown.split(|sign| sign != '`').map(str::len).max().unwrap_or_default();
-    let fence = "`".repeat(ticks.max(2) + 1);
+    let shown = fenced("json", &shown);
     let always = if can_be_granted { format!("/approve {id} always, ") } else { String::new() };
     format!(
-        "For {}, I would call {} with\n{fence}json\n{shown}\n{fence}{more}\nI ask because {}. May I? (Or say \
+        "For {}, I would call {} with\n{shown}{more}\nI ask because {}. May I? (Or say \
          /approve {id}, {always}/deny {id}. In {minutes} min I take it for a no.)",
         as_is(person),
         as_is(tool),

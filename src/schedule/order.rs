@@ -110,6 +110,26 @@ pub fn obey(
     Ok(Ok(words))
 }
 
+/// Whether what is said of an order repeats words that strangers may have put into jobs or their outcomes.
+pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusqlite::Result<bool> {
+    let (id, tells_outcomes) = match order {
+        // It is repeated to who has just said it.
+        Order::Add(_) => return Ok(false),
+        Order::List => return Ok(job::list(store, whose)?.iter().any(|job| job.tainted)),
+        Order::History(id) => (id, true),
+        Order::Show(id)
+        | Order::Edit(id, _)
+        | Order::Pause(id)
+        | Order::Resume(id)
+        | Order::Remove(id)
+        | Order::Run(id) => (id, false),
+    };
+    // A model may have read anything while it worked.
+    let is_of_model = |job: &Job| matches!(job.payload, Payload::Prompt { .. });
+    let job = job::get(store, *id, whose)?;
+    Ok(job.is_some_and(|job| job.tainted || (tells_outcomes && is_of_model(&job))))
+}
+
 fn add(
     store: &Connection,
     new: &New,

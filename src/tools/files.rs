@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::{
     Kind, RESULT_CHARS_MAX, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
 };
-use crate::memory::audience;
+use crate::memory::{audience, is_memory};
 use crate::message::Address;
 use crate::people::Role;
 use crate::workspace::{
@@ -265,9 +265,13 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput { for_model, change: Some(change), ..ToolOutput::default() })
 }
 
-/// What the bot obeys is more than a file.
+/// What the bot obeys, or takes for true, is more than a file.
 fn reach_of(path: &WorkspacePath) -> Reach {
-    if path.is_shown_changed() { Reach::Outside } else { Reach::Here }
+    match path {
+        path if path.is_shown_changed() => Reach::Rules,
+        path if is_memory(path) => Reach::Memory,
+        _ => Reach::Here,
+    }
 }
 
 fn read(
@@ -303,7 +307,11 @@ fn read(
     };
     let start = args.offset + skipped as u64;
     let end = start + text.len() as u64;
-    let shown = |text: String| ToolOutput { foreign: path.is_sent(), ..ToolOutput::text(text) };
+    let foreign = match reader.audience {
+        Audience::Owner => path.is_of_others(),
+        Audience::Others => path.is_sent(),
+    };
+    let shown = |text: String| ToolOutput { foreign, ..ToolOutput::text(text) };
     if start == 0 && end >= size {
         return Ok(shown(text.to_owned()));
     }

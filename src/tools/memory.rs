@@ -5,8 +5,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
+use crate::message::Address;
 use crate::people::Role;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
@@ -35,6 +36,10 @@ impl Tool for Remember {
         retries: false,
     };
 
+    fn reach(_: &RememberArgs, _: &Address) -> Reach {
+        Reach::Memory
+    }
+
     async fn call(&self, args: RememberArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let text = one_line(&args.text)?;
         cx.workspace.off_thread(move |workspace| remember(workspace, &text)).await
@@ -60,6 +65,10 @@ impl Tool for Note {
         kind: Kind::Writes,
         retries: false,
     };
+
+    fn reach(_: &NoteArgs, _: &Address) -> Reach {
+        Reach::Memory
+    }
 
     async fn call(&self, args: NoteArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let (text, now) = (one_line(&args.text)?, cx.now);

@@ -5,7 +5,7 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, foreign, tell};
+use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::message::Place;
 use crate::past::{self, Found};
 use crate::people::Role;
@@ -52,10 +52,7 @@ impl Tool for SearchPast {
         if found.is_empty() {
             return Ok(ToolOutput::text("Nothing was said here with these words."));
         }
-        let mut heard = found.iter().filter_map(|it| it.heard.as_deref());
-        let theirs =
-            |heard: &str| foreign::is_of_others(heard) || heard.contains(foreign::HAS_READ);
-        let by_others = cx.place == Place::Group || heard.any(theirs);
+        let by_others = cx.place == Place::Group || found.iter().any(|it| it.by_others);
         let shown: Vec<_> = found.iter().map(|it| shown(it, &words, cx.now.timezone())).collect();
         let text = cut(&shown.join("\n\n"), "Search for something rarer.");
         Ok(ToolOutput { foreign: by_others, ..ToolOutput::text(text) })

@@ -2,6 +2,7 @@
 //! owner's commands, in a private chat, have the whole workspace; those of others have its folder
 //! `shared`, as the rest holds the owner's memory and the rules of the house.
 
+mod others;
 mod places;
 mod sessions;
 mod shown;
@@ -15,10 +16,13 @@ use serde::Deserialize;
 
 use super::for_role::ForRole;
 use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
+use crate::memory::audience;
 use crate::message::Address;
 use crate::people::Role;
 use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
+use crate::workspace::Audience;
 use crate::workspace::path::INBOX;
+use others::Others;
 use places::order;
 use sessions::{Asked, Sessions};
 
@@ -126,10 +130,10 @@ impl Tool for Exec {
         let mut order = order(shell, cx, &args).await?;
         order.time_max = time_max;
         order.input = if args.pty { Input::Terminal } else { Input::Pipe };
-        let foreign = shell.reads_foreign(&args, &order);
+        let others = shell.others(&args, &order, cx).await;
         if args.background {
-            let begun = shell.sessions.begin(&shell.config.cage, (order, foreign), cx, &args.stdin);
-            return begun.await.map_err(ToolError::TellModel);
+            let begun = shell.sessions.begin(&shell.config.cage, (order, others), cx, &args.stdin);
+            return begun.await;
         }
         let ran = sandbox::run(&shell.config.cage, &order, args.stdin.as_bytes()).await;
         let ran = ran.map_err(|error| {
@@ -138,7 +142,8 @@ impl Tool for Exec {
         if let Ending::Refused(why) = &ran.ending {
             return tell(format!("The command was not started: {why}."));
         }
-        let whole = places::save(cx, &ran.kept).await;
+        let foreign = others.has_read().await;
+        let whole = places::save(cx, &ran.kept, foreign).await;
         let head = format!("[{} after {}]", ended(&ran.ending, time_max), seconds(ran.took));
         let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
         Ok(output(foreign, words))
@@ -146,12 +151,17 @@ impl Tool for Exec {
 }
 
 impl Shell {
-    /// Whether a command may say what strangers wrote: from the network, or from what people have sent.
-    fn reads_foreign(&self, args: &ExecArgs, order: &sandbox::Order) -> bool {
+    /// Whether a command may say what strangers wrote: from the network, or from what people have sent. If
+    /// that cannot be told by now, it is watched.
+    async fn others(&self, args: &ExecArgs, order: &sandbox::Order, cx: &ToolContext) -> Others {
         let names_it = |text: &str| text.to_ascii_lowercase().contains(INBOX);
-        self.config.cage.network
+        let is_certain = self.config.cage.network
             || !order.read.is_empty()
-            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text))
+            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text));
+        match audience(cx.role, cx.place) {
+            Audience::Owner if !is_certain => Others::watch(&cx.workspace).await,
+            Audience::Owner | Audience::Others => Others::known(&cx.workspace, is_certain),
+        }
     }
 }
 
@@ -212,7 +222,7 @@ impl Tool for Process {
             Action::Write => Asked::Write(args.text),
             Action::Kill => Asked::Kill,
         };
-        sessions.ask(&args.id, asked, cx).await.map_err(ToolError::TellModel)
+        sessions.ask(&args.id, asked, cx).await
     }
 }
 

@@ -12,6 +12,15 @@ use serde::Deserialize;
 /// The folder of what people send.
 pub const INBOX: &str = "inbox";
 
+/// The part of the workspace that is for commands of others than the owner in private.
+pub const SHARED: &str = "shared";
+
+/// Where commands' long outputs lie, in a folder a month.
+pub const OUTPUTS: &str = "outputs";
+
+/// What the name of an output has at its end that may say what others wrote.
+pub const OF_OTHERS: &str = "-others";
+
 /// How leftovers of a write that was cut short are told from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
 
@@ -24,6 +33,14 @@ const NAME_BYTES_MAX: usize = 200;
 /// What tells the bot how to behave.
 const RULES: &[&str] =
     &["AGENTS.md", "SOUL.md", "IDENTITY.md", "HEARTBEAT.md", "skills", ".agents"];
+
+/// What it knows of its owner, and goes by with them.
+const USER: &str = "USER.md";
+
+/// Files and folders of which the owner is shown each change.
+pub(super) fn shown_changed() -> impl Iterator<Item = &'static str> {
+    RULES.iter().copied().chain([USER])
+}
 
 /// A file or folder below the workspace's root: one or more names with `/` between, none of them
 /// `.` or `..`, no control characters, at most [`PATH_BYTES_MAX`] bytes.
@@ -73,7 +90,7 @@ impl WorkspacePath {
     /// Upper and lower case are the same here, as they are to some file systems.
     pub fn is_private(&self) -> bool {
         let first = self.0.split('/').next().unwrap_or_default();
-        ["memory", "notes", "MEMORY.md", "USER.md", INBOX, "outputs"]
+        ["memory", "notes", "MEMORY.md", USER, INBOX, OUTPUTS]
             .iter()
             .any(|name| first.eq_ignore_ascii_case(name))
     }
@@ -83,9 +100,19 @@ impl WorkspacePath {
         self.0.split('/').next().is_some_and(|first| first.eq_ignore_ascii_case(INBOX))
     }
 
+    /// Whether others may have written what the owner finds in it: what was sent, what is in the folder
+    /// of others' commands, and outputs that were marked.
+    pub fn is_of_others(&self) -> bool {
+        let first = self.0.split('/').next().unwrap_or_default();
+        let is_output = first.eq_ignore_ascii_case(OUTPUTS);
+        self.is_sent()
+            || first.eq_ignore_ascii_case(SHARED)
+            || (is_output && self.name().contains(OF_OTHERS))
+    }
+
     /// Whether the owner is shown what a tool changes in it: what the bot obeys, or goes by with them.
     pub fn is_shown_changed(&self) -> bool {
-        self.is_rule() || self.0.eq_ignore_ascii_case("USER.md")
+        self.is_rule() || self.0.eq_ignore_ascii_case(USER)
     }
 
     /// Whether it tells the bot how to behave, and so is for the owner to have changed: whoever

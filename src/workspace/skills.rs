@@ -36,7 +36,7 @@ const ALWAYS_MAX: usize = 3;
 /// The folder of skills that come with the program.
 const SHIPPED: &str = "skills";
 
-const IN_WORKSPACE: [&str; 2] = ["skills", ".agents/skills"];
+pub(super) const IN_WORKSPACE: [&str; 2] = ["skills", ".agents/skills"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Skill {

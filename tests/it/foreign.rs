@@ -1,11 +1,15 @@
 //! What strangers wrote may ask for anything, and a gullible model does it: nothing that reaches outside
 //! happens before somebody has allowed it.
 
+mod addresses;
+mod kept;
+mod people;
+
 use std::fs;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use peacrab::agent::permit::{Asked, Decision, Why, decide};
+use peacrab::agent::permit::{Asked, Decision, Far, Why, decide};
 use peacrab::agent::taint::Taint;
 use peacrab::asks::{Approvals, Asking, OnForeign};
 use peacrab::config::AgentConfig;
@@ -158,7 +162,9 @@ async fn the_config_can_refuse_it_or_let_it_be() {
     assert_eq!(rig.ask("1", "what is on the page?").await, "I may not.");
     let told = rig.model.last().transcript();
     assert!(
-        told.contains("result: Denied: it reaches outside, and this conversation has read"),
+        told.contains(
+            "result: Denied: it reaches outside of this conversation, and the model has read"
+        ),
         "{told}"
     );
     rig.finish().await;
@@ -299,23 +305,44 @@ fn one_function_decides_and_says_why() {
     };
     let asking = Asking::default();
     assert_eq!(decide(&asked, &asking), Decision::Allow);
-    let guest = Asked { role: Role::Guest, ..asked.clone() };
+    let guest = Asked { role: Role::Guest, own_role: Role::Guest, ..asked.clone() };
     let Decision::Deny(why) = decide(&guest, &asking) else { panic!("a guest may not") };
-    assert_eq!(why.to_string(), "it needs the role user, and the person who asks is guest");
+    assert_eq!(
+        why.to_string(),
+        "it needs the role user, and the person who asks has the role guest"
+    );
     let tainted = Asked { taint: Some(&taint), ..asked.clone() };
-    assert_eq!(decide(&tainted, &asking), Decision::Ask(Why::Foreign(taint.clone())));
+    assert_eq!(decide(&tainted, &asking), Decision::Ask(Why::Foreign(taint.clone(), Far::Outside)));
     let here = Asked { reach: Reach::Here, ..tainted.clone() };
     assert_eq!(decide(&here, &asking), Decision::Allow);
     let url = Asked { reach: Reach::Url("http://a.example".to_owned()), ..tainted.clone() };
-    assert_eq!(decide(&url, &asking), Decision::Ask(Why::Foreign(taint.clone())));
+    assert_eq!(decide(&url, &asking), Decision::Ask(Why::Foreign(taint.clone(), Far::Url)));
     assert_eq!(decide(&Asked { knows_url: true, ..url }, &asking), Decision::Allow);
     let approvals = Approvals { tools: vec!["ex*".to_owned()], roles: vec![Role::Owner] };
     let named = Asking { approvals: approvals.clone(), ..asking.clone() };
     assert_eq!(decide(&asked, &named), Decision::Ask(Why::Named));
     // What cannot be allowed for good comes before what can.
-    assert_eq!(decide(&tainted, &named), Decision::Ask(Why::Foreign(taint)));
+    assert_eq!(decide(&tainted, &named), Decision::Ask(Why::Foreign(taint.clone(), Far::Outside)));
     let by_role = Asking { approvals: Approvals { tools: vec![], ..approvals }, ..asking };
     assert_eq!(decide(&asked, &by_role), Decision::Ask(Why::Asker(Role::Owner)));
+    for (reach, far, why) in [
+        (Reach::Rules, Far::Rules, "it changes what I go by, and"),
+        (Reach::Memory, Far::Memory, "it changes what I remember and later take for true, and"),
+    ] {
+        let Decision::Ask(found) = decide(&Asked { reach, ..tainted.clone() }, &by_role) else {
+            panic!("it must be asked");
+        };
+        assert_eq!(found, Why::Foreign(taint.clone(), far));
+        let words = found.to_string();
+        assert!(
+            words.starts_with(why)
+                && words.ends_with("(it came by web_fetch), who may have asked for it"),
+            "{words}"
+        );
+    }
+    let for_owner = Terms { role: Role::Owner, ..asked.terms };
+    let in_group = Asked { terms: for_owner, role: Role::Admin, ..asked.clone() };
+    assert_eq!(decide(&in_group, &by_role), Decision::Deny(Why::Group));
     let reads = Asked { terms: terms(Kind::Reads), ..asked };
     assert_eq!(decide(&reads, &by_role), Decision::Allow);
 }

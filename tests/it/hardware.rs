@@ -3,16 +3,15 @@
 
 use std::fs;
 
-use peacrab::actions::{Actions, Images};
-use peacrab::message::{Address, Place, Sender};
+use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::{Finish, SessionId};
-use peacrab::store::{self, Store};
+use peacrab::session::Finish;
 use peacrab::tools::hardware::{self, Devices};
 use peacrab::tools::{Caller, Kind, Reach, ToolContext, ToolError, ToolSet};
-use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::somebody::somebody;
 
 const TALK: Caller = Caller::Conversation(Finish::Answer);
 
@@ -25,23 +24,8 @@ struct Board {
 
 impl Board {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let (cx, folder) = somebody(Role::Admin, Place::Private);
         fs::create_dir(folder.path().join("dev")).unwrap();
-        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
-        let images = Images::open(folder.path()).unwrap();
-        let cx = ToolContext {
-            actions: Actions { store, images },
-            session: SessionId(1),
-            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
-            who: Sender::person("1", "Ada"),
-            role: Role::Admin,
-            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
-            place: Place::Private,
-            came_here: [].into(),
-            channels: ["home".into()].into(),
-            now: chrono::Utc::now().with_timezone(&chrono_tz::UTC),
-            tainted: false,
-        };
         let tools = ToolSet::new(hardware::tools(&Devices::at(folder.path().join("dev"))));
         Self { tools, cx, folder }
     }

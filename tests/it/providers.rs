@@ -114,7 +114,7 @@ fn hearing(heard: &str) -> Turn {
 }
 
 fn turn(steps: Vec<Step>, ending: Option<Ending>) -> Turn {
-    Turn { id: TurnId(1), steps, ending }
+    Turn { id: TurnId(1), by: "7".into(), steps, ending }
 }
 
 fn call(wire_id: &str, outcome: Outcome) -> Call {
@@ -124,6 +124,7 @@ fn call(wire_id: &str, outcome: Outcome) -> Call {
         tool: "look".to_owned(),
         arguments: r#"{"path": "a"}"#.to_owned(),
         outcome,
+        images: Vec::new(),
     }
 }
 

@@ -1,25 +1,22 @@
 //! The shell as a model uses it: `exec` and `process`, who may, what of the workspace, and how long.
 
 mod background;
+mod others;
+mod rules;
 mod daemon;
 
 use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::TimeZone as _;
-use chrono_tz::UTC;
-use peacrab::actions::{Actions, Images};
 use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::message::{Address, Place, Sender};
+use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::sandbox::{CageState, Level};
-use peacrab::session::{Finish, SessionId};
-use peacrab::store::{self, Store};
+use peacrab::session::Finish;
 use peacrab::tools::shell::{self, Config};
 use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
-use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;
@@ -27,6 +24,7 @@ use tokio::time::Instant;
 use crate::cage;
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
+use crate::support::somebody::somebody;
 
 pub(crate) fn config() -> Config {
     Config {
@@ -56,23 +54,8 @@ impl Desk {
     }
 
     fn with(config: &Config, role: Role, place: Place) -> Self {
-        let folder = Arc::new(tempfile::tempdir().unwrap());
-        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
-        let images = Images::open(folder.path()).unwrap();
-        let cx = ToolContext {
-            actions: Actions { store, images },
-            session: SessionId(1),
-            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
-            who: Sender::person("1", "Ada"),
-            role,
-            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
-            place,
-            came_here: [].into(),
-            channels: ["home".into()].into(),
-            now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
-            tainted: false,
-        };
-        Self { tools: tools(config), cx, _folder: folder }
+        let (cx, folder) = somebody(role, place);
+        Self { tools: tools(config), cx, _folder: Arc::new(folder) }
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {

@@ -2,17 +2,14 @@
 
 use std::fs;
 
-use chrono::TimeZone as _;
-use chrono_tz::UTC;
-use peacrab::actions::{Actions, Images};
-use peacrab::message::{Address, Place, Sender};
+use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::{Finish, SessionId};
-use peacrab::store::{self, Store};
+use peacrab::session::Finish;
 use peacrab::tools::{Caller, ToolContext, ToolError, ToolOutput, ToolSet};
-use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
+
+use crate::support::somebody::somebody;
 
 /// A workspace and somebody who calls tools in it.
 struct Desk {
@@ -23,22 +20,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), &store::Options::default()).unwrap();
-        let images = Images::open(folder.path()).unwrap();
-        let cx = ToolContext {
-            actions: Actions { store, images },
-            session: SessionId(1),
-            workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
-            who: Sender::person("1", "Ada"),
-            role: Role::Owner,
-            address: Address { channel: "home".into(), chat: "1".into(), thread: None },
-            place: Place::Private,
-            came_here: [].into(),
-            channels: ["home".into()].into(),
-            now: UTC.with_ymd_and_hms(2026, 7, 17, 9, 5, 0).unwrap(),
-            tainted: false,
-        };
+        let (cx, folder) = somebody(Role::Owner, Place::Private);
         Self { tools: ToolSet::standard(), cx, _folder: folder }
     }
 

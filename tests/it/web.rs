@@ -12,15 +12,11 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::actions::{Actions, Images};
-use peacrab::message::{Address, Place, Sender};
+use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::SessionId;
-use peacrab::store::{self, Store};
 use peacrab::tools::web::Limits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolContext, ToolError};
-use peacrab::workspace::Workspace;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -106,23 +102,7 @@ async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
 }
 
 fn somebody() -> (ToolContext, TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &store::Options::default()).unwrap();
-    let images = Images::open(folder.path()).unwrap();
-    let cx = ToolContext {
-        actions: Actions { store, images },
-        session: SessionId(1),
-        workspace: Workspace::open(&folder.path().join("workspace")).unwrap(),
-        who: Sender::person("1", "Ada"),
-        role: Role::User,
-        address: Address { channel: "home".into(), chat: "1".into(), thread: None },
-        place: Place::Private,
-        came_here: [].into(),
-        channels: ["home".into()].into(),
-        now: chrono::Utc::now().with_timezone(&chrono_tz::UTC),
-        tainted: false,
-    };
-    (cx, folder)
+    crate::support::somebody::somebody(Role::User, Place::Private)
 }
 
 /// Short, so that a test of what takes too long does not.

@@ -6,12 +6,13 @@ use rusqlite::Connection;
 use super::{CommitError, End, errands, guarded};
 use crate::agent::{prompt, transcript};
 use crate::bus::outbox;
+use crate::foreign;
 use crate::message::{Address, MessageId, SenderId};
 use crate::replies;
 use crate::session::{CallId, Ending, Outcome, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{self, AT_ONCE_MAX, State, Subagent, SubagentId};
-use crate::tools::{self, Task, foreign};
+use crate::tools::{self, Task};
 
 /// Hands a task to a subagent that works beside its conversation; gives the call's outcome.
 pub(super) fn spawn(

@@ -3,10 +3,10 @@
 
 use super::plain;
 use crate::bus::journal::Waiting;
+use crate::foreign;
 use crate::message::{Fetched, MediaKind, MediaRef, Quote};
 use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::session::Image;
-use crate::tools::foreign;
 
 /// What is shown of the reason why a file is not there.
 const REASON_CHARS_MAX: usize = 200;

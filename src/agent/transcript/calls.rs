@@ -9,7 +9,7 @@ use crate::bus::journal::read_address;
 use crate::errands;
 use crate::message::{ChannelName, Sender};
 use crate::provider::ToolCall;
-use crate::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
+use crate::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
 
 /// A call in the columns from `id` on, after its step.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
@@ -30,6 +30,10 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         tool: row.get(3)?,
         arguments: row.get(4)?,
         outcome,
+        images: match row.get_ref(8)?.as_str_or_null()? {
+            None => Vec::new(),
+            Some(_) => from_json(row, 8)?,
+        },
     })
 }
 
@@ -49,7 +53,8 @@ pub(in crate::agent) fn plan_calls(
         .map(|ToolCall { id: wire_id, name: tool, arguments }| {
             insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
             let id = CallId(store.last_insert_rowid());
-            Ok(Call { id, wire_id, tool, arguments, outcome: Outcome::Planned })
+            let (outcome, images) = (Outcome::Planned, Vec::new());
+            Ok(Call { id, wire_id, tool, arguments, outcome, images })
         })
         .collect()
 }
@@ -110,6 +115,18 @@ pub(in crate::agent) fn set_undo(
     store
         .prepare_cached("UPDATE calls SET undo = ? WHERE id = ?")?
         .execute(params![undo.map(to_json), call.0])?;
+    Ok(())
+}
+
+/// Pictures that came with the answer which is the call's outcome.
+pub(in crate::agent) fn set_images(
+    store: &Connection,
+    call: CallId,
+    images: &[Image],
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET images = ? WHERE id = ?")?
+        .execute(params![to_json(&images), call.0])?;
     Ok(())
 }
 

@@ -98,7 +98,12 @@ impl<'a> Active<'a> {
         means.bus.overheard.shown(&at, overheard);
         session.id = id;
         session.frozen = Some(frozen);
-        session.turns.push(Turn { id: turn, steps: vec![step], ending: None });
+        session.turns.push(Turn {
+            id: turn,
+            by: sender.id.clone(),
+            steps: vec![step],
+            ending: None,
+        });
         let asker = Asker { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
         let active = Self::assemble(means, session, turn, asker, wires).await?;
@@ -166,6 +171,8 @@ impl<'a> Active<'a> {
         wires.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
+        // No model goes by what the owner has not been shown.
+        means.oversight.look().await?;
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
         let part = Part::of(means, &session.address, turn).await?;

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use super::super::calls::{self, Calling, Ran};
 use super::super::permit::{self, Asked, Decision, Why};
 use super::super::taint::{self, Taint};
-use super::super::{Means, parking, prompt};
+use super::super::{Means, known, parking, prompt};
 use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;
@@ -94,7 +94,7 @@ impl Active<'_> {
         if call.outcome != Outcome::Planned {
             return Ok(Decision::Allow);
         }
-        let knows_url = matches!(&reach, Reach::Url(url) if taint::knows(&self.session, url));
+        let knows_url = matches!(&reach, Reach::Url(url) if known::knows(&self.session, url));
         let asked = Asked {
             tool: &call.tool,
             terms,
@@ -120,7 +120,7 @@ impl Active<'_> {
     async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
         self.means.tools.arrived().await;
         let cx = self.tool_context().await?;
-        let taint = taint::of(&self.session);
+        let taint = taint::of(self.means, &self.session, self.asker.role).await?;
         let mut open = Vec::new();
         for (at, call) in calls {
             let checked = match self.part.caller.has(&call.tool) {
@@ -227,6 +227,7 @@ pub(in crate::agent) async fn tool_context(
     let came_here = means.bus.store.read(came_here).await?.into();
     Ok(ToolContext {
         came_here,
+        oversight: means.oversight.clone(),
         workspace: means.workspace.clone(),
         actions: means.actions.clone(),
         session: session.id,
@@ -237,7 +238,7 @@ pub(in crate::agent) async fn tool_context(
         place: session.place,
         channels: means.channels.keys().cloned().collect(),
         now: means.now(),
-        tainted: taint::of(session).is_some(),
+        tainted: taint::of(means, session, role).await?.is_some(),
     })
 }
 

@@ -8,13 +8,10 @@ use super::{ExecArgs, Shell, shown};
 use crate::memory::audience;
 use crate::sandbox::{Input, Kept, Order};
 use crate::tools::{ToolContext, ToolError};
+use crate::workspace::path::{OF_OTHERS, OUTPUTS, SHARED};
 use crate::workspace::{Audience, FileError, Workspace, WorkspacePath};
 
-/// The part of the workspace that is for commands of others than the owner in private.
-const SHARED: &str = "shared";
-
-/// Where outputs lie, in a folder a month; the oldest go when there is more than this.
-const OUTPUTS: &str = "outputs";
+/// All outputs together; the oldest go when there is more.
 const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
 
 /// Files of people that a command sees: the latest that came where it was asked for.
@@ -90,8 +87,9 @@ fn real(workspace: &Workspace, path: &str) -> Option<PathBuf> {
     found.starts_with(&root).then_some(found)
 }
 
-/// Puts an output that a model is not shown whole into a file; gives its path, or why there is none.
-pub(super) async fn save(cx: &ToolContext, kept: &Kept) -> Option<String> {
+/// Puts an output that a model is not shown whole into a file, whose name tells whether it may say what
+/// others wrote; gives its path.
+pub(super) async fn save(cx: &ToolContext, kept: &Kept, foreign: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;
     }
@@ -101,7 +99,8 @@ pub(super) async fn save(cx: &ToolContext, kept: &Kept) -> Option<String> {
         Audience::Others => format!("{SHARED}/{OUTPUTS}"),
     };
     let kind = if shown::is_text(kept) { "txt" } else { "bin" };
-    let path = format!("{folder}/{month}/{name}-{:04x}.{kind}", fastrand::u16(..));
+    let whose = if foreign { OF_OTHERS } else { "" };
+    let path = format!("{folder}/{month}/{name}-{:04x}{whose}.{kind}", fastrand::u16(..));
     let whole = kept.whole();
     let saved = cx.workspace.off_thread(move |workspace| {
         let path: WorkspacePath = path.parse().expect("it is made of such names");

@@ -11,10 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::others::Others;
 use super::{ended, output, places, seconds, shown};
 use crate::message::Address;
+use crate::oversight::Watch;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
-use crate::tools::{ToolContext, ToolOutput};
+use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 
 /// Commands that run in the background at once, and those of which is remembered how they ended.
 const RUNNING_MAX: usize = 8;
@@ -50,8 +52,8 @@ struct Table {
 struct Session {
     at: Address,
     command: String,
-    /// It may say what strangers wrote.
-    foreign: bool,
+    /// Whether it may say what others wrote.
+    others: Arc<Others>,
     began: Instant,
     time_max: Duration,
     input: mpsc::Sender<Vec<u8>>,
@@ -92,17 +94,20 @@ impl Sessions {
     pub(super) async fn begin(
         &self,
         cage: &Cage,
-        (order, foreign): (Order, bool),
+        (order, others): (Order, Others),
         cx: &ToolContext,
         stdin: &str,
-    ) -> Result<ToolOutput, String> {
+    ) -> Result<ToolOutput, ToolError> {
         if self.running() >= RUNNING_MAX {
-            return Err(format!(
+            return tell(format!(
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
             ));
         }
-        let caged = Caged::start(cage, &order).await;
-        let caged = caged.map_err(|error| format!("The command could not be started: {error}."))?;
+        // It goes on changing things when the call has long ended.
+        let watch = cx.oversight.watch(cx.actor("exec")).await?;
+        let caged = Caged::start(cage, &order).await.map_err(|error| {
+            ToolError::TellModel(format!("The command could not be started: {error}."))
+        })?;
         let (input, writes) = mpsc::channel(WRITES_MAX);
         if !stdin.is_empty() {
             input.try_send(stdin.as_bytes().to_vec()).ok();
@@ -111,7 +116,7 @@ impl Sessions {
         let session = Session {
             at: cx.address.clone(),
             command: order.command,
-            foreign,
+            others: Arc::new(others),
             began: Instant::now(),
             time_max: order.time_max,
             input,
@@ -126,12 +131,15 @@ impl Sessions {
             table.forget();
             while table.tasks.try_join_next().is_some() {}
             let (state, stop) = (Arc::clone(&session.state), session.stop.clone());
-            table.tasks.spawn(follow(caged, writes, stop, state, change));
+            table.tasks.spawn(async move {
+                follow(caged, writes, stop, state, change).await;
+                drop::<Watch>(watch);
+            });
             table.sessions.insert(id, session.clone());
             id
         };
         session.wait(FIRST_WAIT).await;
-        Ok(output(foreign, format!("[{}-{id}] {}", self.run, session.news(cx).await)))
+        Ok(session.told(&format!("{}-{id}", self.run), cx).await)
     }
 
     fn running(&self) -> usize {
@@ -153,21 +161,22 @@ impl Sessions {
         name: &str,
         asked: Asked,
         cx: &ToolContext,
-    ) -> Result<ToolOutput, String> {
-        let session = self.find(name, &cx.address)?;
+    ) -> Result<ToolOutput, ToolError> {
+        let session = self.find(name, &cx.address).map_err(ToolError::TellModel)?;
         match asked {
             Asked::Poll => {}
             Asked::Write(_) if session.has_ended() => {
-                return Err(format!("It has ended: {}.", session.how()));
+                return tell(format!("It has ended: {}.", session.how()));
             }
             Asked::Write(text) => {
-                let sent = session.input.try_send(text.into_bytes());
-                sent.map_err(|_| "It does not read what was written to it.".to_owned())?;
+                if session.input.try_send(text.into_bytes()).is_err() {
+                    return tell("It does not read what was written to it.".to_owned());
+                }
             }
             Asked::Kill => session.stop.cancel(),
         }
         session.wait(POLL_WAIT).await;
-        Ok(output(session.foreign, format!("[{name}] {}", session.news(cx).await)))
+        Ok(session.told(name, cx).await)
     }
 
     fn find(&self, name: &str, at: &Address) -> Result<Session, String> {
@@ -226,7 +235,13 @@ impl Session {
         timeout(most, news).await.ok();
     }
 
-    /// How it is, and what it wrote since this was asked last.
+    /// How it is, and what it wrote since this was asked last, for the model.
+    async fn told(&self, name: &str, cx: &ToolContext) -> ToolOutput {
+        // What it writes after this was seen is not told yet.
+        let news = self.news(cx).await;
+        output(self.others.has_read().await, format!("[{name}] {news}"))
+    }
+
     async fn news(&self, cx: &ToolContext) -> String {
         let how = self.how();
         let (text, whole) = {
@@ -245,7 +260,7 @@ impl Session {
         let text = match whole {
             None => text,
             Some((kept, from)) => {
-                let path = places::save(cx, &kept).await;
+                let path = places::save(cx, &kept, self.others.has_read().await).await;
                 shown::since(&kept, from.min(kept.total()), path.as_deref())
             }
         };

@@ -39,6 +39,7 @@ fn call() -> impl Strategy<Value = Call> {
         tool,
         arguments,
         outcome,
+        images: Vec::new(),
     })
 }
 
@@ -46,7 +47,12 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let step = (proptest::option::of(text()), text(), vec(call(), 0..4))
         .prop_map(|(heard, text, calls)| Step { heard, text, calls, ..Step::default() });
     vec(vec(step, 0..4), 0..6).prop_map(|turns| {
-        let turn = |(id, steps)| Turn { id: TurnId(id), steps, ending: Some(Ending::Answered) };
+        let turn = |(id, steps)| Turn {
+            id: TurnId(id),
+            by: "7".into(),
+            steps,
+            ending: Some(Ending::Answered),
+        };
         (1..).zip(turns).map(turn).collect()
     })
 }

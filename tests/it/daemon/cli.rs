@@ -62,8 +62,19 @@ async fn explain_gives_the_decision_and_its_reason() {
             "read what strangers wrote",
         ),
         (&["write_file"], "because the config wants each call of it allowed (approve_tools)"),
-        (&["remember", "--group"], "deny: remember is not called, because it needs the role owner"),
-        (&["read_file", "--role", "guest"], "and the person who asks is guest"),
+        (
+            &["remember", "--group"],
+            "deny: remember is not called, because it is for the owner in a private chat",
+        ),
+        (
+            &["remember", r#"{"text": "x"}"#, "--foreign"],
+            "because it changes what I remember and later take for true, and",
+        ),
+        (
+            &["append_file", r#"{"path": "SOUL.md", "content": "x"}"#],
+            "allow: append_file changes what I go by",
+        ),
+        (&["read_file", "--role", "guest"], "and the person who asks has the role guest"),
     ] {
         let ended = scene.run(&[&["explain"], args].concat()).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");

@@ -116,6 +116,18 @@ fn a_reply_to_the_bot_speaks_to_it() {
 }
 
 #[test]
+fn what_somebody_has_passed_on_is_not_their_own_words() {
+    let snapshots = json!([{ "message": { "content": "Tell them all.", "attachments": [] } }]);
+    for said_by in [&BOT, &ADA] {
+        let mut passed_on = message_json(7, CREW, said_by, "");
+        passed_on["message_snapshots"] = snapshots.clone();
+        let line = in_crew(&format!("<@{}> do so", BOT.id)).replying_to(7);
+        let quoted = hear_in(&line, Some(passed_on), USUAL).unwrap().body.quoted;
+        assert!(quoted.unwrap().by_others);
+    }
+}
+
+#[test]
 fn in_a_thread_with_the_bot_everything_is_for_it_but_what_is_for_others() {
     let custom = Custom { takes_part: true, ..USUAL };
     let line = |text: &str| Line::server(THREAD, &ADA, text);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::support::double::Gives;
 use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
-use crate::support::script::{Reply as Says, says};
+use crate::support::script::{Reply as Says, calls, says};
 
 fn answer(platform: Platform) -> Reply {
     Reply::events(&match platform {
@@ -144,6 +144,28 @@ async fn shows_the_pictures_of_the_three_newest_steps_that_have_any() {
     let expected: Vec<_> =
         inbox(&rig)[1..].iter().map(|path| format!("{path} image/jpeg")).collect();
     assert_eq!(shown, expected);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn shows_the_pictures_of_an_answer_to_a_question() {
+    let mut rig = rig().await;
+    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    let asks = || calls(&[("ask_question", json!({"question": "Which crab?"}))]);
+    rig.model.on("name", [asks()]);
+    rig.model.on("came with the answer", [says("A pea crab.")]);
+    assert_eq!(rig.ask("1", "name the crab").await, "Which crab?");
+    send(&rig, "1", "this one", [photo("a")]);
+    assert_eq!(rig.hear("1").await, "A pea crab.");
+    let expected: Vec<_> = inbox(&rig).iter().map(|path| format!("{path} image/jpeg")).collect();
+    assert_eq!((images(&rig), expected.len()), (expected.clone(), 1));
+    assert!(
+        rig.model.last().transcript().contains("[The pictures that came with the answer above.]")
+    );
+    // And again, also after a restart.
+    rig.stop_and_start_again().await;
+    rig.ask("1", "how large is it?").await;
+    assert_eq!(images(&rig), expected);
     rig.finish().await;
 }
 

@@ -54,6 +54,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         tool,
         arguments,
         outcome,
+        images: Vec::new(),
     })
 }
 

@@ -70,7 +70,7 @@ async fn a_kill_of_the_daemon_ends_the_command_which_is_not_run_again() {
     let main = ModelApi::start(Platform::OpenAi).await;
     let scene = Scene::new(&model("main", &main));
     let daemon = scene.daemon().await;
-    main.reply(exec("echo x >> runs; setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' & sleep 100"));
+    main.reply(exec("echo x >> runs; echo obey >> SOUL.md; setsid sh -c 'while :; do date +%s%N > beat; sleep 0.02; done' & sleep 100"));
     let mut asking = scene.command(&[], &["chat", "-m", "run it"]);
     let _asking = asking
         .stdout(std::process::Stdio::null())
@@ -92,6 +92,12 @@ async fn a_kill_of_the_daemon_ends_the_command_which_is_not_run_again() {
     let told = result(&main.requests()[1]);
     assert!(told.contains("may or may not"), "{told}");
     assert_eq!(fs::read_to_string(workspace.join("runs")).unwrap(), "x\n");
+    // What it has changed of the rules is found, and can be taken back.
+    let actions = scene.run(&["actions"]).await.out;
+    let seen = actions.lines().find(|line| line.contains("SOUL.md")).expect("it is an action");
+    let number = seen.split(' ').next().unwrap();
+    assert!(scene.run(&["undo", number]).await.out.contains("SOUL.md is as it was"), "{actions}");
+    assert!(!fs::read_to_string(workspace.join("SOUL.md")).unwrap().contains("obey"));
 }
 
 #[test]

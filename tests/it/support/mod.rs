@@ -21,6 +21,7 @@ pub(crate) mod search_api;
 pub(crate) mod site;
 #[cfg(feature = "slack")]
 pub(crate) mod slack_api;
+pub(crate) mod somebody;
 pub(crate) mod tools;
 pub(crate) mod transcriber;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]

@@ -104,6 +104,20 @@ fn a_reply_to_the_bot_speaks_to_it() {
 }
 
 #[test]
+fn what_the_bot_has_passed_on_is_not_its_own_words() {
+    let origin = json!({ "type": "user", "date": 1, "sender_user": BOB.json() });
+    let mut passed_on = ours();
+    passed_on["forward_origin"] = origin.clone();
+    let heard = hear_in(&in_crew("yes"), Some(passed_on), Groups::Mention).unwrap();
+    assert!(heard.body.quoted.unwrap().by_others);
+    // Nor is what somebody has passed on themselves.
+    let mut own = Line::private(&ADA, "Tell them all.").json(40, None);
+    own["forward_origin"] = origin;
+    let heard = hear_in(&Line::private(&ADA, "do so"), Some(own), Groups::Mention).unwrap();
+    assert!(heard.body.quoted.unwrap().by_others);
+}
+
+#[test]
 fn quotes_the_part_that_was_chosen() {
     let quote = json!({ "text": "Shall", "position": 0, "is_manual": true, "entities": [
         { "type": "of_next_year", "offset": 0, "length": 1 }

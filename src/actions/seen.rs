@@ -1,0 +1,61 @@
+//! Changes of files that a call made on its own way and that were found by looking: each is written down
+//! as an action of its own, so that it can be undone as any other.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use super::{closed_turn, json};
+use crate::message::{Address, Place, Sender};
+use crate::session::{CallId, FileUndo};
+
+/// By which these are told from calls.
+const MARK: &str = "seen";
+
+/// Where and for whom something was changed, and by which tool.
+pub struct Doer<'a> {
+    pub tool: &'a str,
+    pub at: &'a Address,
+    pub place: Place,
+    pub who: &'a Sender,
+}
+
+/// A file that was found changed, and the way back, if there is one.
+pub struct Seen {
+    pub path: String,
+    pub undo: Option<FileUndo>,
+}
+
+/// Writes them down in a closed session; gives their numbers.
+pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Result<Vec<CallId>> {
+    let turn = closed_turn(store, doer.at, doer.place, doer.who)?;
+    let now = Utc::now().timestamp_millis();
+    let mut insert = store.prepare_cached(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)
+         VALUES (?, 0, ?, ?, ?, 'done', ?, ?, ?)",
+    )?;
+    all.iter()
+        .map(|Seen { path, undo }| {
+            let arguments = serde_json::json!({ "changed": path }).to_string();
+            let undo = undo.as_ref().map(json);
+            insert.execute(params![turn, MARK, doer.tool, arguments, undo, now, now])?;
+            Ok(CallId(store.last_insert_rowid()))
+        })
+        .collect()
+}
+
+/// Whether a call or a command has made the file what it is since a time, so that it was told.
+pub fn is_told(
+    store: &Connection,
+    paths: [&str; 2],
+    after: Option<&str>,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM calls WHERE started >= ?1 AND wire_id <> ?2
+             AND state IN ('running', 'done', 'interrupted')
+             AND json_extract(ifnull(undo, intent), '$.path') IN (?3, ?4)
+             AND json_extract(ifnull(undo, intent), '$.after') IS ?5",
+        )?
+        .exists(params![since.timestamp_millis(), MARK, paths[0], paths[1], after])
+}
