@@ -4,6 +4,7 @@
 //! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
 //! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
 
+pub mod others;
 pub mod path;
 pub mod rules;
 pub mod skills;

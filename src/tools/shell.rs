@@ -2,7 +2,6 @@
 //! owner's commands, in a private chat, have the whole workspace; those of others have its folder
 //! `shared`, as the rest holds the owner's memory and the rules of the house.
 
-mod others;
 mod places;
 mod sessions;
 mod shown;
@@ -21,8 +20,8 @@ use crate::message::Address;
 use crate::people::Role;
 use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
 use crate::workspace::Audience;
+use crate::workspace::others::Others;
 use crate::workspace::path::INBOX;
-use others::Others;
 use places::order;
 use sessions::{Asked, Sessions};
 

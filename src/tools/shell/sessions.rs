@@ -11,12 +11,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::others::Others;
 use super::{ended, output, places, seconds, shown};
 use crate::message::Address;
 use crate::oversight::Watch;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
+use crate::workspace::others::Others;
 
 /// Commands that run in the background at once, and those of which is remembered how they ended.
 const RUNNING_MAX: usize = 8;

@@ -12,8 +12,8 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
 
-use crate::workspace::path::{INBOX, OF_OTHERS, OUTPUTS, SHARED, TEMPORARY_PREFIX};
-use crate::workspace::{EntryKind, Workspace, WorkspacePath};
+use super::path::{INBOX, OF_OTHERS, OUTPUTS, SHARED, TEMPORARY_PREFIX};
+use super::{EntryKind, Workspace, WorkspacePath};
 
 /// Where what others wrote lies.
 const FOLDERS: [&str; 3] = [INBOX, SHARED, OUTPUTS];
@@ -33,7 +33,7 @@ const ASKED: WatchFlags = WatchFlags::OPEN
     .union(WatchFlags::DONT_FOLLOW);
 
 /// What is known of one command.
-pub(super) struct Others {
+pub struct Others {
     workspace: Workspace,
     seen: Seen,
     has_read: AtomicBool,
@@ -58,13 +58,13 @@ struct Watched {
 
 impl Others {
     /// Of a command of which it is certain.
-    pub(super) fn known(workspace: &Workspace, has_read: bool) -> Self {
+    pub fn known(workspace: &Workspace, has_read: bool) -> Self {
         let has_read = AtomicBool::new(has_read);
         Self { workspace: workspace.clone(), seen: Seen::Known, has_read }
     }
 
     /// To be called before the command begins.
-    pub(super) async fn watch(workspace: &Workspace) -> Self {
+    pub async fn watch(workspace: &Workspace) -> Self {
         let watched = workspace.off_thread(watch).await;
         match watched {
             Ok(seen) => {
@@ -78,7 +78,7 @@ impl Others {
     }
 
     /// Whether it has read what others wrote, by now; once so, always so.
-    pub(super) async fn has_read(&self) -> bool {
+    pub async fn has_read(&self) -> bool {
         if !self.has_read.load(Ordering::Relaxed) {
             let has_read = match &self.seen {
                 Seen::Known => false,
