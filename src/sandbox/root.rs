@@ -30,6 +30,9 @@ const PID_MAX_LEAST: u32 = 301;
 /// For folders and links only.
 const ROOT_BYTES: u64 = 1024 * 1024;
 
+/// Of a file system in memory: it can hold as many files as it can hold pages, but for the root's.
+const BYTES_A_FILE: u64 = 4 * 1024;
+
 /// What programs expect that is no file of the machine.
 const LINKS: [(&str, &str); 6] = [
     ("/proc/self/fd", "dev/fd"),
@@ -102,6 +105,8 @@ fn tree(path: &Path) -> io::Result<OwnedFd> {
 fn temporary(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
     let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&fs, "size", bytes.to_string())?;
+    // An empty file takes memory, too.
+    fsconfig_set_string(&fs, "nr_inodes", (bytes / BYTES_A_FILE).to_string())?;
     fsconfig_set_string(&fs, "mode", mode)?;
     fsconfig_create(&fs)?;
     Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)

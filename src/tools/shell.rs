@@ -17,7 +17,7 @@ use super::for_role::ForRole;
 use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::message::Address;
 use crate::people::Role;
-use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
+use crate::sandbox::{self, Cage, CageState, Ending, Enforced, Input, Over};
 use crate::workspace::path::INBOX;
 use places::order;
 use sessions::{Asked, Sessions};
@@ -48,13 +48,16 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
     }
-    let files_caged = match standing {
-        CageState::Caged { enforced, .. } => enforced.files(),
-        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => false,
+    // What was said to hold must do so for each command.
+    let least = match standing {
+        CageState::Caged { enforced, .. } => *enforced,
+        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => Enforced::default(),
     };
     let role = config.role;
-    let shell =
-        Arc::new(Shell { config: config.clone(), files_caged, sessions: Sessions::default() });
+    let cage = Cage { least, ..config.cage.clone() };
+    let config = Config { cage, ..config.clone() };
+    let sessions = Sessions::default();
+    let shell = Arc::new(Shell { config, files_caged: least.files(), sessions });
     let exec = ForRole(role, Exec(Arc::clone(&shell)));
     vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
 }
