@@ -47,6 +47,9 @@ pub const ENTRY: &str = "__cage";
 /// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
 const TMP_SHARE: u64 = 4;
 
+/// What a file at least counts for in there.
+const BYTES_A_FILE: u64 = 4 * 1024;
+
 /// Files that a command may add, empty ones too: each takes room that nobody has written. More than a
 /// large source tree has.
 const FILES_MAX: u64 = 250_000;

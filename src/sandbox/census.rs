@@ -178,11 +178,9 @@ fn bytes(size: &str) -> u64 {
 fn own(pid: Pid) -> u64 {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero()));
     let Ok(text) = text else { return process(pid).resident };
-    let counted =
-        text.lines().filter_map(|line| line.split_once(':')).filter_map(|(name, rest)| {
-            matches!(name, "Pss_Anon" | "Pss_Shmem" | "SwapPss").then(|| bytes(rest))
-        });
-    counted.sum()
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let counted = lines.filter(|line| matches!(line.0, "Pss_Anon" | "Pss_Shmem" | "SwapPss"));
+    counted.map(|line| bytes(line.1)).sum()
 }
 
 /// How many files it has open; as many as it may, where that cannot be seen.

@@ -87,7 +87,9 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let Some(child) = raw::fork()? else {
         return Ok(inside::run(&spec, &prepared, control));
     };
-    shortage.map(Shortage::as_before);
+    if let Some(shortage) = shortage {
+        shortage.end();
+    }
     let watched = watch(control, child, &spec, &prepared.scratch, told);
     if prepared.namespaces.made || sweep() {
         prepared.scratch.remove();
@@ -113,7 +115,8 @@ impl Shortage {
         Some(Self { file, before })
     }
 
-    fn as_before(mut self) {
+    /// From now on it goes as before.
+    fn end(mut self) {
         self.file.write_all(self.before.trim().as_bytes()).ok();
     }
 }

@@ -15,9 +15,9 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
-use super::Bounds;
 use super::paths::{DEVICES, Seen};
 use super::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
+use super::{BYTES_A_FILE, Bounds};
 
 /// Where the new root stands until it is one; every system has it.
 const STAND: &str = "/tmp";
@@ -29,9 +29,6 @@ const PID_MAX_LEAST: u32 = 301;
 
 /// For folders and links only.
 const ROOT_BYTES: u64 = 1024 * 1024;
-
-/// Of a file system in memory: it can hold as many files as it can hold pages, but for the root's.
-const BYTES_A_FILE: u64 = 4 * 1024;
 
 /// What programs expect that is no file of the machine.
 const LINKS: [(&str, &str); 6] = [

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use rustix::process::geteuid;
 
-use super::Level;
+use super::{BYTES_A_FILE, Level};
 
 /// Where it is: every system has it, and a guard has no variables that could say otherwise.
 const PLACE: &str = "/tmp";
@@ -54,8 +54,8 @@ impl Scratch {
             for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
                 // Links are not followed.
                 let Ok(found) = entry.metadata() else { continue };
-                // As `st_blocks` counts (stat(2)).
-                bytes += found.blocks() * 512;
+                // As `st_blocks` counts (stat(2)); an empty file takes something, too, and time here.
+                bytes += (found.blocks() * 512).max(BYTES_A_FILE);
                 if found.is_dir() {
                     folders.push(entry.path());
                 }
@@ -158,8 +158,8 @@ mod tests {
         fs::rename(&chain, top.join("deep")).unwrap();
         std::os::unix::fs::symlink(&kept, top.join("link")).unwrap();
         std::os::unix::fs::symlink(place.path(), top.join("shut/in/out")).unwrap();
-        fs::set_permissions(top.join("shut/in"), Permissions::from_mode(0)).unwrap();
-        fs::set_permissions(top.join("shut"), Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(top.join("shut/in"), Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(top.join("shut"), Permissions::from_mode(0o000)).unwrap();
         clear(&top).unwrap();
         assert!(!top.exists());
         assert_eq!(fs::read_to_string(kept).unwrap(), "kept");

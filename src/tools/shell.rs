@@ -230,7 +230,9 @@ fn ended(ending: &Ending, time_max: Duration) -> String {
         Ending::Over(Over::Time) => format!("killed: it took longer than {}", seconds(time_max)),
         Ending::Over(Over::Memory) => "killed: it took too much memory".to_owned(),
         Ending::Over(Over::Processes) => "killed: it had too many processes".to_owned(),
-        Ending::Over(Over::Disk) => "killed: the disk was getting full".to_owned(),
+        Ending::Over(Over::Disk) => {
+            "killed: it took too much of the disk, or of its temporary folder".to_owned()
+        }
         Ending::Over(Over::Output) => "killed: it wrote more than 1 GB; write to a file".to_owned(),
         Ending::Over(Over::Asked) => "killed, as asked".to_owned(),
         Ending::Refused(why) => format!("not started: {why}"),

@@ -133,6 +133,7 @@ fn temporary_files_are_bounded_and_do_not_stay() {
         gone(&scene);
         for too_much in [
             "head -c 30M /dev/zero > x; sleep 60",
+            "i=0; while :; do : > f$i; i=$((i + 1)); done",
             "mkdir -p a/b/c; for i in 1 2 3 4; do head -c 5M /dev/zero > a/b/c/$i; done; sleep 60",
         ] {
             let done = scene.run(&format!("{begin} {too_much}")).await;

@@ -73,7 +73,10 @@ async fn what_a_command_at_a_terminal_has_started_ends_with_it() {
     assert_eq!(scene.run("trap '' HUP INT TERM; sleep 100").await.ending, Ending::Over(Over::Time));
     scene.cage.level = Level::Required;
     scene.cage.bounds.processes = 16;
-    scene.order.time_max = std::time::Duration::from_secs(60);
-    let done = scene.run("while :; do (setsid sleep 100 >/dev/null 2>&1 &); done").await;
-    assert!(matches!(done.ending, Ending::Over(Over::Processes) | Ending::Exit(_)), "{done:?}");
+    scene.order.time_max = std::time::Duration::from_secs(5);
+    let done =
+        scene.run("while :; do (setsid sleep 100 &) >/dev/null 2>&1; done 2>/dev/null").await;
+    // By our count, or where the kernel's is reached first, by the time.
+    let over = matches!(done.ending, Ending::Over(Over::Processes | Over::Time) | Ending::Exit(_));
+    assert!(over, "{done:?}");
 }
