@@ -14,8 +14,9 @@ use super::{Bounds, census};
 /// Open files of one process: each may be a socket, which holds memory of the kernel's.
 pub(super) const FILES_MAX: u64 = 512;
 
-/// Threads that the daemon may yet start, where they count together with a command's processes.
-const TASKS_SPARE: u64 = 32;
+/// Threads that the rest of the account may yet start, where they count together with a command's: this
+/// limit is for what comes faster than the census looks, so it may be wide.
+const TASKS_SPARE: u64 = 256;
 
 /// Beside the daemon, commands come second.
 const NICE: i32 = 5;

@@ -13,7 +13,7 @@ mod ordinary;
 mod processes;
 mod terminal;
 
-pub(crate) use degrade::{NO_LANDLOCK, without};
+pub(crate) use degrade::{NO_LANDLOCK, NO_NAMESPACES, without};
 
 use std::collections::BTreeMap;
 use std::fs;
