@@ -67,7 +67,11 @@ impl<'a> Census<'a> {
 
     /// What there is too much of.
     pub(super) fn look(&mut self) -> Option<Over> {
-        let mut inside = descendants(getpid());
+        let mut inside = match fs::exists(format!("/proc/{}", self.first.as_raw_nonzero())) {
+            // Where an account sees only whom it could trace (`hidepid`), it does not see our own.
+            Ok(false) => by_parents(self.first),
+            _ => descendants(getpid()),
+        };
         let bounds = &self.spec.bounds;
         let most = bounds.processes as usize;
         if inside.len() > most {
@@ -239,4 +243,20 @@ pub(super) fn tasks_of(user: Uid) -> u64 {
         (real == user.as_raw()).then(|| field("Threads:")?.trim().parse::<u64>().ok())?
     });
     threads.sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::process::getppid;
+
+    use super::*;
+
+    #[test]
+    fn whom_a_process_has_started_is_found_with_the_kernels_list_and_without() {
+        let parent = getppid().unwrap();
+        assert!(descendants(parent).contains(&getpid()));
+        assert!(by_parents(parent).contains(&getpid()));
+        assert!(!by_parents(getpid()).contains(&parent));
+        assert!(tasks_of(rustix::process::getuid()) >= 1);
+    }
 }

@@ -14,6 +14,9 @@ use rustix::process::Pid;
 const LEFT_BYTES: u64 = 256 * 1024 * 1024;
 const LEFT_FILES: u64 = 20_000;
 
+/// Who just begins a program cannot be looked at for a moment.
+const DOUBTS_MAX: u32 = 3;
+
 /// `TMPFS_MAGIC` and `RAMFS_MAGIC` (linux/magic.h): what is written there is written to no disk.
 const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
 
@@ -24,6 +27,8 @@ pub(super) struct Disks {
     /// Where the first process tells what those have written whose end it has waited for.
     told: UnixStream,
     last_told: u64,
+    /// How often in a row somebody could not be looked at.
+    doubts: u32,
 }
 
 struct Disk {
@@ -42,38 +47,41 @@ impl Disks {
         told: UnixStream,
     ) -> io::Result<Self> {
         told.set_nonblocking(true)?;
-        Ok(Self { most, all: paths.filter_map(Disk::new).collect(), told, last_told: 0 })
+        Ok(Self { most, all: paths.filter_map(Disk::new).collect(), told, last_told: 0, doubts: 0 })
     }
 
     /// Whether a disk has too little left, or has lost too much by these processes of the command.
     pub(super) fn are_full(&mut self, inside: &[Pid]) -> bool {
         self.hear();
-        let lost_too_much = |disk: &Disk, now: &StatVfs| {
-            disk.bytes.saturating_sub(free(now)) > self.most.0
-                && !(disk.is_counted && self.is_by_others(inside))
-        };
-        self.all.iter().any(|disk| {
-            let Ok(now) = statvfs(&disk.path) else { return false };
-            free(&now) < (disk.bytes / 2).min(LEFT_BYTES)
+        let (bytes_max, files_max) = self.most;
+        let mut lost_counted = false;
+        for disk in &self.all {
+            let Ok(now) = statvfs(&disk.path) else { continue };
+            let lost_too_much = disk.bytes.saturating_sub(free(&now)) > bytes_max;
+            lost_counted |= lost_too_much && disk.is_counted;
+            if free(&now) < (disk.bytes / 2).min(LEFT_BYTES)
                 || now.f_favail < (disk.files / 2).min(LEFT_FILES)
-                || disk.files.saturating_sub(now.f_favail) > self.most.1
-                || lost_too_much(disk, &now)
-        })
+                || disk.files.saturating_sub(now.f_favail) > files_max
+                || lost_too_much && !disk.is_counted
+            {
+                return true;
+            }
+        }
+        lost_counted && self.is_by_these(inside)
     }
 
-    /// Whether it is certain that this command did not take so much. What cannot be known speaks
-    /// against it.
-    fn is_by_others(&self, inside: &[Pid]) -> bool {
-        let mut sum = self.last_told;
+    /// Whether this command took so much. What cannot be known speaks against it, if it stays so.
+    fn is_by_these(&mut self, inside: &[Pid]) -> bool {
+        let (mut sum, mut all_known) = (self.last_told, true);
         for process in inside {
             match written(*process) {
                 Ok(bytes) => sum += bytes,
-                // It has ended, and been waited for.
-                Err(error) if is_gone(&error) => {}
-                Err(_) => return false,
+                // Unless it has ended, and been waited for.
+                Err(error) => all_known &= is_gone(&error),
             }
         }
-        sum <= self.most.0 / 2
+        self.doubts = if all_known { 0 } else { self.doubts + 1 };
+        sum > self.most.0 / 2 || self.doubts >= DOUBTS_MAX
     }
 
     fn hear(&mut self) {

@@ -251,6 +251,28 @@ async fn what_orphans_write_counts() {
     assert_eq!(done.ending, Ending::Over(Over::Disk), "{done:?}");
 }
 
+#[tokio::test]
+async fn what_others_write_is_not_held_against_a_command() {
+    let mut scene = Scene::new();
+    scene.cage.bounds = Bounds::new(256 * MB, (64 * MB, 40 * MB), 64);
+    let command = "head -c 3M /dev/urandom > own; touch begun; \
+                   while ! test -e written; do sleep 0.02; done; sleep 0.4; echo done";
+    let others = async {
+        while !scene.workspace().join("begun").exists() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let mut file = tempfile::tempfile_in(scene.root()).unwrap();
+        for _ in 0..60 {
+            file.write_all(&vec![7; 1 << 20]).unwrap();
+        }
+        file.sync_all().unwrap();
+        scene.write("written", "");
+        file
+    };
+    let (done, _file) = tokio::join!(scene.run(command), others);
+    assert_eq!(done.well(), "done\n");
+}
+
 /// Who listens for datagrams outside; and the attack that would reach them.
 fn listeners(scene: &Scene) -> ([UnixDatagram; 2], String) {
     let path = scene.root().join("home/control.sock");
