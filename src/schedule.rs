@@ -26,12 +26,12 @@ pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
 pub use job::{Job, JobId, Missed, New, Payload, State, Where, Whose, get, list, place_of};
 pub use order::{JOBS_MAX, Order, obey};
 pub use pass::{Passed, pass, reckon_all};
-pub use reading::{at, cron, every, zone};
+pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
     AT_ONCE_MAX, Ended, FAILURES_MAX, FAILURES_TOLD, HISTORY_MAX, Past, Run, begun, history,
     of_job, of_turn, prune, running_for, settle, told,
 };
-pub use timing::{EVERY_MIN, Timing, moment};
+pub use timing::{EVERY_MIN, Timing, midnight, moment};
 pub use wanted::{Action, Asker, Kind, Wanted};
 
 use crate::bus::{Bus, outbox};

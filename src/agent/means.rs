@@ -12,6 +12,7 @@ use crate::asks::Asking;
 use crate::bus::Bus;
 use crate::channels::Channels;
 use crate::event::Events;
+use crate::heartbeat::Heart;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
 use crate::secret::Redactor;
@@ -42,6 +43,7 @@ pub struct Means {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    pub heart: Heart,
     /// How the shell is.
     pub shell: CageState,
     /// The owner's, by which jobs are due and prompts tell the time.

@@ -4,6 +4,7 @@ use chrono::Utc;
 use rusqlite::Connection;
 
 use super::{Desk, Response};
+use crate::heartbeat::Wish;
 use crate::message::{Address, Place, Sender};
 use crate::people;
 use crate::replies;
@@ -50,4 +51,12 @@ pub(super) async fn cron(
     let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
     means.bus.jobs.up();
     Ok(obeyed.map_or_else(Response::Failed, Response::Done))
+}
+
+pub(super) async fn heartbeat(desk: &Desk, wish: Wish) -> Result<Response, StoreError> {
+    let heart = &desk.means.heart;
+    let order = heart.order(wish).await?;
+    let words = heart.bus.store.write("heartbeat", Sync::Now, order).await?;
+    heart.ordered(wish);
+    Ok(Response::Done(words))
 }

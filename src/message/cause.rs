@@ -20,25 +20,37 @@ pub enum Cause {
         tainted: bool,
         sender: Sender,
     },
+    /// The heartbeat, on behalf of the owner.
+    Heartbeat {
+        /// Some of what it is handed was written by who had read what strangers wrote.
+        tainted: bool,
+        sender: Sender,
+    },
 }
 
 impl Cause {
     /// Who speaks, or on whose behalf there is a message.
     pub fn sender(&self) -> &Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn sender_mut(&mut self) -> &mut Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn into_sender(self) -> Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
@@ -48,6 +60,7 @@ impl Cause {
         match self {
             Self::Person(sender) => sender.id.clone(),
             Self::Job { job, .. } => format!("(job):{job}").into(),
+            Self::Heartbeat { .. } => "(heartbeat)".into(),
         }
     }
 }

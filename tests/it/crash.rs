@@ -378,6 +378,40 @@ fn what_was_promised_for_later_is_done_once_after_a_kill_after_any_commit() {
     }
 }
 
+/// Kills before or after each commit in turn, while a beat is asked for, works and tells.
+fn kill_at_each_commit_of_a_beat(when: When) {
+    for commit in 1.. {
+        let scene = Scene::with_said(KNOWING, &[("1", "hello"), ("1", "/heartbeat now")]);
+        fs::create_dir_all(scene.home().join("workspace")).unwrap();
+        fs::write(scene.home().join("workspace/HEARTBEAT.md"), child::WATCH).unwrap();
+        let killed = scene.run(Kill { at: At::Commit(commit), when });
+        scene.bring_to_end();
+        let beats = verdict::look(&scene.home(), "SELECT state FROM beats");
+        assert_eq!(beats, ["told"], "commit {commit}");
+        let got = scene.platform().got();
+        for words in [child::TIDE, peacrab::replies::HEARTBEAT_BEGUN] {
+            let told = got.iter().filter(|got| got.delivery != 0 && got.text == words).count();
+            assert_eq!(told, 1, "commit {commit}: {words} {got:?}");
+        }
+        let noted = "SELECT heard FROM steps WHERE heard LIKE '[Your heartbeat looked%'";
+        assert_eq!(verdict::look(&scene.home(), noted).len(), 1, "commit {commit}");
+        if !killed {
+            assert!(commit > 6, "there should be more than {commit} commits");
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_beat_tells_once_after_a_kill_before_any_commit() {
+    kill_at_each_commit_of_a_beat(When::Before);
+}
+
+#[test]
+fn a_beat_tells_once_after_a_kill_after_any_commit() {
+    kill_at_each_commit_of_a_beat(When::After);
+}
+
 /// Two hundred kills around claims, each with one more thing that was promised.
 #[test]
 fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {

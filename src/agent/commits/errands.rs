@@ -10,6 +10,7 @@ use crate::agent::{prompt, transcript};
 use crate::bus::journal::{self, Fate, RowId};
 use crate::bus::outbox;
 use crate::errands::{self, Errand, Kind};
+use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
 use crate::schedule::{self, Ended, JobId, Run};
@@ -29,6 +30,16 @@ pub(super) fn turn_ended(
         Kind::Job => {
             let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
             job_ended(store, JobId(errand.number), Some(turn), (ended(end), came))
+        }
+        Kind::Heartbeat => {
+            let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
+            let ended = match end.ending {
+                Ending::Answered => heartbeat::Ended::Said,
+                Ending::Silent => heartbeat::Ended::Silent,
+                Ending::Stopped => heartbeat::Ended::Stopped,
+                Ending::Failed => heartbeat::Ended::Failed,
+            };
+            beat_ended(store, &end.to, Some(turn), (ended, came))
         }
     }
 }
@@ -58,7 +69,7 @@ fn ended(end: &End) -> Ended {
 pub(in crate::agent) async fn gave_up(
     store: &Store,
     turn: TurnId,
-    errand: Errand,
+    (errand, at): (Errand, Address),
 ) -> Result<(), CommitError> {
     guarded(store, "errand given up", Sync::Now, turn, move |store| {
         transcript::end_turn(store, turn, Ending::Failed)?;
@@ -73,13 +84,18 @@ pub(in crate::agent) async fn gave_up(
                 let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
                 job_ended(store, JobId(errand.number), Some(turn), outcome)
             }
+            Kind::Heartbeat => {
+                let came = Some(Came::ours(replies::JOB_CUT_OFF));
+                let outcome = (heartbeat::Ended::Interrupted, came);
+                beat_ended(store, &at, Some(turn), outcome)
+            }
         }
     })
     .await
 }
 
 /// An errand broke before it was a turn.
-pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> {
+pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlite::Result<()> {
     match errand.kind {
         Kind::Subagent => {
             let id = SubagentId(errand.number);
@@ -88,6 +104,10 @@ pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> 
         Kind::Job => {
             let outcome = (Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
             job_ended(store, JobId(errand.number), None, outcome)
+        }
+        Kind::Heartbeat => {
+            let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
+            beat_ended(store, at, None, outcome)
         }
     }
 }
@@ -107,6 +127,28 @@ fn job_ended(
     }
     schedule::settle(store, &run, ended, came.map(|came| came.result), Utc::now())?;
     errands::close(store, job.errand(), &run.job.known_on)
+}
+
+/// A beat has ended: what it has to say goes out, and its owner's conversation knows of it.
+fn beat_ended(
+    store: &Connection,
+    at: &Address,
+    turn: Option<TurnId>,
+    (ended, came): (heartbeat::Ended, Option<Came<'_>>),
+) -> rusqlite::Result<()> {
+    let Some(errand) = Errand::of(at) else { return Ok(()) };
+    // It may have been settled without it.
+    if let Some(beat) = heartbeat::get(store, BeatId(errand.number))? {
+        let said = came.as_ref().map(|came| (came.result, came.tainted));
+        let is_told = heartbeat::settle(store, &beat, ended, said)?;
+        if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
+            let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
+            let heard = prompt::heartbeat_told(came.tainted);
+            let told = tools::cut(came.result, "The rest is lost to you.");
+            add_turn(store, (session, turn), heard, told)?;
+        }
+    }
+    errands::close(store, errand, &errands::channel_of(at))
 }
 
 fn note(store: &Connection, run: &Run, turn: TurnId, came: &Came<'_>) -> rusqlite::Result<()> {
@@ -143,6 +185,14 @@ pub(super) fn stop(
         withdraw(store, &address)?;
         schedule::settle(store, &run, Ended::Stopped, None, Utc::now())?;
         errands::close(store, run.job.id.errand(), &run.job.known_on)?;
+        stopped.push(address);
+    }
+    // It is the owner's.
+    if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {
+        let address = beat.id.errand().address(&beat.known_on);
+        withdraw(store, &address)?;
+        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None)?;
+        errands::close(store, beat.id.errand(), &beat.known_on)?;
         stopped.push(address);
     }
     Ok(stopped)

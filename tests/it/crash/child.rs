@@ -49,6 +49,10 @@ pub(super) const JOB: &str = "put it off";
 pub(super) const JOB_HERE: &str = "do it here later";
 pub(super) const REMIND: &str = "remind me of";
 
+/// What HEARTBEAT.md asks for, and what the model tells of it.
+pub(super) const WATCH: &str = "watch the tide";
+pub(super) const TIDE: &str = "The tide is high.";
+
 /// In how many minutes; the child's clock is ahead by a little more.
 const MINUTES: i64 = 20;
 
@@ -203,6 +207,7 @@ impl Provider for Watchful {
             Some(Message::User { text, .. }) => text.as_str(),
             _ => "",
         };
+        let tide = json!({"text": TIDE}).to_string();
         let reminder = said.split_once(REMIND).map_or("", |(_, of)| of.trim());
         for (words, tool, arguments) in [
             (ACT, "act", "{}"),
@@ -212,6 +217,7 @@ impl Provider for Watchful {
             (JOB, "schedule", &*later(TASK, "prompt")),
             (JOB_HERE, "schedule", &*later(TASK, "here")),
             (REMIND, "schedule", &*later(reminder, "message")),
+            (WATCH, "converse", &*tide),
         ] {
             if said.contains(words) {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());
