@@ -16,7 +16,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use peacrab::sandbox::{self, Bounds, Cage, Ending, Input, Level, Order};
+use peacrab::sandbox::{self, Bounds, Cage, Ending, Enforced, Input, Level, Order};
 use tempfile::TempDir;
 
 #[path = "../tests/it/support/mod.rs"]
@@ -89,6 +89,7 @@ fn cage_cost() -> Result<String> {
         write: Vec::new(),
         env: BTreeMap::new(),
         bounds: Bounds::new(1 << 29, (1 << 28, 1 << 30), 128),
+        least: Enforced::default(),
     };
     let order = Order {
         command: ":".to_owned(),

@@ -393,7 +393,9 @@ fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode
             print::line(&config.describe());
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            ExitCode::SUCCESS
+            let Some(exposed) = config.exposed(home) else { return ExitCode::SUCCESS };
+            print::error(&exposed);
+            ExitCode::from(USED_WRONGLY)
         }
         Err(faults) => refuse(faults),
     }

@@ -64,6 +64,8 @@ pub struct Config {
     pub exec: tools::shell::Config,
     /// What was coped with while loading, for the log.
     pub notes: Vec<String>,
+    /// The files that it was read from: its own, and those of keys.
+    pub files: Vec<PathBuf>,
 }
 
 /// Where all state is: `--home`, `$PEACRAB_HOME`, or the platform's folder for data; where there is
@@ -94,6 +96,7 @@ pub fn load(
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let (tree, wrong) = DeTable::parse_recoverable(text);
     let source = Source::new(&file, text, env);
+    source.read_from(&file);
     for wrong in &wrong {
         let at = wrong.span().map_or(text.len(), |span| span.start);
         source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
@@ -102,7 +105,9 @@ pub fn load(
     let config = if wrong.is_empty() { read(&source, tree.get_ref()) } else { None };
     let found = source.into_found();
     match config {
-        Some(config) if found.faults.is_empty() => Ok(Config { notes: found.notes, ..config }),
+        Some(config) if found.faults.is_empty() => {
+            Ok(Config { notes: found.notes, files: found.files, ..config })
+        }
         _ => Err(ConfigErrors(found.faults)),
     }
 }
@@ -144,8 +149,20 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     top.finish("the daemon");
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
-    let (providers, notes) = (providers?, Vec::new());
-    Some(Config { agent, providers, channels, media, transcription, hooks, mcp, web, exec, notes })
+    let (providers, notes, files) = (providers?, Vec::new(), Vec::new());
+    Some(Config {
+        agent,
+        providers,
+        channels,
+        media,
+        transcription,
+        hooks,
+        mcp,
+        web,
+        exec,
+        notes,
+        files,
+    })
 }
 
 impl Config {
@@ -162,6 +179,11 @@ impl Config {
         let lenders = self.mcp.values().flat_map(tools::mcp::Config::secrets);
         let shell = self.exec.cage.env.values().filter_map(Setting::secret);
         keys.chain(tokens).chain(ears).chain(lenders).chain(shell).chain(self.web.secrets())
+    }
+
+    /// Why the shell cannot be as this says: commands would see the home, or a file with secrets.
+    pub fn exposed(&self, home: &Path) -> Option<String> {
+        exec::exposed(&self.exec, home, &self.files)
     }
 
     /// What a person checks before a start; no secrets.

@@ -97,6 +97,9 @@ pub struct Plan {
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
+        if let Some(exposed) = config.exposed(home) {
+            anyhow::bail!(exposed);
+        }
         let models = models(&config)?;
         let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
@@ -116,7 +119,7 @@ impl Plan {
                 channels.insert(name, (channel, access));
             }
         }
-        let shell = shell(home, &config.exec)?;
+        let shell = shell(&config.exec);
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {
@@ -154,23 +157,16 @@ fn more_tools(
     Ok(tools)
 }
 
-/// Tries the cage, and says how it is. What commands may see must not hold what they must not.
-fn shell(home: &Path, config: &tools::shell::Config) -> anyhow::Result<CageState> {
-    for path in config.cage.read.iter().chain(&config.cage.write) {
-        if config.enabled && sandbox::reaches(path, home) {
-            anyhow::bail!(
-                "[exec] names {}, where my home is, which commands must not see",
-                path.display()
-            );
-        }
-    }
+/// Tries the cage, and says how it is.
+fn shell(config: &tools::shell::Config) -> CageState {
+    sandbox::sweep();
     let standing = tools::shell::standing(config);
     match &standing {
         CageState::Off => {}
         CageState::Caged { level: Level::Required, .. } => tracing::info!("{}", standing.words()),
         _ => tracing::warn!("{}", standing.words()),
     }
-    Ok(standing)
+    standing
 }
 
 /// All providers of the config, those that answer by default first.

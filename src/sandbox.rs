@@ -11,6 +11,7 @@
 
 mod calls;
 mod census;
+mod disk;
 mod entry;
 mod inside;
 mod keep;
@@ -18,13 +19,14 @@ mod limits;
 mod paths;
 mod raw;
 mod root;
+mod scratch;
 mod start;
 mod trial;
 mod wire;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -33,6 +35,8 @@ use serde::{Deserialize, Serialize};
 use crate::secret::Setting;
 
 pub use keep::{Kept, WHOLE_BYTES_MAX};
+pub use paths::{Exposed, exposed};
+pub use scratch::sweep;
 pub use start::{Caged, Ending, Feed, Input, OUTPUT_BYTES_MAX, Run, run};
 pub use trial::{CageState, trial};
 pub use wire::Over;
@@ -42,6 +46,13 @@ pub const ENTRY: &str = "__cage";
 
 /// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
 const TMP_SHARE: u64 = 4;
+
+/// What a file at least counts for in there.
+const BYTES_A_FILE: u64 = 4 * 1024;
+
+/// Files that a command may add, empty ones too: each takes room that nobody has written. More than a
+/// large source tree has.
+const FILES_MAX: u64 = 250_000;
 
 const NO_LANDLOCK: &str = "this kernel has no Landlock (5.13 or newer, with `landlock` among its \
                            security modules), or an old one that does not do alone";
@@ -84,13 +95,16 @@ pub struct Bounds {
     pub cpu_seconds: u64,
     /// Bytes of disk that one command may use up.
     pub disk: u64,
-    /// Bytes in all of the command's own `/tmp`.
+    /// Files that one command may add.
+    pub files: u64,
+    /// Bytes in all of the command's own `/tmp`, or of the folder in its place.
     pub tmp: u64,
 }
 
 impl Bounds {
     pub fn new(memory: u64, (file, disk): (u64, u64), processes: u32) -> Self {
-        Self { memory, file, processes, cpu_seconds: 0, disk, tmp: memory / TMP_SHARE }
+        let tmp = memory / TMP_SHARE;
+        Self { memory, file, processes, cpu_seconds: 0, disk, files: FILES_MAX, tmp }
     }
 }
 
@@ -107,6 +121,8 @@ pub struct Cage {
     /// All of a command's variables but HOME, PWD and TMPDIR.
     pub env: BTreeMap<String, Setting>,
     pub bounds: Bounds,
+    /// What was found to hold: where less does, a command does not begin.
+    pub least: Enforced,
 }
 
 impl Cage {
@@ -167,16 +183,23 @@ impl Enforced {
     pub fn files(&self) -> bool {
         self.landlock >= LANDLOCK_ALONE || self.landlock > 0 && self.own_root
     }
+
+    /// The first that held for `least`, and does not here.
+    fn lost(&self, least: &Self) -> Option<&'static str> {
+        let apart = |network| matches!(network, Network::Apart | Network::Refused);
+        let pairs = [
+            (self.landlock < least.landlock, "what Landlock kept away"),
+            (least.own_root && !self.own_root, "a file system of its own"),
+            (least.processes && !self.processes, "processes of its own"),
+            (apart(least.network) && !apart(self.network), "being kept off the network"),
+            (least.signals && !self.signals, "being kept from signalling others"),
+            (least.calls && !self.calls, "having dangerous calls refused"),
+        ];
+        pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
+    }
 }
 
 /// Runs the hidden entry, if these are its arguments; before anything else has been begun.
 pub fn entry(mut args: impl Iterator<Item = impl AsRef<OsStr>>) -> Option<ExitCode> {
     (args.nth(1)?.as_ref() == ENTRY).then(entry::run)
-}
-
-/// Whether somebody who may see `path` could see `hidden`, or a part of it.
-pub fn reaches(path: &Path, hidden: &Path) -> bool {
-    let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let (path, hidden) = (real(path), real(hidden));
-    hidden.starts_with(&path) || path.starts_with(&hidden)
 }

@@ -31,10 +31,9 @@ pub(super) fn run(home: &Path, loaded: &Result<Config, ConfigErrors>) -> ExitCod
     if let Ok(config) = loaded {
         let standing = shell::standing(&config.exec);
         let words = standing.words();
-        say(
-            "shell",
-            if matches!(standing, CageState::Refused { .. }) { Err(words) } else { Ok(words) },
-        );
+        let refused = matches!(standing, CageState::Refused { .. });
+        let found = if refused { Err(words) } else { Ok(words) };
+        say("shell", config.exposed(home).map_or(found, Err));
     }
     ExitCode::from(u8::from(!well))
 }

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::people::Role;
-use crate::sandbox::{Bounds, Cage, Level};
+use crate::replies;
+use crate::sandbox::{self, Bounds, Cage, Enforced, Level};
 use crate::secret::Setting;
 use crate::tools::shell::Config;
 
@@ -94,6 +95,7 @@ fn config(env: BTreeMap<String, Setting>) -> Config {
             write: Vec::new(),
             env,
             bounds,
+            least: Enforced::default(),
         },
         time_max: Duration::from_secs(TIMEOUT_SECONDS.into()),
         background_max: Duration::from_secs(u64::from(BACKGROUND_MINUTES) * 60),
@@ -147,6 +149,16 @@ pub(super) fn warning(config: &Config) -> Option<String> {
         Level::Off => "commands are not caged, and may do all that the daemon may",
     };
     Some(format!("[exec] sandbox = \"{}\": {says}", config.cage.level.as_str()))
+}
+
+/// Why commands may not run as the config is: they would see what they must not. `secrets` are files.
+pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<String> {
+    if !config.enabled || config.cage.level == Level::Off {
+        return None;
+    }
+    let workspace = home.join("workspace");
+    let found = sandbox::exposed(&config.cage, (home, &workspace), secrets)?;
+    Some(replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden)))
 }
 
 /// What a person checks before a start.

@@ -172,6 +172,8 @@ fn of_file(value: &Located<'_>) -> Vec<(String, Config)> {
             return Vec::new();
         }
     };
+    // Its variables may be keys.
+    value.source.read_from(&path);
     let place = || Place::File(path.clone());
     let file: File = match serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(&text)) {
         Ok(file) => file,

@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -28,6 +28,7 @@ pub(super) struct Source<'a> {
 pub(super) struct Found {
     pub(super) faults: Vec<Fault>,
     pub(super) notes: Vec<String>,
+    pub(super) files: Vec<PathBuf>,
 }
 
 /// A table of which every key has to be asked for.
@@ -71,6 +72,11 @@ impl<'a> Source<'a> {
         if !notes.contains(&note) {
             notes.push(note);
         }
+    }
+
+    /// A file that holds secrets, or may.
+    pub(super) fn read_from(&self, file: &Path) {
+        self.found.borrow_mut().files.push(file.to_owned());
     }
 
     /// Faults in the order of the file.

@@ -95,6 +95,7 @@ fn from_file(value: &Located<'_>, file: &Path) -> Option<(String, String)> {
     match read_text(file) {
         Ok(text) => {
             warn_if_readable_by_all(value.source, file, "holds a secret");
+            value.source.read_from(file);
             Some((text, format!("the file {}", file.display())))
         }
         Err(error) => {

@@ -1,5 +1,7 @@
 //! What the bot says of its shell, and of the cage in which commands run.
 
+use std::path::Path;
+
 use super::as_is;
 
 pub const SHELL_OFF: &str = "Shell: off, by config.";
@@ -18,6 +20,19 @@ pub fn shell_caged(level: &str, held: &[String], open: &[String]) -> String {
         return held;
     }
     format!("{held} NOT enforced on this kernel: {}.", open.join("; "))
+}
+
+/// Commands see `by`, and in it a file with secrets, or my home.
+pub fn exposed(by: &Path, secrets: Option<&Path>) -> String {
+    let what = match secrets {
+        None => "my home is".to_owned(),
+        Some(file) => format!("{} is, which holds secrets", file.display()),
+    };
+    format!(
+        "Commands of [exec] can see {}, where {what}: move one of them, name no such path in read or write, \
+         or switch the shell off with `enabled = false`",
+        by.display()
+    )
 }
 
 pub fn not_enforced(open: &[String]) -> String {

@@ -106,6 +106,15 @@ const UNKNOWN: &[libc::c_long] = &[
 /// `fchmodat2` (Linux 6.6), the same everywhere.
 const FCHMODAT2: libc::c_long = 452;
 
+/// Refused as by a disk that cannot do it, so that programs write instead: what it takes counts for no
+/// process.
+const UNSUPPORTED: &[libc::c_long] = &[libc::SYS_fallocate];
+
+/// How much a socket may hold: the kernel's memory, which counts for no process. Asked for, nothing
+/// happens, as where the kernel's most is what there is already.
+const BUFFER_SIZES: [libc::c_int; 4] =
+    [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE];
+
 /// By `clone`, the way to namespaces that has to stay open for threads.
 const NAMESPACES: [libc::c_int; 8] = [
     libc::CLONE_NEWUSER,
@@ -139,8 +148,15 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let denied = denied(sockets).map_err(|error| failed(&error))?;
-    let unknown = UNKNOWN.iter().map(|call| (*call, Vec::new())).collect();
-    for (rules, error) in [(denied, libc::EPERM), (unknown, libc::ENOSYS)] {
+    let whole =
+        |calls: &[libc::c_long]| calls.iter().map(|call| (*call, Vec::new())).collect::<Rules>();
+    let idle = idle().map_err(|error| failed(&error))?;
+    for (rules, error) in [
+        (denied, libc::EPERM),
+        (whole(UNKNOWN), libc::ENOSYS),
+        (whole(UNSUPPORTED), libc::EOPNOTSUPP),
+        (idle, 0),
+    ] {
         let error = SeccompAction::Errno(error.unsigned_abs());
         let filter = SeccompFilter::new(numbered(rules), SeccompAction::Allow, error, arch);
         let filter = filter.map_err(|error| failed(&error))?;
@@ -158,6 +174,19 @@ fn numbered(rules: Rules) -> BTreeMap<i64, Vec<SeccompRule>> {
     let also = also.filter_map(|(call, rules)| Some((call | ALSO?, rules)));
     let also: Vec<_> = also.collect();
     rules.into_iter().chain(also).collect()
+}
+
+/// What is said to be done, and is not.
+fn idle() -> Result<Rules, seccompiler::BackendError> {
+    let level = u64::from(libc::SOL_SOCKET.unsigned_abs());
+    let sizes = BUFFER_SIZES.iter().map(|option| {
+        let option = u64::from(option.unsigned_abs());
+        SeccompRule::new(vec![
+            SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, level)?,
+            SeccompCondition::new(2, Dword, SeccompCmpOp::Eq, option)?,
+        ])
+    });
+    Ok(Rules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
 }
 
 fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {

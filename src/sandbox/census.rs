@@ -1,121 +1,262 @@
-//! What a running command and all that it has started take together: memory, processes, the disk.
+//! What a running command and all that it has started take together: processes, memory, the disk.
 //! The kernel's own limits hold for each process; what is theirs in sum is counted here.
 
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 
-use rustix::fs::statvfs;
-use rustix::process::Pid;
+use rustix::process::{Pid, Uid, getpid};
 
+use super::disk::Disks;
+use super::limits;
+use super::scratch::Scratch;
 use super::wire::{Over, Spec};
-
-/// What must be left of a disk in any case: so much, or half of what there was at the beginning.
-const DISK_LEFT_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Processes that are looked at in one go; more are too many anyhow.
 const LOOKED_AT_MAX: usize = 4_096;
 
-pub(super) struct Census {
+/// So many threads for each process that a command may have.
+const THREADS_EACH: usize = 4;
+
+/// What a socket can hold of the kernel's memory: `net.core.wmem_default` (208 KB), and a message more.
+const SOCKET_BYTES: u64 = 256 * 1024;
+
+/// What a pipe can hold once a user has many (`pipe-user-pages-soft`, pipe(7)): two pages.
+const PIPE_BYTES: u64 = 8 * 1024;
+
+/// What must be left of the machine's memory: so much, or a part of it, or half of what there was at the
+/// beginning. Not all that the kernel keeps for a process counts somewhere.
+const LEFT_BYTES: u64 = 128 * 1024 * 1024;
+const LEFT_SHARE: u64 = 16;
+
+pub(super) struct Census<'a> {
     first: Pid,
-    memory_max: u64,
-    processes_max: usize,
-    disk_max: u64,
-    /// What may be written to, and how many bytes were free there at the beginning.
-    disks: Vec<(PathBuf, u64)>,
+    spec: &'a Spec,
+    scratch: &'a Scratch,
+    disks: Disks,
+    /// Bytes of memory that must be left.
+    left: u64,
 }
 
-impl Census {
-    pub(super) fn new(first: Pid, spec: &Spec) -> Self {
-        let disk = |path: &PathBuf| Some((path.clone(), free(path)?));
-        Self {
-            first,
-            memory_max: spec.bounds.memory,
-            processes_max: spec.bounds.processes as usize,
-            disk_max: spec.bounds.disk,
-            disks: spec.write.iter().filter_map(disk).collect(),
-        }
+/// What the kernel says of a process.
+#[derive(Default)]
+struct Process {
+    threads: usize,
+    /// Bytes in memory, those that are shared with others too, and on their way out of it.
+    resident: u64,
+    /// Bytes by which its memory is found.
+    tables: u64,
+}
+
+impl<'a> Census<'a> {
+    /// `told`: see [`Disks`].
+    pub(super) fn new(
+        first: Pid,
+        spec: &'a Spec,
+        scratch: &'a Scratch,
+        told: UnixStream,
+    ) -> io::Result<Self> {
+        let places = spec.write.iter().map(|path| &**path).chain([scratch.path()]);
+        let disks = Disks::new(places, (spec.bounds.disk, spec.bounds.files), told)?;
+        let [total, free] = memory();
+        let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
+        Ok(Self { first, spec, scratch, disks, left })
     }
 
     /// What there is too much of.
-    pub(super) fn look(&self) -> Option<Over> {
-        let all = self.everybody();
-        if all.len() > self.processes_max {
+    pub(super) fn look(&mut self) -> Option<Over> {
+        let mut inside = match fs::exists(format!("/proc/{}", self.first.as_raw_nonzero())) {
+            // Where an account sees only whom it could trace (`hidepid`), it does not see our own.
+            Ok(false) => by_parents(self.first),
+            _ => descendants(getpid()),
+        };
+        let bounds = &self.spec.bounds;
+        let most = bounds.processes as usize;
+        if inside.len() > most {
             return Some(Over::Processes);
         }
-        // The first figure is quickly had, and counts twice what is shared.
-        let sum = |of: fn(Pid) -> u64| all.iter().map(|pid| of(*pid)).sum::<u64>();
-        if sum(resident) > self.memory_max && sum(own) > self.memory_max {
+        let all: Vec<Process> = inside.iter().map(|pid| process(*pid)).collect();
+        if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH {
+            return Some(Over::Processes);
+        }
+        // It is ours, and no command can reach its files.
+        inside.retain(|pid| *pid != self.first);
+        if memory()[1] < self.left || takes_more(bounds.memory, &inside, &all) {
             return Some(Over::Memory);
         }
-        self.is_disk_full(&all).then_some(Over::Disk)
-    }
-
-    /// Whether a disk has too little left, or has lost too much by this command.
-    fn is_disk_full(&self, all: &[Pid]) -> bool {
-        let now = self.disks.iter().filter_map(|(path, before)| Some((*before, free(path)?)));
-        let now: Vec<(u64, u64)> = now.collect();
-        let floor = |before: u64| (before / 2).min(DISK_LEFT_BYTES);
-        let lost = now.iter().map(|(before, now)| before.saturating_sub(*now)).max();
-        now.iter().any(|(before, now)| *now < floor(*before))
-            || lost.is_some_and(|lost| lost > self.disk_max) && self.may_have_written(all)
-    }
-
-    /// Whether it may have been this command that took so much of the disk, and not others.
-    fn may_have_written(&self, all: &[Pid]) -> bool {
-        let inside = all.iter().filter(|pid| **pid != self.first);
-        let known: Vec<u64> = inside.filter_map(|pid| written(*pid)).collect();
-        known.is_empty() || known.iter().sum::<u64>() > self.disk_max / 2
-    }
-
-    fn everybody(&self) -> Vec<Pid> {
-        let mut found = vec![self.first];
-        let mut at = 0;
-        while at < found.len() && found.len() < LOOKED_AT_MAX {
-            found.extend(children(found[at]));
-            at += 1;
-        }
-        found
+        let is_full = self.scratch.bytes(bounds.tmp) > bounds.tmp || self.disks.are_full(&inside);
+        is_full.then_some(Over::Disk)
     }
 }
 
-/// Those whom a process has started, and whom it has inherited.
-pub(super) fn children(of: Pid) -> Vec<Pid> {
+/// Whether these take more memory. The first figures are quickly had and count too much: what is
+/// shared, twice; and each open file as if it was a socket.
+fn takes_more(most: u64, inside: &[Pid], all: &[Process]) -> bool {
+    let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
+    let tables: u64 = all.iter().map(|process| process.tables).sum();
+    let resident = tables + all.iter().map(|process| process.resident).sum::<u64>();
+    if resident + sum(opened) * SOCKET_BYTES <= most {
+        return false;
+    }
+    // Sockets on their way in others are left out; the kernel lets a user have as many of those as one
+    // process may have files open (unix(7)).
+    let buffers = buffers(inside);
+    resident + buffers > most && tables + sum(own) + buffers > most
+}
+
+/// All that a process has started, and whom it has inherited.
+pub(super) fn descendants(of: Pid) -> Vec<Pid> {
+    let mut found = vec![of];
+    let mut at = 0;
+    while at < found.len() && found.len() < LOOKED_AT_MAX {
+        let Some(children) = children(found[at]) else { return by_parents(of) };
+        found.extend(children);
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// None where this kernel has no such list.
+fn children(of: Pid) -> Option<Vec<Pid>> {
     let Ok(threads) = fs::read_dir(format!("/proc/{}/task", of.as_raw_nonzero())) else {
-        return Vec::new();
+        return Some(Vec::new());
     };
-    let lists = threads.flatten().filter_map(|thread| {
-        let list = fs::read_to_string(thread.path().join("children")).ok()?;
-        Some(list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<i32>>())
-    });
-    lists.flatten().filter_map(Pid::from_raw).collect()
+    let mut found = Vec::new();
+    for thread in threads.flatten() {
+        match fs::read_to_string(thread.path().join("children")) {
+            Ok(list) => found.extend(list.split_whitespace().filter_map(pid)),
+            Err(_) if thread.path().exists() => return None,
+            // It has just ended.
+            Err(_) => {}
+        }
+    }
+    Some(found)
 }
 
-/// Bytes in memory, those that are shared with others too.
-fn resident(process: Pid) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/statm", process.as_raw_nonzero()));
-    let pages = text.ok().and_then(|text| text.split_whitespace().nth(1)?.parse::<u64>().ok());
-    pages.unwrap_or_default() * rustix::param::page_size() as u64
+/// The same by what each process says of its parent: it asks all of the machine, and misses nobody.
+pub(super) fn by_parents(of: Pid) -> Vec<Pid> {
+    let of_all = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let name = pid(entry.file_name().to_str()?)?;
+        let text = fs::read_to_string(entry.path().join("stat")).ok()?;
+        // The name before may hold anything.
+        let parent = text.rsplit_once(") ")?.1.split(' ').nth(1).and_then(pid)?;
+        Some((name, parent))
+    });
+    let of_all: Vec<(Pid, Pid)> = of_all.collect();
+    let (mut found, mut at) = (vec![of], 0);
+    while at < found.len() {
+        let parent = found[at];
+        found.extend(of_all.iter().filter(|one| one.1 == parent).map(|one| one.0));
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+fn pid(text: &str) -> Option<Pid> {
+    text.parse().ok().and_then(Pid::from_raw)
+}
+
+fn process(process: Pid) -> Process {
+    let text = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let mut found = Process::default();
+    for line in text.unwrap_or_default().lines() {
+        match line.split_once(':') {
+            Some(("Threads", number)) => found.threads = number.trim().parse().unwrap_or(1),
+            Some(("VmRSS" | "VmSwap", size)) => found.resident += bytes(size),
+            Some(("VmPTE", size)) => found.tables = bytes(size),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// As `   1234 kB`.
+fn bytes(size: &str) -> u64 {
+    let kilobytes = size.split_whitespace().next().and_then(|number| number.parse::<u64>().ok());
+    kilobytes.unwrap_or_default() * 1024
 }
 
 /// Bytes that would be free without it: what it shares is divided, files do not count.
-fn own(process: Pid) -> u64 {
-    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", process.as_raw_nonzero()));
-    let Ok(text) = text else { return resident(process) };
-    let counted = text.lines().filter_map(|line| {
-        let (name, rest) = line.split_once(':')?;
-        let kilobytes: u64 = rest.split_whitespace().next()?.parse().ok()?;
-        matches!(name, "Pss_Anon" | "Pss_Shmem" | "SwapPss").then_some(kilobytes * 1024)
+fn own(pid: Pid) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero()));
+    let Ok(text) = text else { return process(pid).resident };
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let counted = lines.filter(|line| matches!(line.0, "Pss_Anon" | "Pss_Shmem" | "SwapPss"));
+    counted.map(|line| bytes(line.1)).sum()
+}
+
+/// How many files it has open; as many as it may, where that cannot be seen.
+fn opened(process: Pid) -> u64 {
+    let folder = format!("/proc/{}/fd", process.as_raw_nonzero());
+    // Since Linux 6.2 its size says it.
+    match fs::metadata(&folder) {
+        Ok(found) if found.size() > 0 => return found.size(),
+        Err(_) => return 0,
+        Ok(_) => {}
+    }
+    match fs::read_dir(&folder) {
+        Ok(files) => files.count() as u64,
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => limits::FILES_MAX,
+        Err(_) => 0,
+    }
+}
+
+/// Bytes that the kernel may hold for sockets and pipes, each counted once.
+fn buffers(inside: &[Pid]) -> u64 {
+    let (mut sockets, mut pipes, mut unknown) = (BTreeSet::new(), BTreeSet::new(), 0);
+    for process in inside {
+        let Ok(files) = fs::read_dir(format!("/proc/{}/fd", process.as_raw_nonzero())) else {
+            unknown += opened(*process);
+            continue;
+        };
+        for target in files.flatten().filter_map(|file| fs::read_link(file.path()).ok()) {
+            let name = target.to_string_lossy();
+            if name.starts_with("socket:") {
+                sockets.insert(name.into_owned());
+            } else if name.starts_with("pipe:") {
+                pipes.insert(name.into_owned());
+            }
+        }
+    }
+    (sockets.len() as u64 + unknown) * SOCKET_BYTES + pipes.len() as u64 * PIPE_BYTES
+}
+
+/// The machine's memory in bytes: all, and what could be had.
+fn memory() -> [u64; 2] {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    ["MemTotal:", "MemAvailable:"].map(|name| {
+        let found = text.lines().find_map(|line| line.strip_prefix(name));
+        // Nothing speaks against a machine that does not say.
+        found.map_or(u64::MAX, bytes)
+    })
+}
+
+/// Processes and threads that an account has on this machine.
+pub(super) fn tasks_of(user: Uid) -> u64 {
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let threads = all.filter_map(|entry| {
+        let text = fs::read_to_string(entry.path().join("status")).ok()?;
+        let field = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let real: u32 = field("Uid:")?.split_whitespace().next()?.parse().ok()?;
+        (real == user.as_raw()).then(|| field("Threads:")?.trim().parse::<u64>().ok())?
     });
-    counted.sum()
+    threads.sum()
 }
 
-/// Bytes that it, and those for whose end it has waited, have had written to a disk.
-fn written(process: Pid) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{}/io", process.as_raw_nonzero())).ok()?;
-    text.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
-}
+#[cfg(test)]
+mod tests {
+    use rustix::process::getppid;
 
-fn free(path: &PathBuf) -> Option<u64> {
-    let disk = statvfs(path).ok()?;
-    Some(disk.f_bavail * disk.f_frsize)
+    use super::*;
+
+    #[test]
+    fn whom_a_process_has_started_is_found_with_the_kernels_list_and_without() {
+        let parent = getppid().unwrap();
+        assert!(descendants(parent).contains(&getpid()));
+        assert!(by_parents(parent).contains(&getpid()));
+        assert!(!by_parents(getpid()).contains(&parent));
+        assert!(tasks_of(rustix::process::getuid()) >= 1);
+    }
 }

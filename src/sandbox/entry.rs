@@ -2,29 +2,50 @@
 //! caged command. It makes the namespaces, watches over what the command takes, and ends all of it when
 //! the daemon lets go of their socket, be it because the daemon was killed.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::process::{
     DumpableBehavior, Pid, PidfdFlags, Signal, WaitOptions, getegid, geteuid, getpid, kill_process,
     pidfd_open, pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
 };
 
-use super::census::Census;
+use super::census::{self, Census};
+use super::scratch::Scratch;
 use super::wire::{self, Report, Spec};
 use super::{Level, inside, raw};
 
 /// How often is looked at what a command takes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// How often what a command left behind is killed anew, where it cannot be killed as one.
-const SWEEPS_MAX: usize = 1_000;
+/// How long what a command left behind is killed anew, where it cannot be killed as one; and how often
+/// without a pause, as a process that begins another and ends must be overtaken.
+const SWEEP_TIME_MAX: Duration = Duration::from_secs(10);
+const SWEEPS_AT_ONCE: usize = 500;
+const SWEEP_PAUSE: Duration = Duration::from_millis(1);
+
+/// The most that one TCP socket holds for each way, as of other sockets: least, at first, at most.
+const TCP_BUFFERS: [(&str, &str); 2] = [
+    ("/proc/sys/net/ipv4/tcp_wmem", "4096 16384 212992"),
+    ("/proc/sys/net/ipv4/tcp_rmem", "4096 131072 212992"),
+];
+
+/// What the guard has made for the first process.
+pub(super) struct Prepared {
+    pub(super) namespaces: Namespaces,
+    pub(super) scratch: Scratch,
+    /// The guard, by a handle that tells of its end.
+    pub(super) guard: OwnedFd,
+    /// Where the guard is told what those have written who have ended.
+    pub(super) tell: UnixStream,
+}
 
 /// What was made for the command that is not in place yet.
 pub(super) struct Namespaces {
@@ -50,8 +71,7 @@ pub(super) fn run() -> ExitCode {
 
 fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     let spec = wire::read(control)?;
-    // The first to go when memory is short; may be refused.
-    fs::write("/proc/self/oom_score_adj", "1000").ok();
+    let shortage = Shortage::first_to_go();
     set_child_subreaper(Some(getpid()))?;
     let namespaces = match spec.level {
         Level::Off => Namespaces { made: false, network: false },
@@ -59,17 +79,46 @@ fn guard(control: &UnixStream) -> io::Result<ExitCode> {
     };
     // From now on nobody of this account can look into this process.
     set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
-    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
-    let scratch = Scratch::new(&spec)?;
+    let guard = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let scratch = Scratch::new(spec.level)?;
+    let (told, tell) = UnixStream::pair()?;
+    tell.set_nonblocking(true)?;
+    let prepared = Prepared { namespaces, scratch, guard, tell };
     let Some(child) = raw::fork()? else {
-        return Ok(inside::run(&spec, &namespaces, &scratch, control, &own));
+        return Ok(inside::run(&spec, &prepared, control));
     };
-    let watched = watch(control, child, &spec);
-    if !namespaces.made {
-        sweep();
+    if let Some(shortage) = shortage {
+        shortage.end();
     }
-    scratch.remove();
+    let watched = watch(control, child, &spec, &prepared.scratch, told);
+    if prepared.namespaces.made || sweep() {
+        prepared.scratch.remove();
+    }
     watched.map(|()| ExitCode::SUCCESS)
+}
+
+/// Who goes first when memory is short: all of the command, but not its guard, without which the others
+/// might outlive it.
+struct Shortage {
+    file: File,
+    before: String,
+}
+
+impl Shortage {
+    /// Holds for what is started from now on. May be refused.
+    fn first_to_go() -> Option<Self> {
+        const FILE: &str = "/proc/self/oom_score_adj";
+        let before = fs::read_to_string(FILE).ok()?;
+        // Later, this process may not open what says something of it.
+        let mut file = File::options().write(true).open(FILE).ok()?;
+        file.write_all(b"1000").ok()?;
+        Some(Self { file, before })
+    }
+
+    /// From now on it goes as before.
+    fn end(mut self) {
+        self.file.write_all(self.before.trim().as_bytes()).ok();
+    }
 }
 
 /// Makes what namespaces the kernel lets us have; with all of them, or none.
@@ -88,18 +137,29 @@ fn namespaces(without_network: bool) -> Namespaces {
         // Only root may.
         Err(_) => raw::unshare(wanted).is_ok(),
     };
-    Namespaces { made, network: made && without_network }
+    let network = made && without_network;
+    for (setting, most) in TCP_BUFFERS.into_iter().filter(|_| network) {
+        // Of this network alone; refused where settings of the kernel are covered.
+        fs::write(setting, most).ok();
+    }
+    Namespaces { made, network }
 }
 
 /// Waits for the end of the command; brings it about if the daemon goes or the command takes too much.
-fn watch(control: &UnixStream, child: Pid, spec: &Spec) -> io::Result<()> {
+fn watch(
+    control: &UnixStream,
+    child: Pid,
+    spec: &Spec,
+    scratch: &Scratch,
+    told: UnixStream,
+) -> io::Result<()> {
     let handle = pidfd_open(child, PidfdFlags::empty())?;
-    let census = Census::new(child, spec);
+    let mut census = Census::new(child, spec, scratch, told)?;
     let tick = Timespec { tv_sec: 0, tv_nsec: i64::from(LOOK_EVERY.subsec_nanos()) };
     loop {
         let mut ends = [PollFd::new(&handle, PollFlags::IN), PollFd::new(control, PollFlags::IN)];
         match poll(&mut ends, Some(&tick)) {
-            Err(rustix::io::Errno::INTR) => continue,
+            Err(Errno::INTR) => continue,
             polled => polled?,
         };
         let [ended, let_go] = ends.map(|end| !end.revents().is_empty());
@@ -124,38 +184,32 @@ fn kill(process: &OwnedFd) {
     pidfd_send_signal(process, Signal::KILL).ok();
 }
 
-/// Kills what a command left behind: it all became this process's children.
-fn sweep() {
-    for _ in 0..SWEEPS_MAX {
-        for child in super::census::children(getpid()) {
-            kill_process(child, Signal::KILL).ok();
+/// Kills what a command left behind: it all became this process's children, or theirs. Whether nobody
+/// is left.
+fn sweep() -> bool {
+    let until = Instant::now() + SWEEP_TIME_MAX;
+    for round in 0_usize.. {
+        let mut left = census::descendants(getpid());
+        if left.is_empty() {
+            // A list that changes while it is read may miss somebody.
+            left = census::by_parents(getpid());
         }
-        // Until there are none.
-        if wait(WaitOptions::empty()).is_err() {
-            return;
+        for process in left {
+            kill_process(process, Signal::KILL).ok();
+        }
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some(_)) | Err(Errno::INTR) => {}
+                Ok(None) => break,
+                Err(_) => return true,
+            }
+        }
+        if Instant::now() > until {
+            return false;
+        }
+        if round >= SWEEPS_AT_ONCE {
+            sleep(SWEEP_PAUSE);
         }
     }
-}
-
-/// A folder for temporary files, where the command cannot have a `/tmp` of its own.
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    fn new(spec: &Spec) -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("peacrab-cage-{:016x}", fastrand::u64(..)));
-        if spec.level != Level::Off {
-            use std::os::unix::fs::DirBuilderExt;
-            fs::DirBuilder::new().mode(0o700).create(&folder)?;
-        }
-        Ok(Self(folder))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-
-    /// Removes it; nothing in it is followed.
-    fn remove(&self) {
-        fs::remove_dir_all(&self.0).ok();
-    }
+    false
 }

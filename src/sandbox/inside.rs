@@ -3,12 +3,12 @@
 //! first, so that nothing in it outlives it.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::AsFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr as UnixAddr, UnixStream};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ use landlock::{
 };
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
-    Pid, Signal, WaitOptions, ioctl_tiocsctty, set_parent_process_death_signal, setsid,
-    test_kill_process, wait,
+    Pid, Signal, WaitOptions, getpid, ioctl_tiocsctty, set_child_subreaper,
+    set_parent_process_death_signal, setsid, test_kill_process, wait,
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::calls::{self, Sockets};
-use super::entry::{Namespaces, Scratch};
+use super::entry::Prepared;
 use super::paths::{self, DEVICES, Seen};
 use super::wire::{self, Held, Report, Spec, Task, Trial};
 use super::{Enforced, Level, Network, limits, raw, root};
@@ -35,15 +35,12 @@ const LANDLOCK: ABI = ABI::V9;
 /// How long something that must be refused may take.
 const TRY_TIME_MAX: Duration = Duration::from_millis(500);
 
+/// The guard is told how much those have written who have ended, by steps of this many bytes.
+const TELL_EVERY: u64 = 1024 * 1024;
+
 /// Ends with the command.
-pub(super) fn run(
-    spec: &Spec,
-    namespaces: &Namespaces,
-    scratch: &Scratch,
-    control: &UnixStream,
-    guard: &OwnedFd,
-) -> ExitCode {
-    match live(spec, namespaces, scratch, control, guard) {
+pub(super) fn run(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> ExitCode {
+    match live(spec, prepared, control) {
         Ok(last) => {
             wire::tell(control, &last);
             ExitCode::SUCCESS
@@ -55,19 +52,15 @@ pub(super) fn run(
     }
 }
 
-fn live(
-    spec: &Spec,
-    namespaces: &Namespaces,
-    scratch: &Scratch,
-    control: &UnixStream,
-    guard: &OwnedFd,
-) -> io::Result<Report> {
+fn live(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> io::Result<Report> {
     set_parent_process_death_signal(Some(Signal::KILL))?;
     // It may have gone before that.
-    let mut gone = [PollFd::new(guard, PollFlags::IN)];
+    let mut gone = [PollFd::new(&prepared.guard, PollFlags::IN)];
     if poll(&mut gone, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
         return Err(io::Error::other("nobody wants it any more"));
     }
+    // Whoever leaves those who have started them stays below this process, and is waited for by it.
+    set_child_subreaper(Some(getpid()))?;
     setsid()?;
     let stdout = io::stdout();
     if spec.terminal {
@@ -82,32 +75,30 @@ fn live(
             limits::set(&spec.bounds, false)?;
             std::env::temp_dir()
         }
-        Level::Required | Level::BestEffort => shut(spec, namespaces, scratch, &mut enforced)?,
+        Level::Required | Level::BestEffort => shut(spec, prepared, &mut enforced)?,
     };
     wire::tell(control, &Report::Ready(enforced));
     match &spec.task {
-        Task::Command(command) => obey(spec, command, &tmp),
+        Task::Command(command) => obey(spec, command, &tmp, &prepared.tell),
         Task::Trial(trial) => Ok(Report::Tried(attempt(trial, &enforced))),
     }
 }
 
 /// Shuts the cage around this process; gives the folder for temporary files.
-fn shut(
-    spec: &Spec,
-    namespaces: &Namespaces,
-    scratch: &Scratch,
-    enforced: &mut Enforced,
-) -> io::Result<PathBuf> {
+fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result<PathBuf> {
+    let Prepared { namespaces, scratch, .. } = prepared;
+    if spec.level == Level::Required {
+        paths::all_there(&spec.write)?;
+    }
     let seen = paths::seen(&spec.read, &spec.write);
     enforced.processes = namespaces.made;
-    enforced.own_root = namespaces.made && root::enter(&seen, &spec.bounds).is_ok();
+    let entered = namespaces.made.then(|| root::enter(&seen, &spec.bounds));
+    enforced.own_root = matches!(entered, Some(Ok(())));
     if namespaces.network {
         // Without it a command cannot talk to itself.
         raw::loopback_up().ok();
     }
-    std::env::set_current_dir(&spec.cwd).map_err(|error| {
-        io::Error::new(error.kind(), format!("{}: {error}", spec.cwd.display()))
-    })?;
+    std::env::set_current_dir(&spec.cwd).map_err(|error| about(&spec.cwd.display(), &error))?;
     limits::set(&spec.bounds, namespaces.made)?;
     limits::give_up_rights()?;
     let tmp = match enforced.own_root {
@@ -119,31 +110,47 @@ fn shut(
         (enforced.landlock, enforced.signals) = status;
     }
     enforced.signals |= enforced.processes;
-    if spec.level == Level::Required && !enforced.files() {
-        let why = landlock.err().map(|error| error.to_string());
-        return Err(io::Error::other(why.unwrap_or_else(|| super::NO_LANDLOCK.to_owned())));
-    }
     let alone = namespaces.network || enforced.landlock >= ABI::V6 as u32;
     let sockets = match (spec.network || namespaces.network, enforced.own_root && alone) {
         (true, true) => Sockets::Usual,
         (true, false) => Sockets::NetworkOnly,
         (false, _) => Sockets::None,
     };
-    enforced.calls = calls::refuse(sockets).is_ok();
+    let refused = calls::refuse(sockets);
+    enforced.calls = refused.is_ok();
     enforced.network = match (spec.network, namespaces.network, enforced.calls) {
         (true, ..) => Network::On,
         (false, true, _) => Network::Apart,
         (false, false, true) => Network::Refused,
         (false, false, false) => Network::Open,
     };
-    if spec.level == Level::Required && enforced.network == Network::Open {
+    if spec.level == Level::Required {
+        insist(enforced, landlock.map(drop), refused)?;
+    }
+    let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
+    let why = entered.and_then(Result::err).map(|error| format!(" ({error})"));
+    Err(io::Error::other(format!(
+        "it would be caged less than was found at my start, without {lost}{}",
+        why.unwrap_or_default()
+    )))
+}
+
+/// What a command does not begin without, where the cage is required.
+fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) -> io::Result<()> {
+    if !enforced.files() {
+        landlock?;
+        return Err(io::Error::other(super::NO_LANDLOCK));
+    }
+    if enforced.network == Network::Open {
         return Err(io::Error::other("this kernel has no way to keep a command off the network"));
     }
-    Ok(tmp)
+    calls.map_err(|error| {
+        about(&"dangerous calls to the kernel cannot be refused (seccomp)", &error)
+    })
 }
 
 /// Has Landlock allow this and nothing else; gives its version, and whether signals are held back.
-fn restrict(seen: &[Seen], tmp: &std::path::Path, own_root: bool) -> io::Result<(u32, bool)> {
+fn restrict(seen: &[Seen], tmp: &Path, own_root: bool) -> io::Result<(u32, bool)> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -180,7 +187,7 @@ fn restrict(seen: &[Seen], tmp: &std::path::Path, own_root: bool) -> io::Result<
 /// What is not there is left out.
 fn allow(
     rules: RulesetCreated,
-    path: &std::path::Path,
+    path: &Path,
     access: BitFlags<AccessFs>,
 ) -> Result<RulesetCreated, landlock::RulesetError> {
     let Ok(found) = PathFd::new(path) else { return Ok(rules) };
@@ -191,7 +198,7 @@ fn allow(
 
 /// Runs the command and waits for its end; what it has started and not waited for is waited for here.
 #[expect(clippy::disallowed_methods, reason = "this is the sandbox")]
-fn obey(spec: &Spec, command: &str, tmp: &std::path::Path) -> io::Result<Report> {
+fn obey(spec: &Spec, command: &str, tmp: &Path, mut tell: &UnixStream) -> io::Result<Report> {
     let output = || io::stdout().as_fd().try_clone_to_owned().map(Stdio::from);
     let shell = Command::new("/bin/sh")
         .args(["-c", command])
@@ -204,8 +211,9 @@ fn obey(spec: &Spec, command: &str, tmp: &std::path::Path) -> io::Result<Report>
         .stdout(output()?)
         .stderr(output()?)
         .spawn()
-        .map_err(|error| io::Error::new(error.kind(), format!("cannot start /bin/sh: {error}")))?;
+        .map_err(|error| about(&"cannot start /bin/sh", &error))?;
     let shell = i32::try_from(shell.id()).ok().and_then(Pid::from_raw);
+    let mut told = 0;
     loop {
         match wait(WaitOptions::empty()) {
             Ok(Some((ended, status))) if Some(ended) == shell => {
@@ -217,7 +225,16 @@ fn obey(spec: &Spec, command: &str, tmp: &std::path::Path) -> io::Result<Report>
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
+        let written = raw::written_by_the_ended();
+        // If there is no room, what comes next says it, too.
+        if written >= told + TELL_EVERY && tell.write_all(&written.to_ne_bytes()).is_ok() {
+            told = written;
+        }
     }
+}
+
+fn about(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 
 /// Tries what must not be possible, as a command would.

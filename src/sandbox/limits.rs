@@ -3,16 +3,20 @@
 use std::io;
 
 use rustix::io::Errno;
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, getuid, setrlimit};
 use rustix::thread::{
     CapabilitySet, CapabilitySets, clear_ambient_capability_set,
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::Bounds;
+use super::{Bounds, census};
 
-/// Open files of one process.
-const FILES_MAX: u64 = 1_024;
+/// Open files of one process: each may be a socket, which holds memory of the kernel's.
+pub(super) const FILES_MAX: u64 = 512;
+
+/// Threads that the rest of the account may yet start, where they count together with a command's: this
+/// limit is for what comes faster than the census looks, so it may be wide.
+const TASKS_SPARE: u64 = 256;
 
 /// Beside the daemon, commands come second.
 const NICE: i32 = 5;
@@ -27,8 +31,14 @@ pub(super) fn set(bounds: &Bounds, own_users: bool) -> io::Result<()> {
     limit(Resource::Core, 0)?;
     limit(Resource::Memlock, 0)?;
     limit(Resource::Msgqueue, 0)?;
-    if own_users {
-        limit(Resource::Nproc, u64::from(bounds.processes))?;
+    let others = match own_users {
+        true => Some(0),
+        // All of the account's tasks count, wherever they are; and root's never.
+        false if getuid().is_root() => None,
+        false => Some(census::tasks_of(getuid()) + TASKS_SPARE),
+    };
+    if let Some(others) = others {
+        limit(Resource::Nproc, others + u64::from(bounds.processes))?;
     }
     rustix::process::nice(NICE).ok();
     Ok(())

@@ -1,7 +1,10 @@
 //! What of the machine a command may see: what belongs to the system and to nobody in particular.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
+
+use super::Cage;
 
 /// Programs and what they need; those that exist are there.
 const SYSTEM: &[&str] = &[
@@ -71,16 +74,33 @@ pub(super) struct Seen {
     pub(super) writable: bool,
 }
 
-/// What may be read and what may be written, those above before those below.
-pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<Seen> {
+/// What belongs to the system, there or not.
+fn system() -> impl Iterator<Item = PathBuf> {
     let settings = SETTINGS.iter().map(|name| Path::new("/etc").join(name));
-    let system = SYSTEM.iter().map(PathBuf::from).chain(settings);
-    let read = system.chain(read.iter().cloned());
+    SYSTEM.iter().map(PathBuf::from).chain(settings)
+}
+
+/// Whether all that may be written is there: who has a command write elsewhere should hear that it cannot.
+pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
+    write.iter().try_for_each(|path| {
+        let found = fs::metadata(path).map(drop);
+        found.map_err(|error| {
+            let what = format!("{}, which commands may write: {error}", path.display());
+            io::Error::new(error.kind(), what)
+        })
+    })
+}
+
+/// What may be read and what may be written, those above before those below. What is not there is left
+/// out.
+pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<Seen> {
+    let read = system().chain(read.iter().cloned());
     let read: Vec<_> = read.filter(|path| path.exists()).collect();
+    let write = write.iter().filter(|path| path.exists());
     let mut all: Vec<Seen> = read
         .iter()
         .map(|path| Seen { path: path.clone(), link: link(path, &read), writable: false })
-        .chain(write.iter().map(|path| Seen { path: path.clone(), link: None, writable: true }))
+        .chain(write.map(|path| Seen { path: path.clone(), link: None, writable: true }))
         .collect();
     all.sort_by(|a, b| a.path.cmp(&b.path).then(a.writable.cmp(&b.writable)));
     all
@@ -92,4 +112,44 @@ fn link(path: &Path, read: &[PathBuf]) -> Option<PathBuf> {
     let target = fs::canonicalize(path).ok()?;
     let is_seen = |other: &&PathBuf| other.as_path() != path && target.starts_with(other);
     read.iter().find(is_seen).map(|_| text)
+}
+
+/// Something that commands must not see, and the thing by which they would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposed {
+    pub hidden: PathBuf,
+    pub by: PathBuf,
+}
+
+/// What a command would see of the home, but for the workspace in it, and of these secrets. Neither a
+/// root of its own nor Landlock can take something out of a folder that is opened.
+pub fn exposed(
+    cage: &Cage,
+    (home, workspace): (&Path, &Path),
+    secrets: &[PathBuf],
+) -> Option<Exposed> {
+    let opened: Vec<PathBuf> =
+        system().chain(cage.read.iter().chain(&cage.write).cloned()).collect();
+    let shows = |by: &Path, hidden: &Path| real(hidden).starts_with(real(by));
+    // A part of the home is not to be opened either.
+    let home_by = opened.iter().find(|by| shows(by, home) || shows(home, by));
+    let home_by = home_by.map(|by| &**by).or_else(|| shows(workspace, home).then_some(workspace));
+    if let Some(by) = home_by {
+        return Some(Exposed { hidden: home.to_owned(), by: by.to_owned() });
+    }
+    secrets.iter().find_map(|hidden| {
+        let mut all = opened.iter().map(|by| &**by).chain([workspace]);
+        let by = all.find(|by| shows(by, hidden))?.to_owned();
+        Some(Exposed { hidden: hidden.clone(), by })
+    })
+}
+
+/// Where a path leads, as far as there is something.
+fn real(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let found = path.ancestors().find_map(|upper| {
+        let rest = path.strip_prefix(upper).ok()?;
+        Some(fs::canonicalize(upper).ok()?.join(rest))
+    });
+    found.unwrap_or(path)
 }

@@ -1,7 +1,7 @@
 //! The few calls to the kernel that no crate wraps safely: each is one line around `libc`, made by a
 //! process of ours that has a single thread.
 
-#![expect(unsafe_code, reason = "fork, unshare and mount_setattr have no safe form in rustix")]
+#![expect(unsafe_code, reason = "fork, unshare and others have no safe form in rustix")]
 
 use std::ffi::c_int;
 use std::io;
@@ -77,4 +77,14 @@ pub(super) fn loopback_up() -> io::Result<()> {
 pub(super) fn may_be_traced() -> bool {
     // SAFETY: PTRACE_TRACEME takes no pointers.
     unsafe { libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) == 0 }
+}
+
+/// Bytes that those have had written to a disk for whose end this process has waited.
+pub(super) fn written_by_the_ended() -> u64 {
+    // SAFETY: all zeros is a valid value of this plain structure.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the pointer is to a value that lives here. It cannot fail with these arguments.
+    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage) };
+    // In blocks of 512 bytes, whatever the disk's are.
+    u64::try_from(usage.ru_oublock).unwrap_or_default() * 512
 }

@@ -15,9 +15,9 @@ use rustix::mount::{
 };
 use rustix::process::{fchdir, pivot_root};
 
-use super::Bounds;
 use super::paths::{DEVICES, Seen};
 use super::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
+use super::{BYTES_A_FILE, Bounds};
 
 /// Where the new root stands until it is one; every system has it.
 const STAND: &str = "/tmp";
@@ -102,6 +102,8 @@ fn tree(path: &Path) -> io::Result<OwnedFd> {
 fn temporary(bytes: u64, mode: &str) -> io::Result<OwnedFd> {
     let fs = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_set_string(&fs, "size", bytes.to_string())?;
+    // An empty file takes memory, too.
+    fsconfig_set_string(&fs, "nr_inodes", (bytes / BYTES_A_FILE).to_string())?;
     fsconfig_set_string(&fs, "mode", mode)?;
     fsconfig_create(&fs)?;
     Ok(fsmount(&fs, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?)

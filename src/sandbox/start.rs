@@ -27,7 +27,8 @@ use super::{Cage, ENTRY, Enforced, Order};
 /// A command that writes more is ended: nobody reads that, and taking it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
 
-/// How long the end of a command may take once it was told.
+/// How long is waited for the end of a command once it was told. Its guard goes on by itself, as without
+/// it something might be left.
 const END_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// All that a cage tells, by far.
@@ -184,8 +185,7 @@ impl Caged {
             self.child.wait().await.ok();
         };
         if timeout(END_TIME_MAX, gone).await.is_err() {
-            tracing::warn!("A command's guard does not end, and is killed");
-            self.child.start_kill().ok();
+            tracing::warn!("A command takes long to end, and is not waited for any more");
         }
         let ending = ending(&reports);
         match (over, ending) {
@@ -241,6 +241,7 @@ pub(super) fn spec(cage: &Cage, order: &Order, task: Task) -> Spec {
         network: cage.network,
         terminal: order.input == Input::Terminal,
         bounds,
+        least: cage.least,
     }
 }
 

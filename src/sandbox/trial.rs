@@ -15,9 +15,12 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
-use super::wire::{self, Held, Report, Task, Trial};
+use super::wire::{self, Held, Report, Spec, Task, Trial};
 use super::{Cage, Enforced, Input, Level, Network, Order};
 use crate::replies;
+
+/// What its folder's name begins with.
+pub(super) const NAME: &str = "peacrab-trial-";
 
 /// Far longer than it takes on a busy board.
 const TRIAL_TIME_MAX: Duration = Duration::from_secs(10);
@@ -96,7 +99,7 @@ pub fn trial(cage: &Cage) -> CageState {
     match attempt(cage) {
         Err(error) => CageState::Refused { why: error.to_string() },
         Ok(enforced) => {
-            let lacks = !enforced.files() || enforced.network == Network::Open;
+            let lacks = !enforced.files() || enforced.network == Network::Open || !enforced.calls;
             if cage.level == Level::Required && lacks {
                 let (_, open) = enforced.parts();
                 return CageState::Refused { why: replies::not_enforced(&open) };
@@ -129,7 +132,9 @@ fn attempt(cage: &Cage) -> io::Result<Enforced> {
         time_max: TRIAL_TIME_MAX,
         input: Input::Pipe,
     };
-    let (enforced, mut held) = ask(cage, &wire::encode(&spec(cage, &order, task))?)?;
+    // It is this that finds out what there is.
+    let spec = Spec { least: Enforced::default(), ..spec(cage, &order, task) };
+    let (enforced, mut held) = ask(cage, &wire::encode(&spec)?)?;
     held.network &= udp.recv(&mut [0; 1]).is_err();
     if !held.workspace {
         return Err(io::Error::other("inside, the workspace cannot be used"));
@@ -186,7 +191,7 @@ struct Place(PathBuf);
 
 impl Place {
     fn new() -> io::Result<Self> {
-        let folder = std::env::temp_dir().join(format!("peacrab-trial-{:016x}", fastrand::u64(..)));
+        let folder = std::env::temp_dir().join(format!("{NAME}{:016x}", fastrand::u64(..)));
         DirBuilder::new().mode(0o700).create(&folder)?;
         Ok(Self(folder))
     }

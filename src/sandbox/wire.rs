@@ -28,6 +28,8 @@ pub(super) struct Spec {
     /// Standard output is a terminal, which becomes the command's own.
     pub(super) terminal: bool,
     pub(super) bounds: Bounds,
+    /// Where less holds than this, the command does not begin.
+    pub(super) least: Enforced,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, Tool
 use crate::memory::audience;
 use crate::message::Address;
 use crate::people::Role;
-use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
+use crate::sandbox::{self, Cage, CageState, Ending, Enforced, Input, Over};
 use crate::workspace::Audience;
 use crate::workspace::others::Others;
 use crate::workspace::path::INBOX;
@@ -51,13 +51,16 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
     }
-    let files_caged = match standing {
-        CageState::Caged { enforced, .. } => enforced.files(),
-        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => false,
+    // What was said to hold must do so for each command.
+    let least = match standing {
+        CageState::Caged { enforced, .. } => *enforced,
+        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => Enforced::default(),
     };
     let role = config.role;
-    let shell =
-        Arc::new(Shell { config: config.clone(), files_caged, sessions: Sessions::default() });
+    let cage = Cage { least, ..config.cage.clone() };
+    let config = Config { cage, ..config.clone() };
+    let sessions = Sessions::default();
+    let shell = Arc::new(Shell { config, files_caged: least.files(), sessions });
     let exec = ForRole(role, Exec(Arc::clone(&shell)));
     vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
 }
@@ -236,7 +239,9 @@ fn ended(ending: &Ending, time_max: Duration) -> String {
         Ending::Over(Over::Time) => format!("killed: it took longer than {}", seconds(time_max)),
         Ending::Over(Over::Memory) => "killed: it took too much memory".to_owned(),
         Ending::Over(Over::Processes) => "killed: it had too many processes".to_owned(),
-        Ending::Over(Over::Disk) => "killed: the disk was getting full".to_owned(),
+        Ending::Over(Over::Disk) => {
+            "killed: it took too much of the disk, or of its temporary folder".to_owned()
+        }
         Ending::Over(Over::Output) => "killed: it wrote more than 1 GB; write to a file".to_owned(),
         Ending::Over(Over::Asked) => "killed, as asked".to_owned(),
         Ending::Refused(why) => format!("not started: {why}"),

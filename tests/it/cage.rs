@@ -2,22 +2,25 @@
 //! what is said where a kernel cannot enforce it. Attempts are made in sh, in Python, in C, and by this
 //! test program itself, which is there for what the others cannot do or where they are missing.
 
+mod attacks;
 mod attempts;
+mod bare;
 mod bombs;
 mod degrade;
 mod files;
 mod network;
 mod ordinary;
 mod processes;
+mod terminal;
 
-pub(crate) use degrade::{NO_LANDLOCK, without};
+pub(crate) use degrade::{NO_LANDLOCK, NO_NAMESPACES, without};
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use peacrab::sandbox::{self, Bounds, Cage, Ending, Input, Level, Order, Run};
+use peacrab::sandbox::{self, Bounds, Cage, Ending, Enforced, Input, Level, Order, Run};
 use peacrab::secret::Setting;
 use tempfile::TempDir;
 
@@ -110,6 +113,7 @@ pub(crate) fn cage() -> Cage {
             .map(|(name, text)| (name.to_owned(), plain(text)))
             .collect::<BTreeMap<_, _>>(),
         bounds: Bounds::new(512 * MB, (64 * MB, 200 * MB), 128),
+        least: Enforced::default(),
     }
 }
 

@@ -203,6 +203,27 @@ async fn what_is_uncaged_is_for_the_owner_in_private() {
 }
 
 #[test]
+fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
+    let desk = Desk::new();
+    cage::without(cage::NO_NAMESPACES, async move || {
+        let refused = desk.call("exec", json!({"command": "echo x > made"})).await.unwrap_err();
+        assert!(refused.contains("was not started: it would be caged less"), "{refused}");
+        let background = json!({"command": "echo x > made", "background": true});
+        let said = desk.call("exec", background).await.unwrap();
+        assert!(said.contains("not started: it would be caged less"), "{said}");
+        assert!(!desk.exists("made"));
+    });
+}
+
+#[tokio::test]
+async fn what_cannot_be_written_as_the_config_says_is_not_offered() {
+    let mut config = config();
+    config.cage.write.push("/nowhere/photos".into());
+    assert!(shell::tools(&config, &shell::standing(&config)).is_empty());
+    assert!(shell::standing(&config).words().contains("/nowhere/photos"));
+}
+
+#[test]
 fn the_shell_is_for_admins_or_whom_the_config_names() {
     let offered = |config: &Config, role| {
         let tools = tools(config);

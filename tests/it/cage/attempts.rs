@@ -74,6 +74,7 @@ attempts! {
     command_a_console: "ioctl(0, TIOCLINUX, \"\\x02\")", libc::ioctl(0, libc::TIOCLINUX, c"\x02".as_ptr());
     memory_without_a_name: "syscall(SYS_memfd_create, \"x\", 0)", libc::syscall(libc::SYS_memfd_create, c"x".as_ptr(), 0);
     shared_memory: "syscall(SYS_shmget, 0, 4096, 01600)", libc::syscall(libc::SYS_shmget, 0, 4096, 0o1600);
+    set_room_aside: "syscall(SYS_fallocate, 1, 0, 0, 4096)", libc::syscall(libc::SYS_fallocate, 1, 0, 0, 4096);
     set_the_clock: "settimeofday(&(struct timeval){1, 0}, 0)", libc::settimeofday(&libc::timeval { tv_sec: 1, tv_usec: 0 }, std::ptr::null());
 }
 
@@ -106,6 +107,7 @@ fn all_held(out: &str, by: &str) {
             "namespace_by_clone3" | "memory_without_a_name" | "shared_memory" => {
                 vec![libc::ENOSYS]
             }
+            "set_room_aside" => vec![libc::EOPNOTSUPP],
             "become_root_of_others" | "give_a_file_away" => vec![libc::EPERM, libc::EINVAL],
             _ => vec![libc::EPERM],
         };

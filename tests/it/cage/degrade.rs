@@ -30,11 +30,13 @@ pub(crate) fn without<T: Send + 'static>(
 
 pub(crate) const NO_LANDLOCK: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_landlock_create_ruleset, libc::ENOSYS)];
-const NO_NAMESPACES: &[(libc::c_long, libc::c_int)] = &[(libc::SYS_unshare, libc::EPERM)];
+pub(crate) const NO_NAMESPACES: &[(libc::c_long, libc::c_int)] =
+    &[(libc::SYS_unshare, libc::EPERM)];
 const NEITHER: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_landlock_create_ruleset, libc::EOPNOTSUPP), (libc::SYS_unshare, libc::EPERM)];
 const NO_FILTERS: &[(libc::c_long, libc::c_int)] =
     &[(libc::SYS_unshare, libc::EPERM), (libc::SYS_seccomp, libc::EINVAL)];
+const ONLY_NO_FILTERS: &[(libc::c_long, libc::c_int)] = &[(libc::SYS_seccomp, libc::EINVAL)];
 
 fn level(level: Level) -> Scene {
     let mut scene = Scene::new();
@@ -146,20 +148,86 @@ fn with_neither_commands_are_refused() {
 }
 
 #[test]
-fn where_the_network_cannot_be_kept_away_commands_are_refused() {
-    without(NO_FILTERS, async || {
-        let scene = level(Level::Required);
-        let state = sandbox::trial(&scene.cage);
-        assert!(!state.is_offered(), "{state:?}");
-        assert!(matches!(scene.run("echo begun").await.ending, Ending::Refused(_)));
-        // A network that the config allows need not be kept away.
-        let mut scene = level(Level::Required);
-        scene.cage.network = true;
-        let state = sandbox::trial(&scene.cage);
-        let CageState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
-        assert!(!enforced.calls && enforced.network == Network::On);
-        assert!(state.words().contains("NOT enforced"), "{}", state.words());
-    });
+fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused() {
+    for calls in [NO_FILTERS, ONLY_NO_FILTERS] {
+        without(calls, async || {
+            // A network that the config allows need not be kept away; the rest must.
+            for network in [false, true] {
+                let mut scene = level(Level::Required);
+                scene.cage.network = network;
+                let state = sandbox::trial(&scene.cage);
+                assert!(!state.is_offered(), "{state:?}");
+                let done = scene.run("echo begun").await;
+                let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+                assert!(why.contains("network") || why.contains("seccomp"), "{why}");
+                assert_eq!(done.out, "");
+            }
+            let mut scene = level(Level::BestEffort);
+            scene.cage.network = true;
+            let state = sandbox::trial(&scene.cage);
+            let CageState::Caged { enforced, .. } = &state else { panic!("{state:?}") };
+            assert!(!enforced.calls && enforced.network == Network::On);
+            let words = state.words();
+            assert!(words.contains("NOT enforced on this kernel: ") && words.contains("calls"));
+            assert_eq!(scene.run("echo runs").await.well(), "runs\n");
+        });
+    }
+}
+
+#[test]
+fn a_command_for_which_less_holds_than_was_found_is_refused() {
+    let found = |level, calls| {
+        without(calls, async move || {
+            let scene = self::level(level);
+            let CageState::Caged { enforced, .. } = sandbox::trial(&scene.cage) else { panic!() };
+            enforced
+        })
+    };
+    for level in [Level::Required, Level::BestEffort] {
+        let (all, bare) = (found(level, &[]), found(level, NO_NAMESPACES));
+        assert!(all.own_root && all.processes && !bare.own_root);
+        without(NO_NAMESPACES, async move || {
+            let mut scene = self::level(level);
+            scene.cage.least = all;
+            let done = scene.run("echo begun").await;
+            let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+            assert!(why.contains("caged less than was found at my start"), "{why}");
+            assert_eq!(done.out, "");
+            scene.cage.least = bare;
+            assert_eq!(scene.run("echo begun").await.well(), "begun\n");
+        });
+        without(NO_LANDLOCK, async move || {
+            let mut scene = self::level(level);
+            scene.cage.least = all;
+            assert!(matches!(scene.run("echo begun").await.ending, Ending::Refused(_)));
+        });
+    }
+}
+
+#[tokio::test]
+async fn a_path_that_may_be_written_and_is_not_there_is_said() {
+    let mut scene = level(Level::Required);
+    scene.cage.write.push("/nowhere/photos".into());
+    let state = sandbox::trial(&scene.cage);
+    assert!(!state.is_offered(), "{state:?}");
+    assert!(state.words().contains("/nowhere/photos, which commands may write"), "{state:?}");
+    let done = scene.run("echo begun").await;
+    let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+    assert!(why.contains("/nowhere/photos") && done.out.is_empty(), "{why}");
+    // Nothing else is lost by it where what there is is enough.
+    let CageState::Caged { enforced: usual, .. } = sandbox::trial(&level(Level::BestEffort).cage)
+    else {
+        panic!()
+    };
+    scene.cage.level = Level::BestEffort;
+    let CageState::Caged { enforced, .. } = sandbox::trial(&scene.cage) else { panic!() };
+    assert_eq!(enforced, usual);
+    assert_eq!(scene.run("ls /nowhere 2>/dev/null; echo begun").await.well(), "begun\n");
+    // One that may only be read is left out: nothing more is open by that.
+    let mut scene = level(Level::Required);
+    scene.cage.read.push("/nowhere/books".into());
+    let CageState::Caged { enforced, .. } = sandbox::trial(&scene.cage) else { panic!() };
+    assert_eq!(enforced, usual);
 }
 
 #[tokio::test]

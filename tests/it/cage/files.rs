@@ -1,9 +1,10 @@
 //! Files that must stay out of reach, by whatever name they are called.
 
 use std::fs::{self, File};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use peacrab::sandbox::{Ending, Over};
+use peacrab::sandbox::{self, Cage, Ending, Over};
 
 use super::{SECRET, Scene, have};
 
@@ -248,4 +249,61 @@ async fn a_folder_that_is_not_there_is_said() {
     scene.order.cwd = scene.workspace();
     scene.order.time_max = Duration::from_secs(1);
     assert_eq!(scene.run("sleep 100").await.ending, Ending::Over(Over::Time));
+}
+
+#[test]
+fn what_commands_would_see_of_the_home_or_of_secrets_is_found() {
+    let scene = Scene::new();
+    let root = scene.root();
+    let (home, workspace) = (root.join("home"), root.join("home/workspace"));
+    let key = root.join("person/.ssh/id_rsa");
+    let found = |home: &Path, read: &[PathBuf], secrets: &[PathBuf]| {
+        let cage = Cage { read: read.to_vec(), ..scene.cage.clone() };
+        let found = sandbox::exposed(&cage, (home, &home.join("workspace")), secrets);
+        found.map(|found| (found.hidden, found.by))
+    };
+    let said = |hidden: &Path, by: &Path| Some((hidden.to_owned(), by.to_owned()));
+    assert_eq!(found(&home, &[], &[key.clone(), home.join("config.toml")]), None);
+    assert_eq!(found(&home, &[root.join("persons")], std::slice::from_ref(&key)), None);
+    // Below what every command reads, there or not yet.
+    for (home, by) in [
+        ("/usr/lib/peacrab", "/usr"),
+        ("/lib/peacrab", "/usr"),
+        ("/nix/store/home", "/nix/store"),
+        ("/etc/profile.d/../profile.d", "/etc/profile.d"),
+        ("/usr", "/usr"),
+        ("/etc", "/etc/alternatives"),
+    ] {
+        let home = Path::new(home);
+        let seen = found(home, &[], &[]).unwrap();
+        // Where /lib is no link, it is named itself.
+        assert!(seen == (home.to_owned(), by.into()) || home.starts_with(&seen.1), "{seen:?}");
+    }
+    // Below what is listed, and around it.
+    for by in [&root, &home, &home.join("undo"), &home.join("state.db"), &workspace] {
+        assert_eq!(
+            found(&home, std::slice::from_ref(by), &[]),
+            said(&home, by),
+            "{}",
+            by.display()
+        );
+    }
+    let person = root.join("person");
+    let listed = found(&home, std::slice::from_ref(&person), std::slice::from_ref(&key));
+    assert_eq!(listed, said(&key, &person));
+    // By another name, too.
+    let link = root.join("link");
+    std::os::unix::fs::symlink(&person, &link).unwrap();
+    let linked = found(&home, std::slice::from_ref(&link), std::slice::from_ref(&key));
+    assert_eq!(linked, said(&key, &link));
+    let by_link = link.join(".ssh/id_rsa");
+    let listed = found(&home, std::slice::from_ref(&person), std::slice::from_ref(&by_link));
+    assert_eq!(listed, said(&by_link, &person));
+    // In the workspace, wherever that leads.
+    let inside = workspace.join("notes/key");
+    assert_eq!(found(&home, &[], std::slice::from_ref(&inside)), said(&inside, &workspace));
+    let other = root.join("other");
+    fs::create_dir(&other).unwrap();
+    std::os::unix::fs::symlink(&root, other.join("workspace")).unwrap();
+    assert_eq!(found(&other, &[], &[]), said(&other, &other.join("workspace")));
 }

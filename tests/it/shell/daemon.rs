@@ -163,3 +163,54 @@ async fn the_home_cannot_be_shown_to_commands() {
         assert!(ended.err.contains("where my home is"), "{}", ended.err);
     }
 }
+
+#[tokio::test]
+async fn files_with_secrets_cannot_be_shown_to_commands() {
+    let scene = Scene::new("");
+    let folder = scene.folder().display().to_string();
+    let keys = scene.home().join("workspace/keys");
+    for place in [&keys, &scene.folder().join("keys")] {
+        fs::create_dir_all(place).unwrap();
+        fs::write(place.join("main"), "sk-0123456789abcdef").unwrap();
+    }
+    std::os::unix::fs::symlink(&keys, scene.folder().join("elsewhere")).unwrap();
+    fs::write(scene.folder().join("mcp.json"), r#"{ "mcpServers": {} }"#).unwrap();
+    let provider = |file: &str| {
+        format!(
+            "[providers.main]\ntype = \"openai\"\nmodel = \"m\"\napi_key = {{ file = \"{file}\" }}\n"
+        )
+    };
+    let (outside, inside) = (provider("keys/main"), provider("home/workspace/keys/main"));
+    let by_link = provider("elsewhere/main");
+    let read = |path: &str| format!("[exec]\nread = [\"{folder}/{path}\"]\n");
+    let servers = "[agent]\nmcp_file = \"mcp.json\"\n";
+    for (config, named) in [
+        (format!("{outside}{}", read("keys")), "keys/main is, which holds"),
+        (format!("{outside}{}", read("keys/main")), "keys/main is, which holds"),
+        (
+            format!("{outside}{}", read("keys").replace("read", "write")),
+            "keys/main is, which holds",
+        ),
+        (inside.clone(), "workspace/keys/main is, which holds"),
+        (by_link.clone(), "elsewhere/main is, which holds"),
+        (read("config.toml"), "config.toml is, which holds"),
+        (format!("{servers}{}", read("mcp.json")), "mcp.json is, which holds"),
+    ] {
+        fs::write(scene.folder().join("config.toml"), &config).unwrap();
+        for (command, code) in [("run", 1), ("check", 2), ("doctor", 1)] {
+            let ended = scene.run(&[command]).await;
+            assert_eq!(ended.code, Some(code), "{config}: {ended:?}");
+            let said = format!("{}{}", ended.out, ended.err);
+            assert!(said.contains(named) && said.contains("move one of them"), "{said}");
+            assert!(!said.contains("0123456789"), "{said}");
+        }
+    }
+    // Where there is no shell, or no cage, there is nothing to be kept from it.
+    for exec in ["enabled = false", "sandbox = \"off\""] {
+        let config = format!("{inside}[exec]\n{exec}\n");
+        fs::write(scene.folder().join("config.toml"), config).unwrap();
+        assert_eq!(scene.run(&["check"]).await.code, Some(0), "{exec}");
+    }
+    fs::write(scene.folder().join("config.toml"), outside).unwrap();
+    assert_eq!(scene.run(&["check"]).await.code, Some(0));
+}

@@ -1,0 +1,122 @@
+//! What a command takes of the disks that it may write to. A kernel tells how much is free, and of most
+//! disks how much a process has had written; neither alone says whether it was this command.
+
+use std::fs;
+use std::io::{self, Read};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{StatVfs, statfs, statvfs};
+use rustix::process::Pid;
+
+/// What must be left of a disk in any case, in bytes and in files: so much, or half of what there was at
+/// the beginning.
+const LEFT_BYTES: u64 = 256 * 1024 * 1024;
+const LEFT_FILES: u64 = 20_000;
+
+/// Who just begins a program cannot be looked at for a moment.
+const DOUBTS_MAX: u32 = 3;
+
+/// `TMPFS_MAGIC` and `RAMFS_MAGIC` (linux/magic.h): what is written there is written to no disk.
+const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
+
+pub(super) struct Disks {
+    /// Bytes and files that one command may use up.
+    most: (u64, u64),
+    all: Vec<Disk>,
+    /// Where the first process tells what those have written whose end it has waited for.
+    told: UnixStream,
+    last_told: u64,
+    /// How often in a row somebody could not be looked at.
+    doubts: u32,
+}
+
+struct Disk {
+    path: PathBuf,
+    /// What was free at the beginning.
+    bytes: u64,
+    files: u64,
+    /// Whether the kernel counts for each process what it writes there.
+    is_counted: bool,
+}
+
+impl Disks {
+    pub(super) fn new<'a>(
+        paths: impl Iterator<Item = &'a Path>,
+        most: (u64, u64),
+        told: UnixStream,
+    ) -> io::Result<Self> {
+        told.set_nonblocking(true)?;
+        Ok(Self { most, all: paths.filter_map(Disk::new).collect(), told, last_told: 0, doubts: 0 })
+    }
+
+    /// Whether a disk has too little left, or has lost too much by these processes of the command.
+    pub(super) fn are_full(&mut self, inside: &[Pid]) -> bool {
+        self.hear();
+        let (bytes_max, files_max) = self.most;
+        let mut lost_counted = false;
+        for disk in &self.all {
+            let Ok(now) = statvfs(&disk.path) else { continue };
+            let lost_too_much = disk.bytes.saturating_sub(free(&now)) > bytes_max;
+            lost_counted |= lost_too_much && disk.is_counted;
+            if free(&now) < (disk.bytes / 2).min(LEFT_BYTES)
+                || now.f_favail < (disk.files / 2).min(LEFT_FILES)
+                || disk.files.saturating_sub(now.f_favail) > files_max
+                || lost_too_much && !disk.is_counted
+            {
+                return true;
+            }
+        }
+        lost_counted && self.is_by_these(inside)
+    }
+
+    /// Whether this command took so much. What cannot be known speaks against it, if it stays so.
+    fn is_by_these(&mut self, inside: &[Pid]) -> bool {
+        let (mut sum, mut all_known) = (self.last_told, true);
+        for process in inside {
+            match written(*process) {
+                Ok(bytes) => sum += bytes,
+                // Unless it has ended, and been waited for.
+                Err(error) => all_known &= is_gone(&error),
+            }
+        }
+        self.doubts = if all_known { 0 } else { self.doubts + 1 };
+        sum > self.most.0 / 2 || self.doubts >= DOUBTS_MAX
+    }
+
+    fn hear(&mut self) {
+        let mut number = [0; 8];
+        while matches!(self.told.read(&mut number), Ok(8)) {
+            self.last_told = self.last_told.max(u64::from_ne_bytes(number));
+        }
+    }
+}
+
+impl Disk {
+    fn new(path: &Path) -> Option<Self> {
+        let (now, kind) = (statvfs(path).ok()?, statfs(path).ok()?);
+        let in_memory = IN_MEMORY.contains(&i128::from(kind.f_type));
+        Some(Self {
+            path: path.to_owned(),
+            bytes: free(&now),
+            files: now.f_favail,
+            // Disks without a number of files write what keeps them by themselves.
+            is_counted: !in_memory && now.f_files > 0,
+        })
+    }
+}
+
+fn free(disk: &StatVfs) -> u64 {
+    disk.f_bavail * disk.f_frsize
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Bytes that it, and those for whose end it has waited, have had written to a disk.
+fn written(process: Pid) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/io", process.as_raw_nonzero()))?;
+    let bytes = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
+    bytes.ok_or_else(|| io::Error::other("this kernel does not count it"))
+}

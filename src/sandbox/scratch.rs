@@ -1,0 +1,167 @@
+//! A folder for temporary files, where a command cannot have a `/tmp` of its own: made for one command,
+//! measured while it runs, gone with it whatever was made of it, and swept up by a later start if its
+//! guard was killed.
+
+use std::fs::{self, DirBuilder, File, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use rustix::process::geteuid;
+
+use super::{BYTES_A_FILE, Level};
+
+/// Where it is: every system has it, and a guard has no variables that could say otherwise.
+const PLACE: &str = "/tmp";
+const NAME: &str = "peacrab-cage-";
+
+/// A folder that is younger may be about to be used.
+const SETTLED: Duration = Duration::from_secs(60);
+
+/// Locked as long as it is used. Nothing but the lock says whether it is: numbers of processes mean
+/// nothing to another container that has the same `/tmp`.
+pub(super) struct Scratch {
+    path: PathBuf,
+    _lock: Option<File>,
+}
+
+impl Scratch {
+    /// None is needed where commands are not caged.
+    pub(super) fn new(level: Level) -> io::Result<Self> {
+        let path = Path::new(PLACE).join(format!("{NAME}{:016x}", fastrand::u64(..)));
+        if level == Level::Off {
+            return Ok(Self { path, _lock: None });
+        }
+        DirBuilder::new().mode(0o700).create(&path)?;
+        let lock = File::open(&path)?;
+        lock.lock()?;
+        Ok(Self { path, _lock: Some(lock) })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Bytes that its files take, up to `most`. What cannot be looked into is left out: the disk that
+    /// it is on is looked at, too.
+    pub(super) fn bytes(&self, most: u64) -> u64 {
+        let mut bytes = 0;
+        let mut folders = vec![self.path.clone()];
+        while let Some(folder) = folders.pop()
+            && bytes <= most
+        {
+            for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+                // Links are not followed.
+                let Ok(found) = entry.metadata() else { continue };
+                // As `st_blocks` counts (stat(2)); an empty file takes something, too, and time here.
+                bytes += (found.blocks() * 512).max(BYTES_A_FILE);
+                if found.is_dir() {
+                    folders.push(entry.path());
+                }
+            }
+        }
+        bytes
+    }
+
+    /// To be called when nobody is left who could write there.
+    pub(super) fn remove(self) {
+        clear(&self.path).ok();
+    }
+}
+
+/// Removes what was left here by those who were killed: of ours, and used by nobody any more.
+pub fn sweep() {
+    let trials = (std::env::temp_dir(), super::trial::NAME);
+    for (place, name) in [(PathBuf::from(PLACE), NAME), trials] {
+        for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+            if entry.file_name().to_string_lossy().starts_with(name) && is_left(&entry.path()) {
+                match clear(&entry.path()) {
+                    Ok(()) => tracing::info!("Removed what a killed command had left in /tmp"),
+                    Err(error) => tracing::warn!(%error, "Cannot remove what a command has left"),
+                }
+            }
+        }
+    }
+}
+
+fn is_left(folder: &Path) -> bool {
+    // Another's folder of this name is not ours to look at.
+    let Ok(found) = fs::symlink_metadata(folder) else { return false };
+    let age = found.modified().ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || age.is_none_or(|age| age < SETTLED) {
+        return false;
+    }
+    let opened =
+        File::options().read(true).custom_flags(libc::O_DIRECTORY | libc::O_NOFOLLOW).open(folder);
+    // One that cannot be read has been made so by its command, which is an end, too.
+    opened.map_or(true, |folder| folder.try_lock().is_ok())
+}
+
+/// Removes a folder, however deep it goes and whatever rights were taken from it: what lies in its
+/// folders is brought up first, so that no path grows. Nothing is followed.
+fn clear(top: &Path) -> io::Result<()> {
+    let mut brought = 0_u64;
+    let mark = fastrand::u64(..);
+    open_up(top)?;
+    loop {
+        let mut had_folders = false;
+        for entry in fs::read_dir(top)? {
+            let entry = entry?;
+            if !entry.file_type()?.is_dir() {
+                fs::remove_file(entry.path())?;
+                continue;
+            }
+            had_folders = true;
+            open_up(&entry.path())?;
+            for inner in fs::read_dir(entry.path())? {
+                let inner = inner?;
+                if inner.file_type()?.is_dir() {
+                    brought += 1;
+                    open_up(&inner.path())?;
+                    fs::rename(inner.path(), top.join(format!("{mark:016x}-{brought}")))?;
+                } else {
+                    fs::remove_file(inner.path())?;
+                }
+            }
+            fs::remove_dir(entry.path())?;
+        }
+        if !had_folders {
+            return fs::remove_dir(top);
+        }
+    }
+}
+
+fn open_up(folder: &Path) -> io::Result<()> {
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_that_resist_are_removed_all_the_same() {
+        let place = tempfile::tempdir().unwrap();
+        let (top, kept) = (place.path().join("top"), place.path().join("kept"));
+        fs::write(&kept, "kept").unwrap();
+        // Deeper than a path can be long.
+        fs::create_dir_all(top.join("shut/in")).unwrap();
+        let chain = place.path().join("chain");
+        fs::create_dir(&chain).unwrap();
+        for _ in 0..60 {
+            let upper = place.path().join("upper");
+            fs::create_dir(&upper).unwrap();
+            fs::rename(&chain, upper.join("x".repeat(200))).unwrap();
+            fs::rename(&upper, &chain).unwrap();
+        }
+        fs::rename(&chain, top.join("deep")).unwrap();
+        std::os::unix::fs::symlink(&kept, top.join("link")).unwrap();
+        std::os::unix::fs::symlink(place.path(), top.join("shut/in/out")).unwrap();
+        fs::set_permissions(top.join("shut/in"), Permissions::from_mode(0o000)).unwrap();
+        fs::set_permissions(top.join("shut"), Permissions::from_mode(0o000)).unwrap();
+        clear(&top).unwrap();
+        assert!(!top.exists());
+        assert_eq!(fs::read_to_string(kept).unwrap(), "kept");
+    }
+}
