@@ -32,9 +32,9 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
-use crate::schedule::{self, Bell, Clock};
+use crate::schedule::{self, Bell, Clock, Commands, Grounds};
 use crate::secret::Redactor;
-use crate::send::{self, Parcel};
+use crate::send::{self, Parcel, Sent};
 use crate::store::{self, HomeLock, Store, StoreError, Sync};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
@@ -83,6 +83,8 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// How the shell is.
     pub shell: CageState,
+    /// How jobs have commands run; none where there is no shell.
+    pub commands: Option<Commands>,
     /// By which jobs are due.
     pub clock: Clock,
     /// Knows what neither models nor people are to be shown.
@@ -129,6 +131,7 @@ impl Plan {
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
+            commands: tools::shell::commands(&config.exec, &shell),
             shell,
             clock: Clock::default(),
             redactor,
@@ -235,6 +238,7 @@ impl Daemon {
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
             shell: plan.shell.clone(),
+            commands: plan.commands.clone(),
             zone: plan.agent.zone(),
             redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
@@ -279,9 +283,7 @@ impl Daemon {
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
-        let channels = self.means.channels.keys().cloned().collect();
-        let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };
-        let until = sources.clone();
+        let (bell, until) = (self.bell(), sources.clone());
         listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
 
         // They see the end of turns, too.
@@ -328,6 +330,23 @@ impl Daemon {
         Ok(())
     }
 
+    /// What jobs are done with.
+    fn bell(&self) -> Bell {
+        let means = &self.means;
+        Bell {
+            bus: means.bus.clone(),
+            grounds: Grounds {
+                people: means.bus.people.clone(),
+                channels: means.channels.keys().cloned().collect(),
+                commands: means.commands.clone(),
+                zone: means.zone,
+            },
+            clock: self.plan.clock.clone(),
+            workspace: means.workspace.clone(),
+            redactor: means.redactor.clone(),
+        }
+    }
+
     fn deliver(
         &self,
         (name, channel, bus): (ChannelName, Arc<dyn Channel>, Bus),
@@ -342,7 +361,7 @@ impl Daemon {
     }
 
     /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
-    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Result<String, String>> {
+    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Sent> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
         // Nobody sits at a terminal here.
         let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);

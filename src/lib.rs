@@ -16,6 +16,7 @@
 //! Modules stand in reading order; one imports only those above it.
 
 pub mod secret;
+pub mod foreign;
 pub mod http;
 pub mod replies;
 pub mod message;
@@ -30,6 +31,7 @@ pub mod actions;
 pub mod past;
 pub mod bus;
 pub mod errands;
+pub mod conversations;
 pub mod channels;
 pub mod send;
 pub mod proposals;

@@ -17,6 +17,7 @@ mod keep;
 mod limits;
 mod paths;
 mod raw;
+mod readable;
 mod root;
 mod start;
 mod trial;
@@ -33,6 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::secret::Setting;
 
 pub use keep::{Kept, WHOLE_BYTES_MAX};
+pub use readable::readable;
 pub use start::{Caged, Ending, Feed, Input, OUTPUT_BYTES_MAX, Run, run};
 pub use trial::{CageState, trial};
 pub use wire::Over;

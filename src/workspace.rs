@@ -57,6 +57,9 @@ struct Inner {
     changing: Mutex<()>,
 }
 
+/// The part of the workspace that is for commands of others than the owner in private.
+pub const SHARED: &str = "shared";
+
 /// Who reads what a text goes into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
@@ -161,6 +164,20 @@ impl Workspace {
     /// For people to read; files are reached through the other functions.
     pub fn root(&self) -> &Path {
         &self.0.root
+    }
+
+    /// What commands may change that are run for such people: all of it, or the folder that is not the
+    /// owner's memory, nor holds rules of the house; made if it is missing.
+    pub fn folder_of_commands(&self, audience: Audience) -> anyhow::Result<PathBuf> {
+        let root = self.root().canonicalize()?;
+        match audience {
+            Audience::Owner => Ok(root),
+            Audience::Others => {
+                let shared: WorkspacePath = SHARED.parse().expect("it is one name");
+                self.make_folder(&shared)?;
+                Ok(root.join(SHARED))
+            }
+        }
     }
 
     /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is

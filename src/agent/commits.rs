@@ -7,9 +7,11 @@ mod folding;
 mod stopping;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 pub(super) use delegated::awaits;
+pub use errands::obey_order;
 pub(super) use errands::gave_up;
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
@@ -191,7 +193,7 @@ pub(super) async fn call_ends(
                 }
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
-                    let obeyed = schedule::obey(store, &whose, order, (Utc::now(), zone))?;
+                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
                     outcome = obeyed.map_or_else(Outcome::Failed, Outcome::Done);
                 }
             }
@@ -265,6 +267,8 @@ pub(super) struct End {
     pub(super) over_draft: bool,
     /// Whether the model has read what strangers wrote.
     pub(super) tainted: bool,
+    /// The owner's.
+    pub(super) zone: Tz,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the

@@ -14,6 +14,7 @@ use crate::channels::Channels;
 use crate::event::Events;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
+use crate::schedule::Commands;
 use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode};
 use crate::tools::ToolSet;
@@ -44,6 +45,8 @@ pub struct Means {
     pub asking: Asking,
     /// How the shell is.
     pub shell: CageState,
+    /// How jobs have commands run; none where they have not.
+    pub commands: Option<Commands>,
     /// The owner's, by which jobs are due and prompts tell the time.
     pub zone: Tz,
     /// What it knows is shown to no model, and leaves in no message.

@@ -27,6 +27,8 @@ pub enum Why {
     Asker(Role),
     /// The model has read what strangers wrote, who may have asked for it.
     Foreign(Taint),
+    /// It has this tool's work done later, which may not simply be done.
+    StandsFor(&'static str, Box<Why>),
 }
 
 /// As the rest of a sentence.
@@ -47,6 +49,9 @@ impl fmt::Display for Why {
                 f,
                 "it reaches outside, and this conversation has read what strangers wrote ({taint}), who may have asked for it"
             ),
+            Self::StandsFor(tool, why) => {
+                write!(f, "it has done later what {tool} does, and of that, {why}")
+            }
         }
     }
 }
@@ -54,7 +59,7 @@ impl fmt::Display for Why {
 impl Why {
     /// Whether what was once allowed for good holds for it.
     pub fn can_be_granted(&self) -> bool {
-        !matches!(self, Self::Foreign(_))
+        !matches!(self, Self::Foreign(_) | Self::StandsFor(..))
     }
 }
 

@@ -19,7 +19,18 @@ pub enum Cause {
         /// Who asked for it had read what strangers wrote.
         tainted: bool,
         sender: Sender,
+        /// What its check has printed before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        printed: Option<Printed>,
     },
+}
+
+/// What a command has printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    pub text: String,
+    /// Strangers may have written it.
+    pub foreign: bool,
 }
 
 impl Cause {

@@ -1,4 +1,4 @@
--- Jobs and their runs.
+-- Jobs and their runs, and what the program says in conversations by itself.
 
 -- What is to be done later, or again and again.
 CREATE TABLE jobs (
@@ -29,6 +29,7 @@ CREATE TABLE runs (
     due     INTEGER NOT NULL,
     claimed INTEGER NOT NULL,
     late    INTEGER NOT NULL,               -- 1: it was missed when it was due
+    began   INTEGER,                        -- a command of it, which is never begun a second time
     row     INTEGER,                        -- its task in the journal; null: there is no turn
     turn    INTEGER,                        -- that works on it
     state   TEXT NOT NULL CHECK (state IN ('running', 'done', 'silent', 'failed', 'stopped', 'interrupted',
@@ -42,3 +43,6 @@ CREATE INDEX runs_turn ON runs (turn) WHERE state = 'running';
 
 CREATE UNIQUE INDEX sessions_job ON sessions (channel, chat, ifnull(thread, ''))
     WHERE closed IS NULL AND kind = 'job';
+
+-- 1: a finished turn that nobody worked on there, for what was said there by the program itself.
+ALTER TABLE turns ADD COLUMN noted INTEGER NOT NULL DEFAULT 0;

@@ -17,10 +17,14 @@ use super::for_role::ForRole;
 use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::message::Address;
 use crate::people::Role;
-use crate::sandbox::{self, Cage, CageState, Ending, Input, Over};
-use crate::workspace::path::INBOX;
+use crate::replies;
+use crate::sandbox::{self, Cage, CageState, Ending, Input};
+use crate::schedule::Commands;
+use crate::workspace::path::names_inbox;
 use places::order;
 use sessions::{Asked, Sessions};
+
+pub const EXEC: &str = "exec";
 
 /// What `exec` may be given to run and to feed, in characters.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -48,15 +52,29 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
     }
-    let files_caged = match standing {
-        CageState::Caged { enforced, .. } => enforced.files(),
-        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => false,
-    };
+    let files_caged = files_caged(standing);
     let role = config.role;
     let shell =
         Arc::new(Shell { config: config.clone(), files_caged, sessions: Sessions::default() });
     let exec = ForRole(role, Exec(Arc::clone(&shell)));
     vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
+}
+
+fn files_caged(standing: &CageState) -> bool {
+    match standing {
+        CageState::Caged { enforced, .. } => enforced.files(),
+        CageState::Off | CageState::Refused { .. } | CageState::Uncaged => false,
+    }
+}
+
+/// How jobs have commands run: as a shell does that is offered.
+pub fn commands(config: &Config, standing: &CageState) -> Option<Commands> {
+    standing.is_offered().then(|| Commands {
+        cage: config.cage.clone(),
+        role: config.role,
+        time_max: config.time_max,
+        files_caged: files_caged(standing),
+    })
 }
 
 struct Shell {
@@ -89,7 +107,7 @@ pub struct ExecArgs {
 impl Tool for Exec {
     type Args = ExecArgs;
     const SPEC: ToolSpec = ToolSpec {
-        name: "exec",
+        name: EXEC,
         description: "Run a shell command, caged in the workspace.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
@@ -139,7 +157,7 @@ impl Tool for Exec {
             return tell(format!("The command was not started: {why}."));
         }
         let whole = places::save(cx, &ran.kept).await;
-        let head = format!("[{} after {}]", ended(&ran.ending, time_max), seconds(ran.took));
+        let head = format!("[{} after {}]", ran.ending.words(time_max), replies::seconds(ran.took));
         let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
         Ok(output(foreign, words))
     }
@@ -148,10 +166,9 @@ impl Tool for Exec {
 impl Shell {
     /// Whether a command may say what strangers wrote: from the network, or from what people have sent.
     fn reads_foreign(&self, args: &ExecArgs, order: &sandbox::Order) -> bool {
-        let names_it = |text: &str| text.to_ascii_lowercase().contains(INBOX);
         self.config.cage.network
             || !order.read.is_empty()
-            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text))
+            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_inbox(text))
     }
 }
 
@@ -213,31 +230,5 @@ impl Tool for Process {
             Action::Kill => Asked::Kill,
         };
         sessions.ask(&args.id, asked, cx).await.map_err(ToolError::TellModel)
-    }
-}
-
-/// How a command ended, in words.
-fn ended(ending: &Ending, time_max: Duration) -> String {
-    match ending {
-        Ending::Exit(code) => format!("exit code {code}"),
-        // By the kernel's own numbers, the same on all that we run on.
-        Ending::Signal(24) => "killed: it used too much processor time".to_owned(),
-        Ending::Signal(25) => "killed: a file became too large".to_owned(),
-        Ending::Signal(signal) => format!("ended by signal {signal}"),
-        Ending::Over(Over::Time) => format!("killed: it took longer than {}", seconds(time_max)),
-        Ending::Over(Over::Memory) => "killed: it took too much memory".to_owned(),
-        Ending::Over(Over::Processes) => "killed: it had too many processes".to_owned(),
-        Ending::Over(Over::Disk) => "killed: the disk was getting full".to_owned(),
-        Ending::Over(Over::Output) => "killed: it wrote more than 1 GB; write to a file".to_owned(),
-        Ending::Over(Over::Asked) => "killed, as asked".to_owned(),
-        Ending::Refused(why) => format!("not started: {why}"),
-        Ending::Lost => "killed from outside, perhaps because memory ran short".to_owned(),
-    }
-}
-
-fn seconds(time: Duration) -> String {
-    match time.as_millis() {
-        millis @ 0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
-        millis => format!("{} s", millis / 1000),
     }
 }

@@ -12,6 +12,11 @@ use serde::Deserialize;
 /// The folder of what people send.
 pub const INBOX: &str = "inbox";
 
+/// Whether a text speaks of what people have sent, as far as can be seen.
+pub fn names_inbox(text: &str) -> bool {
+    text.to_ascii_lowercase().contains(INBOX)
+}
+
 /// How leftovers of a write that was cut short are told from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";
 

@@ -73,7 +73,7 @@ impl Part {
             }
             Kind::Job => {
                 let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
-                (Caller::Job, run.await?.map(|run| run.job.to))
+                (Caller::Job, run.await?.map(|run| run.job.brief.to))
             }
         };
         Ok(Self {
