@@ -249,7 +249,8 @@ impl Agent {
         let task = work(Arc::clone(&self.means), address.clone(), session, begin, wires);
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
-        self.running.insert(address, Running { steer, stop, sender, rows, given, shown, folds: None });
+        self.running
+            .insert(address, Running { steer, stop, sender, rows, given, shown, folds: None });
     }
 
     /// Carries a command out, at once.
@@ -390,11 +391,7 @@ async fn work(
     address: Address,
     session: Option<Session>,
     begin: Begin,
-    (steer, stop, draft): (
-        mpsc::Receiver<Vec<Waiting>>,
-        CancellationToken,
-        watch::Sender<Draft>,
-    ),
+    (steer, stop, draft): (mpsc::Receiver<Vec<Waiting>>, CancellationToken, watch::Sender<Draft>),
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
     let shown_last = drafted.clone();

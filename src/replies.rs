@@ -294,7 +294,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
 /subagents – which tasks I have handed to subagents here\n\
-/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER\n\
+/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER; /jobs add WHEN | WHAT\n\
 /proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\

@@ -11,8 +11,8 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 pub(super) use delegated::awaits;
-pub use errands::obey_order;
 pub(super) use errands::gave_up;
+pub use errands::obey_order;
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
 

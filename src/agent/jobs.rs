@@ -73,8 +73,9 @@ pub(super) async fn obey(
     let order = match wanted {
         _ if role < Role::User => Err(replies::NO_JOBS_FOR_GUESTS.to_owned()),
         None => Err(replies::JOBS_USAGE.to_owned()),
-        Some(wanted) if wanted.has_command() => may_command(means, role, inbound.place)
-            .and_then(|()| wanted.read(asker, now, zone)),
+        Some(wanted) if wanted.has_command() => {
+            may_command(means, role, inbound.place).and_then(|()| wanted.read(asker, now, zone))
+        }
         Some(wanted) => wanted.read(asker, now, zone),
     };
     let order = match order {

@@ -88,7 +88,12 @@ async fn work(
         let at = &session.address;
         let ran = match check(means, call, &cx, role) {
             Ok(()) => {
-                calls::run(means, &Calling { turn, call, person: &sender, role, at, is_there: true }, &cx).await
+                calls::run(
+                    means,
+                    &Calling { turn, call, person: &sender, role, at, is_there: true },
+                    &cx,
+                )
+                .await
             }
             Err(words) => calls::refuse(means, turn, call, words).await,
         };

@@ -9,10 +9,10 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(super) use crate::conversations::open_or_begin;
 pub(super) use calls::{
     call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_undo,
 };
-pub(super) use crate::conversations::open_or_begin;
 pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};

@@ -42,7 +42,8 @@ impl Explain {
     pub(super) fn words(&self, tools: &ToolSet, asking: &Asking) -> anyhow::Result<String> {
         serde_json::from_str::<serde_json::Value>(&self.arguments)
             .context("the arguments are no JSON")?;
-        let (tool_behind, terms) = tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
+        let (tool_behind, terms) =
+            tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
         let taint = Taint::Tool("read_file".to_owned());
         let reach = tool_behind.reach(&self.arguments, &self.at);
         let reaches = match &reach {

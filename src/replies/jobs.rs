@@ -14,8 +14,7 @@ const ABOUT_CHARS_MAX: usize = 80;
 const WORDS_CHARS_MAX: usize = 100;
 
 pub const NO_JOBS: &str = "There are no jobs.";
-pub const JOBS_USAGE: &str =
-    "Say /jobs, or /jobs show, run, pause, resume, rm or history and the job's number; \
+pub const JOBS_USAGE: &str = "Say /jobs, or /jobs show, run, pause, resume, rm or history and the job's number; \
      /jobs add every 2h | WHAT TO DO, message in place of add to have a text sent as it is, command to have a \
      command run; /jobs check NUMBER COMMAND.";
 pub const WHICH_JOB: &str = "Say which job: its number, as the list shows it.";

@@ -105,7 +105,10 @@ pub fn command_ends(
     came: Came,
     (now, zone): (DateTime<Utc>, Tz),
 ) -> rusqlite::Result<()> {
-    if !store.prepare_cached("SELECT 1 FROM runs WHERE id = ? AND state = 'running'")?.exists([run.id])? {
+    if !store
+        .prepare_cached("SELECT 1 FROM runs WHERE id = ? AND state = 'running'")?
+        .exists([run.id])?
+    {
         return Ok(());
     }
     let printed = match came {

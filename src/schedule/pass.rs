@@ -77,11 +77,7 @@ pub(super) fn look(
 }
 
 /// Claims and begins what is due, in the transaction around it.
-pub fn pass(
-    store: &Connection,
-    now: DateTime<Utc>,
-    grounds: &Grounds,
-) -> rusqlite::Result<Passed> {
+pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqlite::Result<Passed> {
     for (run, ended) in run::stray(store)? {
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
@@ -148,12 +144,7 @@ fn is_the_stores(error: &rusqlite::Error) -> bool {
 }
 
 /// A job that breaks is paused, and the owner is told.
-fn give_up(
-    store: &Connection,
-    id: JobId,
-    why: &str,
-    now: DateTime<Utc>,
-) -> rusqlite::Result<()> {
+fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
     tracing::error!(job = %id, why, "Paused a job that breaks");
     settle_unread(store, id, why, now)?;
     job::pause(store, id, replies::JOB_BREAKS)?;
@@ -217,11 +208,7 @@ fn begin(
 }
 
 /// Nothing is done for somebody who may not have it: their job is paused, and the owner told.
-fn disown(
-    store: &Connection,
-    job: &Job,
-    (why, words): (String, String),
-) -> rusqlite::Result<()> {
+fn disown(store: &Connection, job: &Job, (why, words): (String, String)) -> rusqlite::Result<()> {
     job::pause(store, job.id, &why)?;
     if let Some(owner) = people::owner_place(store)? {
         outbox::put(store, &owner, None, &words)?;

@@ -160,8 +160,9 @@ pub struct Commanded {
 
 /// The runs whose commands have not ended.
 pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
-    let mut rows = store
-        .prepare_cached(&format!("{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"))?;
+    let mut rows = store.prepare_cached(&format!(
+        "{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"
+    ))?;
     let rows = rows.query_map([], |row| Ok((head(row)?, row.get(6)?)))?;
     let mut found = Vec::new();
     for row in rows {
@@ -229,8 +230,8 @@ pub fn running_for(
     for head in heads {
         found.extend(with_job(store, head)?.filter(|run| {
             let brief = &run.job.brief;
-            let is_there =
-                matches!(brief.payload, Payload::Prompt { session: Where::Here, .. }) && run.row.is_some();
+            let is_there = matches!(brief.payload, Payload::Prompt { session: Where::Here, .. })
+                && run.row.is_some();
             !is_there && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
         }));
     }

@@ -132,8 +132,7 @@ async fn begin(bell: &Bell, run: &Run) -> Result<Option<Result<Audience, String>
 }
 
 async fn carry_out(bell: &Bell, run: &Run, audience: Audience) -> Came {
-    let (Some(commands), Some(command)) =
-        (&bell.grounds.commands, run.job.brief.payload.command())
+    let (Some(commands), Some(command)) = (&bell.grounds.commands, run.job.brief.payload.command())
     else {
         return Came::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };

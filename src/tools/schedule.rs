@@ -70,7 +70,9 @@ impl AnyTool for WithoutCommands {
 
     fn schema(&self) -> ToolSchema {
         let mut schema = AnyTool::schema(&Schedule);
-        schema.description = "Have something done later or regularly: text is a prompt, or sent as it is.".to_owned();
+        schema.description =
+            "Have something done later or regularly: text is a prompt, or sent as it is."
+                .to_owned();
         let properties = &mut schema.parameters["properties"];
         if let Some(properties) = properties.as_object_mut() {
             properties.remove("check");

@@ -145,13 +145,11 @@ impl Active<'_> {
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let checked = match checked {
-                Ok(checked) => {
-                    match self.permit(&call, &checked, (&cx, taint.as_ref())).await? {
-                        Decision::Allow => Ok((checked.terms.kind == Kind::Reads, None)),
-                        Decision::Ask(why) => Ok((false, Some(why))),
-                        Decision::Deny(why) => Err(prompt::denied(&why)),
-                    }
-                }
+                Ok(checked) => match self.permit(&call, &checked, (&cx, taint.as_ref())).await? {
+                    Decision::Allow => Ok((checked.terms.kind == Kind::Reads, None)),
+                    Decision::Ask(why) => Ok((false, Some(why))),
+                    Decision::Deny(why) => Err(prompt::denied(&why)),
+                },
                 Err(words) => Err(words),
             };
             match checked {

@@ -12,8 +12,8 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{output, places, shown};
-use crate::replies;
 use crate::message::Address;
+use crate::replies;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
 use crate::tools::{ToolContext, ToolOutput};
 

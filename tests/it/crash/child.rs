@@ -20,13 +20,14 @@ use peacrab::provider::{
 use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
-use peacrab::tools::{AnyTool, Lent, ToolSet};
+use peacrab::tools::{self, AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::shell;
 use crate::support::platform::{Manners, OWNER, Platform};
 use crate::support::script::faults;
 use crate::support::tools::ActingTool;
@@ -48,6 +49,11 @@ pub(super) const TASK: &str = "append crab to den.md";
 pub(super) const JOB: &str = "put it off";
 pub(super) const JOB_HERE: &str = "do it here later";
 pub(super) const REMIND: &str = "remind me of";
+
+/// The same of a command, alone and before a task.
+pub(super) const COMMAND: &str = "run it later";
+pub(super) const CHECK: &str = "look before you do it";
+const RUNS: &str = "echo ran >> ran.log; echo the crab ran";
 
 /// In how many minutes; the child's clock is ahead by a little more.
 const MINUTES: i64 = 20;
@@ -91,7 +97,7 @@ pub(super) enum At {
     Label(String),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum When {
     Before,
     After,
@@ -118,7 +124,9 @@ fn plan(spec: Spec) -> Plan {
         let log = spec.home.join(ACTS);
         Arc::new(ActingTool { name, idempotent, log }) as Arc<dyn AnyTool>
     };
-    let tools = ToolSet::standard();
+    let config = shell::config();
+    let standing = tools::shell::standing(&config);
+    let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
     tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
     let usual = Asking::default();
     let asking = Asking {
@@ -141,6 +149,7 @@ fn plan(spec: Spec) -> Plan {
         surroundings: Surroundings::default(),
         restarts: false,
         hooks: BTreeMap::default(),
+        commands: tools::shell::commands(&config, &standing),
         shell: Default::default(),
         clock: clock(),
         redactor: Redactor::default(),
@@ -203,6 +212,11 @@ impl Provider for Watchful {
             Some(Message::User { text, .. }) => text.as_str(),
             _ => "",
         };
+        let after_check = || {
+            let mut job: Value = serde_json::from_str(&later(TASK, "prompt")).unwrap();
+            job["check"] = RUNS.into();
+            job.to_string()
+        };
         let reminder = said.split_once(REMIND).map_or("", |(_, of)| of.trim());
         for (words, tool, arguments) in [
             (ACT, "act", "{}"),
@@ -212,6 +226,8 @@ impl Provider for Watchful {
             (JOB, "schedule", &*later(TASK, "prompt")),
             (JOB_HERE, "schedule", &*later(TASK, "here")),
             (REMIND, "schedule", &*later(reminder, "message")),
+            (COMMAND, "schedule", &*later(RUNS, "command")),
+            (CHECK, "schedule", &*after_check()),
         ] {
             if said.contains(words) {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());
