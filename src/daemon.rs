@@ -32,7 +32,7 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
-use crate::schedule::{self, Bell, Clock, Commands, Grounds};
+use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
 use crate::send::{self, Parcel, Sent};
 use crate::store::{self, HomeLock, Store, StoreError, Sync};
@@ -283,7 +283,7 @@ impl Daemon {
         }
         listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
-        let (bell, until) = (self.bell(), sources.clone());
+        let (bell, until) = (self.means.bell(self.plan.clock.clone()), sources.clone());
         listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
 
         // They see the end of turns, too.
@@ -328,23 +328,6 @@ impl Daemon {
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
         tracing::info!("Stopped");
         Ok(())
-    }
-
-    /// What jobs are done with.
-    fn bell(&self) -> Bell {
-        let means = &self.means;
-        Bell {
-            bus: means.bus.clone(),
-            grounds: Grounds {
-                people: means.bus.people.clone(),
-                channels: means.channels.keys().cloned().collect(),
-                commands: means.commands.clone(),
-                zone: means.zone,
-            },
-            clock: self.plan.clock.clone(),
-            workspace: means.workspace.clone(),
-            redactor: means.redactor.clone(),
-        }
     }
 
     fn deliver(

@@ -14,7 +14,7 @@ use crate::channels::Channels;
 use crate::event::Events;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
-use crate::schedule::Commands;
+use crate::schedule::{Bell, Clock, Commands, Grounds};
 use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode};
 use crate::tools::ToolSet;
@@ -59,5 +59,21 @@ impl Means {
     /// The time as the owner's clock shows it.
     pub(super) fn now(&self) -> DateTime<Tz> {
         Utc::now().with_timezone(&self.zone)
+    }
+
+    /// What jobs are done with.
+    pub fn bell(&self, clock: Clock) -> Bell {
+        Bell {
+            bus: self.bus.clone(),
+            grounds: Grounds {
+                people: self.bus.people.clone(),
+                channels: self.channels.keys().cloned().collect(),
+                commands: self.commands.clone(),
+                zone: self.zone,
+            },
+            clock,
+            workspace: self.workspace.clone(),
+            redactor: self.redactor.clone(),
+        }
     }
 }

@@ -28,7 +28,7 @@ pub enum Why {
     /// The model has read what strangers wrote, who may have asked for it.
     Foreign(Taint),
     /// It has this tool's work done later, which may not simply be done.
-    StandsFor(&'static str, Box<Why>),
+    StandsFor(&'static str, Box<Self>),
 }
 
 /// As the rest of a sentence.

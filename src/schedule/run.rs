@@ -125,6 +125,7 @@ fn one(store: &Connection, column: &str, id: i64) -> rusqlite::Result<Option<Run
 }
 
 /// A run without its job.
+#[derive(Clone, Copy)]
 struct Head {
     id: i64,
     job: JobId,

@@ -166,7 +166,7 @@ async fn whoever_sits_at_the_machine_is_asked_as_the_owner_where_the_job_goes() 
     scene.later(21);
     assert_eq!(scene.rig.hear("1").await, "Which?");
     scene.rig.say_as(OWNER, "1", "north");
-    let heard = scene.rig.heard("1", 1).await;
+    let heard = scene.rig.heard("1", 2).await;
     assert!(heard.contains(&"In the north it is low.".to_owned()), "{heard:?}");
     assert!(scene.rig.model.last().transcript().contains("north"));
     scene.rig.finish().await;
