@@ -46,9 +46,14 @@ impl Grounds {
     /// Jobs whose channels are here, and those that cannot be read.
     fn served(&self, store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
         let (mut jobs, illegible) = job::active(store)?;
-        let is_here = |name: &ChannelName| self.channels.contains(name);
-        jobs.retain(|job| is_here(&job.brief.to.channel) && is_here(&job.brief.known_on));
+        jobs.retain(|job| self.serves(job));
         Ok((jobs, illegible))
+    }
+
+    /// Whether a job's channels are here.
+    pub(super) fn serves(&self, job: &Job) -> bool {
+        let is_here = |name: &ChannelName| self.channels.contains(name);
+        is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
     }
 }
 

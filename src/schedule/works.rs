@@ -47,7 +47,8 @@ impl Works {
             works
         });
         for Commanded { run, began } in found {
-            if self.of.contains_key(&run.id) {
+            // What has no channel here waits for a daemon that has it.
+            if self.of.contains_key(&run.id) || !bell.grounds.serves(&run.job) {
                 continue;
             }
             if !began {
