@@ -114,7 +114,7 @@ impl Sight {
 }
 
 /// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
-/// conversation that was open there, what a subagent or a job did to the one that asked.
+/// conversation that was open there, what a subagent, a job or a beat did to the one that hears of it.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
     WHERE (:whose IS NULL OR json_extract(t.sender, '$.id') = :whose)
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
@@ -125,7 +125,11 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
         OR (s.kind = 'job' AND EXISTS (
             SELECT 1 FROM jobs j JOIN sessions o ON o.id = :session
             WHERE j.id = CAST(s.chat AS INTEGER) AND o.channel = j.channel AND o.chat = j.chat
-            AND ifnull(o.thread, '') = ifnull(j.thread, ''))))";
+            AND ifnull(o.thread, '') = ifnull(j.thread, '')))
+        OR (s.kind = 'heartbeat' AND EXISTS (
+            SELECT 1 FROM beats b JOIN sessions o ON o.id = :session
+            WHERE b.session = s.id AND o.channel = b.channel AND o.chat = b.chat
+            AND ifnull(o.thread, '') = ifnull(b.thread, ''))))";
 
 /// The newest actions first.
 pub fn list(

@@ -8,6 +8,7 @@ mod command;
 mod commits;
 pub mod compaction;
 mod folds;
+mod heart;
 mod house;
 mod idle;
 mod invoked;

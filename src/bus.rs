@@ -47,6 +47,7 @@ pub const CONTROLS: &[&str] = &[
     "/deny",
     "/subagents",
     "/jobs",
+    "/heartbeat",
 ];
 
 /// Commands that begin a turn, as messages do.

@@ -23,6 +23,7 @@ use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
 use crate::daemon::{Daemon, Plan};
+use crate::heartbeat::Wish;
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
 use crate::{logging, people, schedule, store};
@@ -117,6 +118,11 @@ enum Command {
     /// What it is to do later, or again and again
     #[command(subcommand)]
     Cron(cron::Cron),
+    /// What it looks after by itself: how that is, or on, off, now
+    Heartbeat {
+        #[arg(value_enum, default_value_t = Wish::Show)]
+        wish: Wish,
+    },
     /// Who may talk to it
     #[command(subcommand)]
     Pair(Pair),
@@ -249,8 +255,14 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             return Ok(send::tell(&daemon.send(parcel).await?));
         }
         Command::Cron(cron) => {
-            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone());
+            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone(""));
             cron::obey(&home, cron, zone).await?;
+        }
+        Command::Heartbeat { wish } => {
+            match chat::ask(&home, &Request::Heartbeat { wish }).await? {
+                Response::Done(words) => print::line(&words),
+                _ => anyhow::bail!("the daemon gave an answer of another kind"),
+            }
         }
         Command::Pair(pair) => {
             match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {

@@ -7,6 +7,7 @@ mod agent;
 mod channels;
 mod exec;
 mod file;
+mod heartbeat;
 mod keys;
 mod mcp;
 mod reading;
@@ -128,6 +129,7 @@ fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
     let (mut agent, mcp_file) = sections::agent(&mut top, &names);
     agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
     agent.asking = sections::asking(&mut top);
+    agent.heartbeat = heartbeat::heartbeat(&mut top, &names);
     let (mut channels, count) = self::channels::channels(&mut top);
     if count == 0 {
         channels.extend(environment::channels(source));
@@ -174,14 +176,15 @@ impl Config {
             format!("  {name}: {provider}, {role}\n")
         });
         let (mcp, web) = (mcp::describe(&self.mcp), web::describe(&self.web));
-        let shell = exec::describe(&self.exec);
+        let (shell, heartbeat) =
+            (exec::describe(&self.exec), heartbeat::describe(&self.agent.heartbeat));
         let (channels, providers): (String, String) = (channels.collect(), providers.collect());
         let AgentConfig { steps_max, turns_max, waiting_max, queue, .. } = self.agent;
         let queue = queue.as_str();
         format!(
             "channels\n{channels}providers\n{providers}{mcp}limits\n  {steps_max} steps a turn, \
              {turns_max} turns at a time, {waiting_max} messages waiting in a chat; what is said meanwhile: {queue}\n\
-             files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}",
+             {heartbeat}files\n  {} MB a file, {} MB in all; voice messages: {}\n{web}{shell}",
             self.media.file_max / MB,
             self.media.inbox_max / MB,
             self.transcription.as_ref().map_or_else(|| "not transcribed".to_owned(), describe_ears),
@@ -221,6 +224,12 @@ impl Config {
             }
         }
         warnings.extend(exec::warning(&self.exec));
+        let tells = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
+        if let Some(channel) = tells.filter(|channel| !self.channels.contains_key(*channel)) {
+            warnings.push(format!(
+                "[heartbeat] tells nobody: `to` names the channel {channel}, which is not there"
+            ));
+        }
         if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
             warnings
                 .push("this program was built without MCP: its servers are left out".to_owned());

@@ -25,6 +25,7 @@ use crate::agent::{self, Means, Pairing};
 use crate::bus::{Link, LinkState, journal, outbox};
 use crate::channels::terminal::{Show, Terminal};
 use crate::event::Event;
+use crate::heartbeat::Wish;
 use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
 use crate::sandbox::CageState;
@@ -64,6 +65,9 @@ pub enum Request {
         wanted: Box<Wanted>,
         #[serde(default)]
         to: Option<Address>,
+    },
+    Heartbeat {
+        wish: Wish,
     },
     /// A message of a script's, say.
     Send(Parcel),
@@ -125,6 +129,9 @@ pub struct Status {
     pub mcp: BTreeMap<String, LenderStatus>,
     #[serde(default)]
     pub shell: CageState,
+    /// In words.
+    #[serde(default)]
+    pub heartbeat: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -203,9 +210,12 @@ pub async fn serve(
         Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
         Ok(Request::Actions { limit }) => done(desk, limit).await,
         Ok(Request::Usage) => {
-            desk.means.bus.store.read(agent::usage_words).await.map(Response::Done)
+            let zone = desk.means.zone;
+            let words = move |store: &_| agent::usage_words(store, zone);
+            desk.means.bus.store.read(words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
+        Ok(Request::Heartbeat { wish }) => orders::heartbeat(desk, wish).await,
         Ok(Request::Send(parcel)) => orders::send(desk, parcel).await,
         Ok(Request::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
@@ -271,6 +281,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         channels: channels.collect(),
         mcp: mcp.collect(),
         shell: means.shell.clone(),
+        heartbeat: means.heart.words().await?,
     })
 }
 

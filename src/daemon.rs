@@ -1,6 +1,8 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
+mod tidy;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -15,9 +17,9 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::{Actions, GRACE, Images};
+use crate::actions::{Actions, Images};
 use crate::agent::{self, Means, Paces};
-use crate::bus::{Bus, KEPT, Link};
+use crate::bus::{Bus, Link};
 use crate::channels::deliver::Post;
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
@@ -25,6 +27,7 @@ use crate::channels::{self, Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, Environment, TERMINAL};
 use crate::control::{self, Desk};
 use crate::event::Events;
+use crate::heartbeat::{self, Heart};
 use crate::hooks::{self, Hook};
 use crate::message::ChannelName;
 use crate::people::{Access, People};
@@ -35,7 +38,7 @@ use crate::sandbox::{self, CageState, Level};
 use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
 use crate::send::{self, Parcel, Sent};
-use crate::store::{self, HomeLock, Store, StoreError, Sync};
+use crate::store::{self, HomeLock, Store};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
@@ -54,10 +57,11 @@ const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 /// How long programs that lend tools may take to end.
 const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 
-const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
-
 /// A loop that panicked is begun again after this; its state is in the store.
 const RESTART_AFTER: Duration = Duration::from_secs(1);
+
+/// What is known of the owner; their time zone may stand there.
+const USER: &str = "USER.md";
 
 /// What a daemon is made of.
 pub struct Plan {
@@ -217,10 +221,20 @@ impl Daemon {
         let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
-        bus.prune().await.context("cannot tidy the store")?;
-        prune_jobs(&bus).await.context("cannot tidy the store")?;
-        // Nothing is under way yet that a blob could be for.
-        actions.tidy(Utc::now() - KEPT, Duration::ZERO).await.context("cannot tidy the store")?;
+        tidy::at_start(&bus, &actions).await.context("cannot tidy the store")?;
+        let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
+        let zone = plan.agent.zone(&user.unwrap_or_default());
+        let heart = Heart {
+            config: plan.agent.heartbeat.clone(),
+            bus: bus.clone(),
+            workspace: workspace.clone(),
+            clock: plan.clock.clone(),
+            zone,
+            channels: channels.keys().cloned().collect(),
+            terminal: TERMINAL.into(),
+            next: Default::default(),
+            switched: Default::default(),
+        };
         let means = Arc::new(Means {
             bus,
             channels: Arc::clone(&channels),
@@ -237,9 +251,10 @@ impl Daemon {
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
             asking: plan.agent.asking.clone(),
+            heart,
             shell: plan.shell.clone(),
             commands: plan.commands.clone(),
-            zone: plan.agent.zone(),
+            zone,
             redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
@@ -281,10 +296,13 @@ impl Daemon {
             let (name, channel, bus) = parts;
             self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
-        listening.spawn(tidy(Arc::clone(&self.means), sources.clone()));
+        listening.spawn(tidy::daily(Arc::clone(&self.means), sources.clone()));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
         let (bell, until) = (self.means.bell(self.plan.clock.clone()), sources.clone());
         listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
+        let (heart, until) = (self.means.heart.clone(), sources.clone());
+        listening
+            .spawn(forever("the heartbeat", move || heartbeat::run(heart.clone(), until.clone())));
 
         // They see the end of turns, too.
         let mut hooking = JoinSet::new();
@@ -400,25 +418,6 @@ impl Daemon {
             "Started"
         );
     }
-}
-
-/// Forgets, once a day, what was done long ago.
-async fn tidy(means: Arc<Means>, stop: CancellationToken) {
-    while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
-        let tidied = async {
-            means.bus.prune().await?;
-            prune_jobs(&means.bus).await?;
-            means.actions.tidy(Utc::now() - KEPT, GRACE).await
-        };
-        if let Err(error) = tidied.await {
-            tracing::warn!(%error, "Cannot tidy the store");
-        }
-    }
-}
-
-async fn prune_jobs(bus: &Bus) -> Result<(), StoreError> {
-    let before = Utc::now() - KEPT;
-    bus.store.write("prune", Sync::Later, move |store| schedule::prune(store, before)).await
 }
 
 /// Begins a loop again that panicked, until it ends by itself.

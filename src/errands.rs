@@ -3,7 +3,7 @@
 //! counts its attempts and bounds it like any turn. What follows from its end is decided in
 //! `agent::commits`.
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use crate::bus::journal::{self, RowId, address_params};
@@ -17,16 +17,19 @@ pub enum Kind {
     Subagent,
     /// A run of a job.
     Job,
+    /// A look after what the owner has written into HEARTBEAT.md.
+    Heartbeat,
 }
 
 impl Kind {
-    const ALL: [Self; 2] = [Self::Subagent, Self::Job];
+    const ALL: [Self; 3] = [Self::Subagent, Self::Job, Self::Heartbeat];
 
     /// The channel of its addresses. No channel of the config can have such a name.
     fn channel(self) -> &'static str {
         match self {
             Self::Subagent => "(subagent)",
             Self::Job => "(job)",
+            Self::Heartbeat => "(heartbeat)",
         }
     }
 
@@ -35,6 +38,7 @@ impl Kind {
         match self {
             Self::Subagent => "subagent",
             Self::Job => "job",
+            Self::Heartbeat => "heartbeat",
         }
     }
 
@@ -47,6 +51,10 @@ impl Kind {
             }
             Self::Job => {
                 "closed IS NULL AND kind = 'job' AND channel = ? AND chat = ?
+                 AND ifnull(thread, '') = ?"
+            }
+            Self::Heartbeat => {
+                "closed IS NULL AND kind = 'heartbeat' AND channel = ? AND chat = ?
                  AND ifnull(thread, '') = ?"
             }
         }
@@ -164,5 +172,20 @@ pub fn close(store: &Connection, errand: Errand, known_on: &ChannelName) -> rusq
         chat,
         thread
     ])?;
+    Ok(())
+}
+
+/// Forgets the conversations of errands that were closed before a time.
+pub fn prune(store: &Connection, kind: Kind, before: DateTime<Utc>) -> rusqlite::Result<()> {
+    let before = before.timestamp_millis();
+    let kind = kind.as_str();
+    let sessions = format!("SELECT id FROM sessions WHERE kind = '{kind}' AND closed < ?1");
+    let turns = format!("SELECT id FROM turns WHERE session IN ({sessions})");
+    for table in ["asks", "calls", "steps", "ledger", "inbound"] {
+        store.execute(&format!("DELETE FROM {table} WHERE turn IN ({turns})"), [before])?;
+    }
+    store.execute(&format!("DELETE FROM turns WHERE id IN ({turns})"), [before])?;
+    store.execute(&format!("DELETE FROM proposals WHERE session IN ({sessions})"), [before])?;
+    store.execute(&format!("DELETE FROM sessions WHERE id IN ({sessions})"), [before])?;
     Ok(())
 }

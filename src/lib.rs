@@ -37,6 +37,7 @@ pub mod send;
 pub mod proposals;
 pub mod sandbox;
 pub mod schedule;
+pub mod heartbeat;
 pub mod tools;
 pub mod asks;
 pub mod subagents;

@@ -278,7 +278,7 @@ pub fn approve(
         ],
     )?;
     if role == Role::Owner {
-        set_owner_place(store, &pending.address())?;
+        set_owner_place(store, &pending.address(), &pending.sender.id)?;
     }
     Ok(Some((pending, role)))
 }
@@ -338,29 +338,54 @@ pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
 
 /// Where the owner last spoke to us in private.
 pub fn owner_place(store: &Connection) -> rusqlite::Result<Option<Address>> {
+    Ok(owner(store)?.map(|(place, _)| place))
+}
+
+/// That, and who they are there; that is not known if an older version wrote it down.
+pub fn owner(store: &Connection) -> rusqlite::Result<Option<(Address, Option<SenderId>)>> {
     store
-        .prepare_cached("SELECT channel, chat, thread FROM owner_place")?
+        .prepare_cached("SELECT channel, chat, thread, sender FROM owner_place")?
         .query_row([], |row| {
-            Ok(Address {
+            let place = Address {
                 channel: row.get::<_, String>(0)?.into(),
                 chat: row.get::<_, String>(1)?.into(),
                 thread: row.get::<_, Option<String>>(2)?.map(Into::into),
-            })
+            };
+            Ok((place, row.get::<_, Option<String>>(3)?.map(Into::into)))
         })
         .optional()
 }
 
-pub fn set_owner_place(store: &Connection, place: &Address) -> rusqlite::Result<()> {
+pub fn set_owner_place(
+    store: &Connection,
+    place: &Address,
+    sender: &SenderId,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT OR REPLACE INTO owner_place (one, channel, chat, thread) VALUES (1, ?, ?, ?)",
+            "INSERT OR REPLACE INTO owner_place (one, channel, chat, thread, sender)
+             VALUES (1, ?, ?, ?, ?)",
         )?
         .execute(params![
             place.channel.as_str(),
             place.chat.as_str(),
-            place.thread.as_ref().map(|thread| thread.as_str())
+            place.thread.as_ref().map(|thread| thread.as_str()),
+            sender.as_str()
         ])?;
     Ok(())
+}
+
+/// What somebody is called: as when they were let in, else by their id.
+pub fn name_of(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+) -> rusqlite::Result<String> {
+    let name = store
+        .prepare_cached("SELECT name FROM people WHERE channel = ? AND sender = ?")?
+        .query_row([channel.as_str(), sender.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(name.unwrap_or_else(|| sender.to_string()))
 }
 
 fn paired_role(

@@ -3,6 +3,7 @@
 mod actions;
 mod asks;
 mod commands;
+mod heartbeat;
 mod jobs;
 mod shell;
 mod subagents;
@@ -12,6 +13,7 @@ use std::fmt::{Display, Write as _};
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
+pub use heartbeat::*;
 pub use jobs::*;
 pub use shell::*;
 pub use subagents::*;
@@ -250,6 +252,7 @@ pub const COMMANDS: &[(&str, &str)] = &[
     ("plan", "What I mean to do here"),
     ("subagents", "Which tasks I have handed to subagents here"),
     ("jobs", "What I am to do later; show, run, pause, resume, rm, history and a number"),
+    ("heartbeat", "What I look after by myself: on, off, now (owner)"),
     ("proposals", "What I have suggested here"),
     ("whoami", "Who you are to me"),
     ("model", "Which model answers here"),
@@ -267,8 +270,18 @@ pub const COMMANDS: &[(&str, &str)] = &[
 
 /// Those of them that are followed by words.
 pub const COMMANDS_WITH_WORDS: &[&str] = &[
-    "compact", "actions", "undo", "model", "think", "queue", "btw", "skill", "approve", "deny",
+    "compact",
+    "actions",
+    "undo",
+    "model",
+    "think",
+    "queue",
+    "btw",
+    "skill",
+    "approve",
+    "deny",
     "jobs",
+    "heartbeat",
 ];
 
 /// What follows such a command, as a platform asks for it.
@@ -295,6 +308,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /plan – what I mean to do here\n\
 /subagents – which tasks I have handed to subagents here\n\
 /jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER; /jobs add WHEN | WHAT\n\
+/heartbeat – what I look after by myself; /heartbeat on, off, now (owner)\n\
 /proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\
 /think – how much the model thinks, and whether you see it\n\

@@ -33,13 +33,13 @@ pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list
 pub use note::note;
 pub use order::{JOBS_MAX, Order, obey};
 pub use pass::{Grounds, Passed, pass, reckon_all};
-pub use reading::{at, cron, every, zone};
+pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
     AT_ONCE_MAX, Commanded, Ended, HISTORY_MAX, Past, Run, begun, commanded, history, of_job,
     of_turn, prune, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
-pub use timing::{EVERY_MIN, Timing, moment};
+pub use timing::{EVERY_MIN, Timing, midnight, moment};
 pub use wanted::{Action, Asker, Kind, Wanted};
 
 use crate::bus::{Bus, outbox};

@@ -305,6 +305,9 @@ pub struct FileUndo {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub items: Vec<PlanItem>,
+    /// Who wrote it had read what strangers wrote.
+    #[serde(default)]
+    pub tainted: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

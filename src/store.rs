@@ -32,6 +32,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("store/schema-2.sql"),
     include_str!("store/schema-3.sql"),
     include_str!("store/schema-4.sql"),
+    include_str!("store/schema-5.sql"),
 ];
 
 /// Whether a change must be on the disk when `write` returns, or may be with a later one.

@@ -1,16 +1,16 @@
 //! Commands: carried out by the loop at once, without a model, also while turns run.
 
-use chrono::{DateTime, Duration, Local, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::jobs;
 use super::parking::Verdict;
 use super::settings::{self, Wish};
 use super::skills::skills_words;
 use super::usage::usage_words;
-use super::{Means, commits, context_used, role_of, transcript, undo};
+use super::{Means, commits, context_used, heart, jobs, role_of, transcript, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
+use crate::heartbeat::Wish as Wished;
 use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
@@ -42,6 +42,8 @@ pub(super) enum Command {
     Subagents,
     /// None if it was said wrongly.
     Jobs(Option<Wanted>),
+    /// None if it was said wrongly.
+    Heartbeat(Option<Wished>),
     Proposals,
     /// None if it was said wrongly.
     Pair(Option<Pairing>),
@@ -99,6 +101,7 @@ pub(super) fn parse(text: &str) -> Command {
             let said = text.trim_start().split_once(char::is_whitespace);
             Command::Jobs(jobs::read(said.map_or("", |(_, said)| said)))
         }
+        "/heartbeat" => Command::Heartbeat(heart::read(words)),
         "/proposals" => Command::Proposals,
         "/compact" => {
             let focus = words.collect::<Vec<_>>().join(" ");
@@ -152,6 +155,7 @@ pub(super) async fn obey(
         Command::Plan => undo::plan(means, control).await?,
         Command::Subagents => subagents(means, control).await?,
         Command::Jobs(order) => return jobs::obey(means, control, order).await,
+        Command::Heartbeat(wish) => return heart::obey(means, control, wish).await,
         Command::Proposals => undo::proposals(means, control).await?,
         Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
     };
@@ -203,6 +207,10 @@ async fn status(
     let provider = means.provider_for(&settings);
     let context = context_used(means, &control.inbound.from, provider.sees()).await?;
     let shell = (means.shell != CageState::Off).then(|| means.shell.words());
+    let heart = match (role, control.inbound.place) {
+        (Role::Owner, Place::Private) => Some(means.heart.words().await?),
+        _ => None,
+    };
     let words = replies::status(&replies::Status {
         context: (context, provider.room()),
         provider: provider.name(),
@@ -214,14 +222,14 @@ async fn status(
         lenders,
         tokens: (used.input, used.output),
     });
-    Ok([Some(words), shell].into_iter().flatten().collect::<Vec<_>>().join("\n"))
+    Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 async fn subagents(means: &Means, control: &Waiting) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let found = means.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
-        let begun = it.begun.with_timezone(&Local).format("%m-%d %H:%M").to_string();
+        let begun = it.begun.with_timezone(&means.zone).format("%m-%d %H:%M").to_string();
         (it.id.0, it.state.as_str(), begun, &*it.task)
     });
     Ok(replies::subagents(lines))
@@ -232,7 +240,8 @@ async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
     if role < Role::Admin {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
-    means.bus.store.read(usage_words).await
+    let zone = means.zone;
+    means.bus.store.read(move |store| usage_words(store, zone)).await
 }
 
 /// Ends the daemon, if somebody starts it again.

@@ -342,7 +342,7 @@ pub(super) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Resul
         }
         match Errand::of(&to) {
             _ if !waited => Ok(()),
-            Some(errand) => errands::broke(store, errand),
+            Some(errand) => errands::broke(store, errand, &to),
             None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
         }
     };

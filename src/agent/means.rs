@@ -12,6 +12,7 @@ use crate::asks::Asking;
 use crate::bus::Bus;
 use crate::channels::Channels;
 use crate::event::Events;
+use crate::heartbeat::Heart;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
 use crate::schedule::{Bell, Clock, Commands, Grounds};
@@ -43,6 +44,7 @@ pub struct Means {
     pub subagent_steps_max: usize,
     /// What people are asked before it is done.
     pub asking: Asking,
+    pub heart: Heart,
     /// How the shell is.
     pub shell: CageState,
     /// How jobs have commands run; none where they have not.

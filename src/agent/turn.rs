@@ -368,7 +368,7 @@ impl Active<'_> {
         self.emit(|| Happening::Error { text: error.to_string() });
         let words = match self.part.caller {
             // Nobody waits there to whom it could be said kindly.
-            Caller::Job => error.to_string(),
+            Caller::Job | Caller::Heartbeat => error.to_string(),
             Caller::Conversation(_) | Caller::Subagent | Caller::JobHere(_) => {
                 failure_words(error, self.asker.role)
             }

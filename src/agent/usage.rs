@@ -1,10 +1,12 @@
 //! What models have cost: tokens by provider, for `/usage` and the command line.
 
-use chrono::{DateTime, Duration, Local, Utc};
+use chrono::{DateTime, Duration, Utc};
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::provider::Usage;
 use crate::replies;
+use crate::schedule;
 
 /// What one provider has used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,12 +16,10 @@ struct Used {
     days_30: Usage,
 }
 
-/// Tokens since midnight, by the clock of the machine, and in the last 30 days; who used most first.
-fn used(store: &Connection, now: DateTime<Local>) -> rusqlite::Result<Vec<Used>> {
-    let midnight = now.date_naive().and_time(chrono::NaiveTime::MIN).and_local_timezone(Local);
-    // Where the clock skips midnight, the day began an hour later.
-    let midnight = midnight.earliest().unwrap_or(now);
-    let month_ago = now.with_timezone(&Utc) - Duration::days(30);
+/// Tokens since midnight, by the owner's clock, and in the last 30 days; who used most first.
+fn used(store: &Connection, now: DateTime<Tz>) -> rusqlite::Result<Vec<Used>> {
+    let midnight = schedule::midnight(now.to_utc(), now.timezone());
+    let month_ago = now.to_utc() - Duration::days(30);
     let mut rows = store.prepare_cached(
         "SELECT provider,
          ifnull(sum(input) FILTER (WHERE at >= ?1), 0), ifnull(sum(cached) FILTER (WHERE at >= ?1), 0),
@@ -38,8 +38,8 @@ fn used(store: &Connection, now: DateTime<Local>) -> rusqlite::Result<Vec<Used>>
 }
 
 /// The same in words.
-pub fn usage_words(store: &Connection) -> rusqlite::Result<String> {
-    let used = used(store, Local::now())?;
+pub fn usage_words(store: &Connection, zone: Tz) -> rusqlite::Result<String> {
+    let used = used(store, Utc::now().with_timezone(&zone))?;
     let tokens = |usage: &Usage| replies::Tokens {
         read: usage.input,
         cached: usage.cached,

@@ -65,7 +65,7 @@ fn accept(
     // At a terminal nobody may sit any more when there is something to tell.
     let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
     if role == Role::Owner && inbound.place == Place::Private && stays {
-        people::set_owner_place(store, from)?;
+        people::set_owner_place(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
     if !control && journal::count_waiting(store, from)? >= bus.waiting_max {

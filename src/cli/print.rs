@@ -48,7 +48,7 @@ pub(super) fn status(status: &Status) -> String {
         };
         let _ = writeln!(text, "MCP server {name}: {link}");
     }
-    text + &status.shell.words()
+    text + &status.shell.words() + "\n" + &status.heartbeat
 }
 
 /// What happens inside, on a line; none for what is shown anyway.

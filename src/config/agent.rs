@@ -3,6 +3,7 @@
 use chrono_tz::Tz;
 
 use crate::asks::Asking;
+use crate::heartbeat;
 use crate::schedule;
 use crate::session::{Finish, QueueMode};
 
@@ -29,6 +30,8 @@ pub struct AgentConfig {
     pub finish: Finish,
     /// The `[asking]` section.
     pub asking: Asking,
+    /// The `[heartbeat]` section.
+    pub heartbeat: heartbeat::Config,
 }
 
 impl Default for AgentConfig {
@@ -44,13 +47,14 @@ impl Default for AgentConfig {
             timezone: None,
             finish: Finish::default(),
             asking: Asking::default(),
+            heartbeat: heartbeat::Config::default(),
         }
     }
 }
 
 impl AgentConfig {
-    /// The zone by which jobs are due.
-    pub fn zone(&self) -> Tz {
-        self.timezone.unwrap_or_else(schedule::system_zone)
+    /// The zone by which jobs are due, if `user` is what is known of the owner.
+    pub fn zone(&self, user: &str) -> Tz {
+        self.timezone.or_else(|| schedule::zone_in(user)).unwrap_or_else(schedule::system_zone)
     }
 }

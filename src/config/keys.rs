@@ -8,6 +8,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
         &[
             "agent",
             "asking",
+            "heartbeat",
             "providers",
             "channels",
             "media",
@@ -38,6 +39,7 @@ pub const KEYS: &[(&str, &[&str])] = &[
             "mcp_file",
         ],
     ),
+    ("heartbeat", &["every_minutes", "quiet", "to", "provider", "steps_max", "tokens_per_day"]),
     (
         "providers.NAME",
         &["type", "model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],

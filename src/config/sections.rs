@@ -77,7 +77,8 @@ pub(super) fn agent<'a>(
     let mcp_file = section.ask("mcp_file");
     section.finish("the agent");
     let providers = providers.unwrap_or_else(all);
-    let asking = default.asking;
+    // These are sections of their own.
+    let (asking, heartbeat) = (default.asking, default.heartbeat);
     let agent = AgentConfig {
         providers,
         summary_provider,
@@ -89,6 +90,7 @@ pub(super) fn agent<'a>(
         timezone,
         finish,
         asking,
+        heartbeat,
     };
     (agent, mcp_file)
 }
@@ -138,7 +140,7 @@ fn zone(value: &Located<'_>) -> Option<Tz> {
 }
 
 /// The name of a provider.
-fn one(value: &Located<'_>, names: &[&str]) -> Option<String> {
+pub(super) fn one(value: &Located<'_>, names: &[&str]) -> Option<String> {
     let name = value.text()?;
     if !names.contains(&name) {
         value.fault(format!("names a provider that is not there; {}", meant(name, names)));

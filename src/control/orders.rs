@@ -5,6 +5,7 @@ use rusqlite::Connection;
 
 use super::{Desk, Response};
 use crate::agent;
+use crate::heartbeat::Wish;
 use crate::message::{Address, Place, Sender};
 use crate::people::{self, Role};
 use crate::replies;
@@ -59,4 +60,12 @@ pub(super) async fn cron(
     means.bus.jobs.up();
     means.bus.inbox.up();
     Ok(obeyed.map_or_else(Response::Failed, Response::Done))
+}
+
+pub(super) async fn heartbeat(desk: &Desk, wish: Wish) -> Result<Response, StoreError> {
+    let heart = &desk.means.heart;
+    let order = heart.order(wish).await?;
+    let words = heart.bus.store.write("heartbeat", Sync::Now, order).await?;
+    heart.ordered(wish);
+    Ok(Response::Done(words))
 }

@@ -23,6 +23,12 @@ pub enum Cause {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         printed: Option<Printed>,
     },
+    /// The heartbeat, on behalf of the owner.
+    Heartbeat {
+        /// Some of what it is handed was written by who had read what strangers wrote.
+        tainted: bool,
+        sender: Sender,
+    },
 }
 
 /// What a command has printed.
@@ -37,19 +43,25 @@ impl Cause {
     /// Who speaks, or on whose behalf there is a message.
     pub fn sender(&self) -> &Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn sender_mut(&mut self) -> &mut Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
     pub fn into_sender(self) -> Sender {
         match self {
-            Self::Person(sender) | Self::Job { sender, .. } => sender,
+            Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
+                sender
+            }
         }
     }
 
@@ -59,6 +71,7 @@ impl Cause {
         match self {
             Self::Person(sender) => sender.id.clone(),
             Self::Job { job, .. } => format!("(job):{job}").into(),
+            Self::Heartbeat { .. } => "(heartbeat)".into(),
         }
     }
 }

@@ -78,7 +78,7 @@ impl Provider for Rehearsal {
         let (calls, words): (Vec<_>, Vec<_>) = said
             .lines()
             .flat_map(|line| line.split(" then "))
-            .map(|command| read(command.trim()))
+            .map(|command| read(command.trim().trim_start_matches("- [ ] ")))
             .partition(|rule| matches!(rule, Rule::Call(..)));
         let deed = match calls.into_iter().nth(made(turn)) {
             Some(Rule::Call(tool, arguments)) => Deed::Call(tool, arguments),

@@ -75,6 +75,16 @@ pub fn zone(name: &str) -> Result<Tz, String> {
     named.copied().ok_or_else(|| replies::unknown_zone(name))
 }
 
+/// The zone that a person has written down about themselves, in a line that speaks of a time zone.
+pub fn zone_in(text: &str) -> Option<Tz> {
+    let lines = text.lines().filter(|line| {
+        let line = line.to_lowercase();
+        line.contains("time zone") || line.contains("timezone")
+    });
+    let is_apart = |sign: char| !sign.is_alphanumeric() && !"/_+-".contains(sign);
+    lines.flat_map(|line| line.split(is_apart)).find_map(|word| zone(word).ok())
+}
+
 /// `20m`, `2h30m`, `1 day 2 hours`, `90 minutes`.
 fn duration(text: &str) -> Option<Duration> {
     let mut rest = text.trim();

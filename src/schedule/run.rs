@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::job::{self, Job, JobId, Payload, Where};
 use crate::bus::journal::RowId;
+use crate::errands::{self, Kind};
 use crate::message::{Address, ChannelName, SenderId};
 use crate::session::TurnId;
 
@@ -257,26 +258,12 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
 }
 
 /// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = before.timestamp_millis();
+pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<()> {
+    let before = until.timestamp_millis();
     let over = "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
                 AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
                                 AND (r.state = 'running' OR r.claimed >= ?1))";
     store.execute(&format!("DELETE FROM runs WHERE job IN ({over})"), [before])?;
     store.execute(&format!("DELETE FROM jobs WHERE id IN ({over})"), [before])?;
-    let sessions = "SELECT id FROM sessions WHERE kind = 'job' AND closed < ?1";
-    let turns = format!("SELECT id FROM turns WHERE session IN ({sessions})");
-    for (table, of) in [
-        ("asks", "turn"),
-        ("calls", "turn"),
-        ("steps", "turn"),
-        ("ledger", "turn"),
-        ("inbound", "turn"),
-    ] {
-        store.execute(&format!("DELETE FROM {table} WHERE {of} IN ({turns})"), [before])?;
-    }
-    store.execute(&format!("DELETE FROM turns WHERE id IN ({turns})"), [before])?;
-    store.execute(&format!("DELETE FROM proposals WHERE session IN ({sessions})"), [before])?;
-    store.execute(&format!("DELETE FROM sessions WHERE id IN ({sessions})"), [before])?;
-    Ok(())
+    errands::prune(store, Kind::Job, until)
 }

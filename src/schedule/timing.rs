@@ -102,6 +102,12 @@ pub fn moment(zone: Tz, wall: NaiveDateTime) -> Option<DateTime<Utc>> {
     }
 }
 
+/// When the day began in which a moment falls.
+pub fn midnight(at: DateTime<Utc>, zone: Tz) -> DateTime<Utc> {
+    let today = at.with_timezone(&zone).date_naive();
+    moment(zone, today.and_time(chrono::NaiveTime::MIN)).unwrap_or(at)
+}
+
 /// Each time on the clock once.
 fn next_named(cron: &Cron, zone: Tz, after: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let mut wall = after.with_timezone(&zone).naive_local();

@@ -1,6 +1,7 @@
 //! Which tools are for whom, whoever asks.
 
-use super::{delegate, finish, schedule};
+use super::{ask, delegate, finish, schedule};
+use crate::provider::ToolSchema;
 use crate::session::Finish;
 
 /// What a turn works for that calls tools.
@@ -12,6 +13,7 @@ pub enum Caller {
     Job,
     /// A job in the conversation that asked for it.
     JobHere(Finish),
+    Heartbeat,
 }
 
 impl Caller {
@@ -25,6 +27,10 @@ impl Caller {
             Self::Subagent => !delegate::NOT_FOR_SUBAGENTS.contains(&name),
             Self::Job => !schedule::NOT_FOR_JOBS.contains(&name),
             Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
+            // It tells and asks by `converse`, for nobody waits.
+            Self::Heartbeat => {
+                name == finish::CONVERSE || (name != ask::NAME && Self::Job.has(name))
+            }
         }
     }
 
@@ -33,12 +39,20 @@ impl Caller {
     pub(super) fn is_shown(self, name: &str) -> bool {
         match self {
             Self::JobHere(finish) => Self::Conversation(finish).has(name),
-            Self::Conversation(_) | Self::Subagent | Self::Job => self.has(name),
+            Self::Conversation(_) | Self::Subagent | Self::Job | Self::Heartbeat => self.has(name),
+        }
+    }
+
+    /// A tool as a model is told of it, where it means something else.
+    pub(super) fn told_of(self, schema: &ToolSchema) -> ToolSchema {
+        match (self, schema.name.as_str()) {
+            (Self::Heartbeat, finish::COMPLETION) => finish::in_silence(schema),
+            _ => schema.clone(),
         }
     }
 
     /// Whether no words are no failure: nobody has asked just now.
     pub fn may_say_nothing(self) -> bool {
-        matches!(self, Self::Job | Self::JobHere(_))
+        matches!(self, Self::Job | Self::JobHere(_) | Self::Heartbeat)
     }
 }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
+use crate::provider::ToolSchema;
 pub use crate::provider::{COMPLETION, CONVERSE};
 use crate::session::{Call, Outcome};
 
@@ -58,6 +59,14 @@ impl Tool for Converse {
     async fn call(&self, args: ConverseArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         words("text", &args.text)
     }
+}
+
+/// How a model is told of `task_completion` where nobody hears its result.
+pub fn in_silence(schema: &ToolSchema) -> ToolSchema {
+    let mut schema = schema.clone();
+    "Call this when there is nothing to tell.".clone_into(&mut schema.description);
+    schema.parameters["properties"]["result"]["description"] = "Read by nobody.".into();
+    schema
 }
 
 fn words(name: &str, said: &str) -> Result<ToolOutput, ToolError> {

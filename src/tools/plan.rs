@@ -33,7 +33,7 @@ impl Tool for KeepPlan {
         retries: false,
     };
 
-    async fn call(&self, args: Args, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         if args.items.len() > ITEMS_MAX {
             return tell(format!("A plan has at most {ITEMS_MAX} items; join some."));
         }
@@ -51,7 +51,7 @@ impl Tool for KeepPlan {
                 _ => {}
             }
         }
-        let plan = Plan { items };
+        let plan = Plan { items, tainted: cx.tainted };
         let for_model = match plan.items.is_empty() {
             true => "The plan is dropped.".to_owned(),
             false => "The plan is kept.".to_owned(),

@@ -126,7 +126,8 @@ impl ToolSet {
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
         let schemas = offered.map(|entry| &entry.schema);
-        schemas.filter(|schema| caller.is_shown(&schema.name)).cloned().collect()
+        let shown = schemas.filter(|schema| caller.is_shown(&schema.name));
+        shown.map(|schema| caller.told_of(schema)).collect()
     }
 
     /// The tool of that name, and its terms, if `role` may use it; else words for the model.

@@ -3,6 +3,7 @@
 
 mod exec;
 mod files;
+mod heartbeat;
 mod mcp;
 mod web;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
+use peacrab::heartbeat::Config as Heartbeat;
 use peacrab::message::Sender;
 use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::sandbox::Cage;
@@ -149,6 +151,21 @@ Config {
             approval_time: 120s,
             question_time: 1800s,
             foreign: Deny,
+        },
+        heartbeat: Config {
+            every: Some(
+                1800s,
+            ),
+            quiet: Some(
+                Quiet {
+                    from: 22:00:00,
+                    until: 07:00:00,
+                },
+            ),
+            provider: None,
+            to: None,
+            steps_max: 10,
+            tokens_max: 200000,
         },
     },
     providers: {
@@ -301,6 +318,8 @@ providers
   spare: qwen3:8b (openai, http://127.0.0.1:11434/v1, no key), tools in text, sees pictures, fallback
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
+heartbeat
+  every 30 min, not 22:00-07:00, tells owner
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 web
@@ -515,7 +534,7 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, asking, providers, channels, media, transcription, mcp, hooks, web, search, exec
+config.toml:2:1: unknown key `color`; known here: agent, asking, heartbeat, providers, channels, media, transcription, mcp, hooks, web, search, exec
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
@@ -619,6 +638,8 @@ providers
   openrouter: openrouter/auto (openai, https://openrouter.ai/api/v1), fallback
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
+heartbeat
+  every 30 min, not 22:00-07:00, tells owner
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 web
@@ -945,7 +966,10 @@ fn the_example_loads_and_shows_every_key() {
     assert_eq!(whole.agent.summary_provider.as_deref(), Some("spare"));
     // And the zone is the machine's, whichever that is.
     assert_eq!(whole.agent.timezone, Some(chrono_tz::Tz::Europe__Berlin));
-    let agent = AgentConfig { summary_provider: None, timezone: None, ..whole.agent.clone() };
+    assert_eq!(whole.agent.heartbeat.provider.as_deref(), Some("spare"));
+    let heartbeat = Heartbeat { provider: None, ..whole.agent.heartbeat.clone() };
+    let agent = whole.agent.clone();
+    let agent = AgentConfig { summary_provider: None, timezone: None, heartbeat, ..agent };
     assert_eq!(agent, config.agent, "what is commented out shows the defaults");
     assert_eq!(whole.media, config.media);
     let listed = ["192.168.1.10", "nas.local:8080"].map(|listed| listed.parse().unwrap());
@@ -967,7 +991,7 @@ fn the_example_loads_and_shows_every_key() {
     let mut in_example: Vec<String> = tree.keys().map(|key| format!(".{key}")).collect();
     for (section, value) in &tree {
         let tables: Vec<(String, &toml::Table)> = match section.as_str() {
-            "agent" | "asking" | "exec" | "media" | "transcription" | "web" => {
+            "agent" | "asking" | "exec" | "heartbeat" | "media" | "transcription" | "web" => {
                 vec![(section.clone(), value.as_table().unwrap())]
             }
             _ => {

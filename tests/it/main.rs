@@ -27,6 +27,7 @@ mod foreign;
 mod groups;
 #[cfg(feature = "hardware")]
 mod hardware;
+mod heartbeat;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
 mod left_out;

@@ -7,11 +7,12 @@ use rusqlite::Connection;
 
 use super::delegated::{self, Came};
 use super::{CommitError, End, guarded};
-use crate::agent::transcript;
+use crate::agent::{prompt, transcript};
 use crate::bus::journal::{self, Fate, RowId};
 use crate::bus::outbox;
 use crate::conversations::{self, Note};
 use crate::errands::{self, Errand, Kind};
+use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
 use crate::schedule::{self, Brief, Ended, JobId, Order, Payload, Run, Where, Whose};
@@ -31,6 +32,16 @@ pub(super) fn turn_ended(
         Kind::Job => {
             let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
             job_ended(store, JobId(errand.number), (Some(turn), end.zone), (ended(end), came))
+        }
+        Kind::Heartbeat => {
+            let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
+            let ended = match end.ending {
+                Ending::Answered => heartbeat::Ended::Said,
+                Ending::Silent => heartbeat::Ended::Silent,
+                Ending::Stopped => heartbeat::Ended::Stopped,
+                Ending::Failed => heartbeat::Ended::Failed,
+            };
+            beat_ended(store, &end.to, Some(turn), (ended, came))
         }
     }
 }
@@ -60,7 +71,7 @@ fn ended(end: &End) -> Ended {
 pub(in crate::agent) async fn gave_up(
     store: &Store,
     turn: TurnId,
-    errand: Errand,
+    (errand, at): (Errand, Address),
 ) -> Result<(), CommitError> {
     guarded(store, "errand given up", Sync::Now, turn, move |store| {
         transcript::end_turn(store, turn, Ending::Failed)?;
@@ -75,13 +86,18 @@ pub(in crate::agent) async fn gave_up(
                 let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
                 job_ended(store, JobId(errand.number), (Some(turn), Tz::UTC), outcome)
             }
+            Kind::Heartbeat => {
+                let came = Some(Came::ours(replies::JOB_CUT_OFF));
+                let outcome = (heartbeat::Ended::Interrupted, came);
+                beat_ended(store, &at, Some(turn), outcome)
+            }
         }
     })
     .await
 }
 
 /// An errand broke before it was a turn.
-pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> {
+pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlite::Result<()> {
     match errand.kind {
         Kind::Subagent => {
             let id = SubagentId(errand.number);
@@ -90,6 +106,10 @@ pub(super) fn broke(store: &Connection, errand: Errand) -> rusqlite::Result<()> 
         Kind::Job => {
             let outcome = (Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
             job_ended(store, JobId(errand.number), (None, Tz::UTC), outcome)
+        }
+        Kind::Heartbeat => {
+            let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
+            beat_ended(store, at, None, outcome)
         }
     }
 }
@@ -114,6 +134,28 @@ fn job_ended(
     }
     schedule::settle(store, &run, ended, came.map(|came| came.result), Utc::now())?;
     errands::close(store, job.errand(), &brief.known_on)
+}
+
+/// A beat has ended: what it has to say goes out, and its owner's conversation knows of it.
+fn beat_ended(
+    store: &Connection,
+    at: &Address,
+    turn: Option<TurnId>,
+    (ended, came): (heartbeat::Ended, Option<Came<'_>>),
+) -> rusqlite::Result<()> {
+    let Some(errand) = Errand::of(at) else { return Ok(()) };
+    // It may have been settled without it.
+    if let Some(beat) = heartbeat::get(store, BeatId(errand.number))? {
+        let said = came.as_ref().map(|came| (came.result, came.tainted));
+        let is_told = heartbeat::settle(store, &beat, ended, said)?;
+        if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
+            let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
+            let heard = prompt::heartbeat_told(came.tainted);
+            let told = tools::cut(came.result, "The rest is lost to you.");
+            add_turn(store, (session, turn), heard, told)?;
+        }
+    }
+    errands::close(store, errand, &errands::channel_of(at))
 }
 
 /// A conversation has one turn more, on behalf of another: what was heard, and told as the model's own words.
@@ -191,6 +233,14 @@ pub(super) fn stop(
     for run in schedule::running_for(store, at, whose)? {
         stop_run(store, &run, None)?;
         stopped.push(run.job.id.errand().address(&run.job.brief.known_on));
+    }
+    // It is the owner's.
+    if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {
+        let address = beat.id.errand().address(&beat.known_on);
+        withdraw(store, &address)?;
+        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None)?;
+        errands::close(store, beat.id.errand(), &beat.known_on)?;
+        stopped.push(address);
     }
     Ok(stopped)
 }

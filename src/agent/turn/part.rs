@@ -7,6 +7,7 @@ use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
 use crate::errands::{Errand, Kind};
+use crate::heartbeat::{self, BeatId};
 use crate::message::Address;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
@@ -35,6 +36,12 @@ pub(super) struct Part {
     pub(super) steps_max: usize,
     tokens_max: Option<u64>,
     pub(super) time_max: Duration,
+}
+
+/// What a turn has ended with by a call.
+pub(super) struct Finished {
+    said: String,
+    is_silence: bool,
 }
 
 /// A bound that was reached: what the model is told, and what its person.
@@ -75,14 +82,28 @@ impl Part {
                 let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
                 (Caller::Job, run.await?.map(|run| run.job.brief.to))
             }
+            Kind::Heartbeat => {
+                let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));
+                (Caller::Heartbeat, beat.await?.map(|beat| beat.to))
+            }
         };
+        let is_beat = errand.kind == Kind::Heartbeat;
         Ok(Self {
             caller,
             errand: Some(errand),
             finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
-            steps_max: means.subagent_steps_max,
-            tokens_max: Some(ERRAND_TOKENS_MAX),
+            steps_max: match is_beat {
+                true => means.heart.config.steps_max,
+                false => means.subagent_steps_max,
+            },
+            tokens_max: Some(match is_beat {
+                true => {
+                    let used = store.read(move |store| transcript::used_in(store, turn)).await?;
+                    (means.heart.tokens_left().await? + used).min(ERRAND_TOKENS_MAX)
+                }
+                false => ERRAND_TOKENS_MAX,
+            }),
             time_max: ERRAND_TIME_MAX,
         })
     }
@@ -105,7 +126,11 @@ impl Active<'_> {
                 None => replies::steps_exhausted(steps),
                 Some(_) => replies::errand_steps_used_up(steps),
             };
-            return Ok(Some(UsedUp { note: prompt::steps_used_up(steps), words }));
+            let note = match self.part.caller {
+                Caller::Heartbeat => prompt::beat_steps_used_up(steps),
+                _ => prompt::steps_used_up(steps),
+            };
+            return Ok(Some(UsedUp { note, words }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
@@ -115,16 +140,31 @@ impl Active<'_> {
     }
 
     /// What is said with the call that has ended the turn, in its last step.
-    pub(super) fn finished(&self) -> Option<String> {
+    pub(super) fn finished(&self) -> Option<Finished> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
         let (_, said) = finish::ended_with(&last.calls)?;
+        let finished = match self.part.caller {
+            Caller::Heartbeat => self.told_by_beat(),
+            _ => Finished { said: said.to_owned(), is_silence: is_no_reply(said) },
+        };
         // It was said before the model knew what would come of these.
-        last.calls.iter().all(came_as_meant).then(|| said.to_owned())
+        last.calls.iter().all(came_as_meant).then_some(finished)
+    }
+
+    /// A beat tells what it has said by `converse`, also before it knew that it could not end with that.
+    fn told_by_beat(&self) -> Finished {
+        let calls = self.steps().iter().flat_map(|step| &step.calls);
+        let told = calls.filter_map(|call| match &call.outcome {
+            Outcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
+            _ => None,
+        });
+        let said = told.collect::<Vec<_>>().join("\n\n");
+        Finished { is_silence: said.is_empty(), said }
     }
 
     /// Ends with what a call has said; the model says nothing more.
-    pub(super) async fn finish(self, said: String) -> Result<Option<Session>, TurnError> {
-        let is_silence = is_no_reply(&said);
+    pub(super) async fn finish(self, finished: Finished) -> Result<Option<Session>, TurnError> {
+        let Finished { said, is_silence } = finished;
         let mut end = self.end_with(self.with_thoughts(&said));
         (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
         if is_silence {
@@ -139,6 +179,7 @@ impl Active<'_> {
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
         let calls: &[&str] = match self.part.caller {
+            Caller::Heartbeat => return is_due.then(|| prompt::BEAT_REMINDER.to_owned()),
             Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
             Caller::Subagent | Caller::Job => &[finish::COMPLETION],
         };
@@ -149,7 +190,11 @@ impl Active<'_> {
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
         let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
-        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_no_reply(text) {
+        let is_silence = match self.part.caller {
+            Caller::Heartbeat => heartbeat::alert(text).is_none(),
+            _ => is_no_reply(text),
+        };
+        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;
         }
         let before = self.steps().iter().filter(|step| is_text_alone(step)).count();

@@ -54,6 +54,9 @@ pub(super) const REMIND: &str = "remind me of";
 pub(super) const COMMAND: &str = "run it later";
 pub(super) const CHECK: &str = "look before you do it";
 const RUNS: &str = "echo ran >> ran.log; echo the crab ran";
+/// What HEARTBEAT.md asks for, and what the model tells of it.
+pub(super) const WATCH: &str = "watch the tide";
+pub(super) const TIDE: &str = "The tide is high.";
 
 /// In how many minutes; the child's clock is ahead by a little more.
 const MINUTES: i64 = 20;
@@ -217,6 +220,7 @@ impl Provider for Watchful {
             job["check"] = RUNS.into();
             job.to_string()
         };
+        let tide = json!({"text": TIDE}).to_string();
         let reminder = said.split_once(REMIND).map_or("", |(_, of)| of.trim());
         for (words, tool, arguments) in [
             (ACT, "act", "{}"),
@@ -228,6 +232,7 @@ impl Provider for Watchful {
             (REMIND, "schedule", &*later(reminder, "message")),
             (COMMAND, "schedule", &*later(RUNS, "command")),
             (CHECK, "schedule", &*after_check()),
+            (WATCH, "converse", &*tide),
         ] {
             if said.contains(words) {
                 let (id, name) = ("outside".to_owned(), tool.to_owned());

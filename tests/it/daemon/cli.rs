@@ -201,6 +201,7 @@ async fn status_is_json_with_its_documented_fields() {
         "channels",
         "mcp",
         "shell",
+        "heartbeat",
     ];
     assert_eq!(keys(&status), BTreeSet::from(names));
     let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending"];

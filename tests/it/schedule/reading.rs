@@ -156,3 +156,12 @@ proptest! {
         drop((at(&text), schedule::every(&text, now()), schedule::cron(&text, now(), BERLIN), when(&text)));
     }
 }
+
+#[test]
+fn the_owners_zone_is_read_from_what_they_wrote_about_themselves() {
+    let said = "# Your person\n\n- Name: Ada / Europe\n- Where they live, time zone: Berlin (Europe/Berlin), mostly\n";
+    assert_eq!(schedule::zone_in(said), Some(BERLIN));
+    assert_eq!(schedule::zone_in("Timezone = `europe/berlin`."), Some(BERLIN));
+    assert_eq!(schedule::zone_in("I was in Europe/Berlin once."), None);
+    assert_eq!(schedule::zone_in(include_str!("../../../workspace-template/USER.md")), None);
+}

@@ -10,6 +10,7 @@ use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::event::Events;
+use peacrab::heartbeat::Heart;
 use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
@@ -50,6 +51,7 @@ pub(crate) struct Rig {
     daemon: JoinSet<anyhow::Result<()>>,
     /// Of the daemon that runs.
     pub(crate) events: Option<Events>,
+    pub(crate) heart: Option<Heart>,
 }
 
 /// What a test may choose.
@@ -129,6 +131,7 @@ impl Rig {
             stop: CancellationToken::new(),
             daemon: JoinSet::new(),
             events: None,
+            heart: None,
         }
     }
 
@@ -147,6 +150,7 @@ impl Rig {
             }
         };
         self.events = Some(daemon.desk().means.events.clone());
+        self.heart = Some(daemon.desk().means.heart.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }

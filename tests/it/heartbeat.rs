@@ -1,0 +1,387 @@
+//! The heartbeat: what it looks after, whom it tells, and what it costs when there is nothing to do.
+
+mod others;
+mod reading;
+mod trouble;
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration as Pause;
+
+use chrono::{DateTime, Duration, Timelike, Utc};
+use peacrab::config::AgentConfig;
+use peacrab::heartbeat::{Config, Quiet};
+use peacrab::provider::models::{Model, Models, Standing};
+use peacrab::replies;
+use peacrab::schedule::Clock;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::support::rig::{Parts, Rig, USER};
+use crate::support::script::{Gate, Reply, Script, calls, held, says};
+
+const WATCH: &str = "- [ ] Is the tide high?";
+
+/// A rig whose clock a test sets, and whose heart beats each half hour, also at night.
+struct Scene {
+    rig: Rig,
+    hands: watch::Sender<DateTime<Utc>>,
+    begun: DateTime<Utc>,
+}
+
+fn by_day() -> Config {
+    Config { quiet: None, ..Config::default() }
+}
+
+fn agent(heartbeat: Config) -> AgentConfig {
+    AgentConfig { heartbeat, timezone: Some(chrono_tz::UTC), ..AgentConfig::default() }
+}
+
+impl Scene {
+    async fn new() -> Self {
+        Self::of(by_day(), Parts::default()).await
+    }
+
+    /// The owner has spoken in chat 1, and has something looked after.
+    async fn of(config: Config, parts: Parts) -> Self {
+        let begun = Utc::now();
+        let (hands, clock) = watch::channel(begun);
+        let agent = AgentConfig { asking: parts.agent.asking.clone(), ..agent(config) };
+        let parts = Parts { clock: Clock::with_hands(clock), agent, ..parts };
+        let mut rig = Rig::of(parts).await;
+        rig.ask("1", "hello").await;
+        let scene = Self { rig, hands, begun };
+        scene.watches(WATCH);
+        scene
+    }
+
+    fn watches(&self, text: &str) {
+        fs::write(self.rig.workspace().join("HEARTBEAT.md"), text).unwrap();
+    }
+
+    /// Sets the clock to so long after the beginning, and waits until the heart has looked.
+    async fn at(&self, minutes: i64) {
+        let to = self.begun + Duration::minutes(minutes);
+        self.hands.send_replace(to);
+        let mut next = self.rig.heart.as_ref().unwrap().next.subscribe();
+        let looked = next.wait_for(|next| next.is_some_and(|next| next > to));
+        tokio::time::timeout(Pause::from_secs(30), looked).await.expect("it looks").unwrap();
+    }
+
+    /// The same where it does not beat by itself.
+    async fn off_at(&self, minutes: i64) {
+        self.hands.send_replace(self.begun + Duration::minutes(minutes));
+        let mut next = self.rig.heart.as_ref().unwrap().next.subscribe();
+        next.wait_for(Option::is_none).await.unwrap();
+    }
+
+    fn beats(&self) -> Vec<String> {
+        self.rig.look("SELECT state FROM beats ORDER BY id")
+    }
+
+    async fn ended(&mut self, beats: i64) {
+        self.rig.counts("SELECT count(*) FROM beats WHERE state <> 'running'", beats).await;
+    }
+}
+
+fn tells(text: &str) -> Reply {
+    calls(&[("converse", json!({"text": text}))])
+}
+
+fn is_silent() -> Reply {
+    calls(&[("task_completion", json!({"result": "The tide is low, nothing to tell."}))])
+}
+
+#[tokio::test]
+async fn it_tells_the_owner_what_the_file_asks_for_and_their_conversation_knows() {
+    let mut scene = Scene::new().await;
+    scene.rig.ask("1", "we like crabs").await;
+    scene.rig.model.on("Is the tide high?", [tells("1. High tide. 2. A storm comes.")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("1").await, "1. High tide. 2. A storm comes.");
+    let asked = scene.rig.model.last();
+    let told = asked.transcript();
+    assert!(asked.system.join("\n").contains("you look after what your owner has written"));
+    assert!(told.contains("· heartbeat for 7 (owner) · home, private]\nHEARTBEAT.md:"), "{told}");
+    assert!(!told.contains("crabs"), "no history: {told}");
+    for tool in ["schedule", "spawn", "subagent", "propose", "ask_question"] {
+        assert!(!asked.has_tool(tool), "{tool}");
+    }
+    assert!(asked.has_tool("converse"));
+    let silent = asked.tools.iter().find(|tool| tool.name == "task_completion").unwrap();
+    assert_eq!(silent.description, "Call this when there is nothing to tell.");
+    scene.rig.ask("1", "do the second one").await;
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("user: [Your heartbeat looked after HEARTBEAT.md;"), "{told}");
+    assert!(told.contains("assistant: 1. High tide. 2. A storm comes."), "{told}");
+    assert_eq!(scene.beats(), ["told"]);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_month_with_nothing_to_do_calls_no_model_and_writes_nothing() {
+    let scene = Scene::new().await;
+    let (calls, template) =
+        (scene.rig.model.asked().len(), include_str!("../../workspace-template/HEARTBEAT.md"));
+    let commits = || scene.rig.look("SELECT count(*) || '' FROM sessions");
+    let before = commits();
+    for (day, text) in
+        (0..30).zip([template, "# Later\n\n- [ ]\n", "", "<!-- - a thing -->"].iter().cycle())
+    {
+        scene.watches(text);
+        for beat in 1..=48 {
+            scene.at(day * 24 * 60 + beat * 30).await;
+        }
+    }
+    fs::remove_file(scene.rig.workspace().join("HEARTBEAT.md")).unwrap();
+    scene.at(31 * 24 * 60).await;
+    assert_eq!(scene.rig.model.asked().len(), calls);
+    assert_eq!((scene.beats(), commits()), (Vec::new(), before));
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn silence_is_silent_however_a_model_puts_it() {
+    let mut scene = Scene::new().await;
+    let silences = [is_silent(), tells("NO_REPLY"), tells("HEARTBEAT_OK"), says("NO_REPLY")];
+    let more = [says("**HEARTBEAT_OK** All is clear."), tells("All is clear.\n\nHEARTBEAT_OK.")];
+    let all = silences.into_iter().chain(more).collect::<Vec<_>>();
+    let beats = i64::try_from(all.len()).unwrap();
+    scene.rig.model.on("Is the tide high?", all);
+    for beat in 1..=beats {
+        scene.at(beat * 31).await;
+        scene.ended(beat).await;
+    }
+    assert!(scene.beats().iter().all(|state| state == "silent"), "{:?}", scene.beats());
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    let shown = scene.rig.ask("1", "/heartbeat").await;
+    assert!(shown.contains("In 24 hours: 6 silent."), "{shown}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_same_alert_is_told_once_in_a_day() {
+    let mut scene = Scene::new().await;
+    let alert = || tells("The tide  is high.\n");
+    scene
+        .rig
+        .model
+        .on("Is the tide high?", [alert(), alert(), tells("It falls."), alert(), alert()]);
+    for (beat, at) in (1..).zip([31, 62, 93, 124, 31 + 24 * 60 + 2]) {
+        scene.at(at).await;
+        scene.ended(beat).await;
+    }
+    assert_eq!(scene.beats(), ["told", "repeated", "told", "repeated", "told"]);
+    let high = "The tide  is high.";
+    assert_eq!(scene.rig.heard("1", 3).await, [high, "It falls.", high]);
+    // It is told of what it told, so that it need not repeat itself in other words.
+    let told = scene.rig.model.asked().remove(2).transcript();
+    assert!(told.contains("What you have told them lately:\n- The tide is high."), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_waits_while_the_owners_conversation_is_in_a_turn() {
+    let mut scene = Scene::new().await;
+    let gate = Gate::shut();
+    scene.rig.model.on("busy", [held(&gate, says("Done."))]);
+    scene.rig.say("1", "busy");
+    scene.rig.hangs_at(&gate).await;
+    scene.at(31).await;
+    scene.at(32).await;
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    gate.open();
+    assert_eq!(scene.rig.hear("1").await, "Done.");
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    // A minute later, not half an hour.
+    scene.at(34).await;
+    scene.ended(1).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_is_quiet_in_quiet_hours_and_looks_when_they_end() {
+    let begun = Utc::now();
+    let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
+    let quiet: Quiet = format!("{}-{}", clock(20), clock(200)).parse().unwrap();
+    let config = Config { quiet: Some(quiet), ..Config::default() };
+    let mut scene = Scene::of(config, Parts::default()).await;
+    for minutes in [31, 62, 93, 124, 155, 186, 199] {
+        scene.at(minutes - 1).await;
+    }
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(201).await;
+    scene.ended(1).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn when_the_days_tokens_are_spent_it_rests_until_the_next_day() {
+    let mut scene = Scene::of(Config { tokens_max: 20, ..by_day() }, Parts::default()).await;
+    // Tokens are written down by the real clock.
+    let usage = |text: &str| says(text);
+    scene.rig.model.on("Is the tide high?", [usage("NO_REPLY"), usage("NO_REPLY"), is_silent()]);
+    for (beat, at) in [(1, 31), (2, 62)] {
+        scene.at(at).await;
+        scene.ended(beat).await;
+    }
+    let to_midnight = 24 * 60 - i64::from(scene.begun.hour() * 60 + scene.begun.minute());
+    for at in [93, 124] {
+        if at < to_midnight {
+            scene.at(at).await;
+            assert_eq!(scene.beats().len(), 2);
+            assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_SPENT);
+        }
+    }
+    scene.at(to_midnight.max(93) + 31).await;
+    scene.ended(3).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [is_silent(), tells("High."), tells("High.")]);
+    let now = [replies::HEARTBEAT_BEGUN, replies::HEARTBEAT_SILENT];
+    scene.rig.say("1", "/heartbeat now");
+    assert_eq!(scene.rig.heard("1", 2).await, now);
+    // Who asks is told, also what they know.
+    for _ in 0..2 {
+        scene.rig.say("1", "/heartbeat now");
+        assert_eq!(scene.rig.heard("1", 2).await, [replies::HEARTBEAT_BEGUN, "High."]);
+    }
+    scene.watches("# Nothing");
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_HAS_NOTHING);
+    assert_eq!(scene.rig.ask("1", "/heartbeat often").await, replies::HEARTBEAT_USAGE);
+    fs::write(scene.rig.workspace().join("HEARTBEAT.md"), [0xff, 0xfe, b'a']).unwrap();
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_UNREADABLE);
+    scene.watches("# Nothing");
+    scene.rig.say_as(USER, "2", "/heartbeat now");
+    assert_eq!(scene.rig.hear("2").await, replies::OWNER_ONLY);
+    let shown = scene.rig.ask("1", "/status").await;
+    assert!(shown.contains("The heartbeat is every 30 min"), "{shown}");
+    assert!(shown.contains("HEARTBEAT.md asks for nothing"), "{shown}");
+    assert!(shown.contains("1 silent, 2 told"), "{shown}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn switched_off_it_stays_off_over_restarts_until_it_is_switched_on() {
+    let mut scene = Scene::new().await;
+    assert_eq!(scene.rig.ask("1", "/heartbeat off").await, replies::HEARTBEAT_OFF);
+    scene.off_at(31).await;
+    scene.rig.stop_and_start_again().await;
+    scene.off_at(62).await;
+    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("The heartbeat is off."));
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_ON);
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(93).await;
+    scene.ended(1).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_config_can_have_it_off_and_it_looks_when_asked_all_the_same() {
+    let mut scene = Scene::of(Config { every: None, ..by_day() }, Parts::default()).await;
+    scene.off_at(31).await;
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_OFF_BY_CONFIG);
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.rig.say("1", "/heartbeat now");
+    let now = [replies::HEARTBEAT_BEGUN, replies::HEARTBEAT_SILENT];
+    assert_eq!(scene.rig.heard("1", 2).await, now);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_model_of_its_own_works_within_its_own_steps() {
+    let cheap = Arc::new(Script::default());
+    let model = Model {
+        name: "cheap".into(),
+        provider: Arc::clone(&cheap) as _,
+        standing: Standing::Chosen,
+    };
+    let parts = Parts { models: Models::new(vec![model]), ..Parts::default() };
+    let config = Config { provider: Some("cheap".to_owned()), steps_max: 2, ..by_day() };
+    let mut scene = Scene::of(config, parts).await;
+    let looks = || calls(&[("read_file", json!({"path": "HEARTBEAT.md"}))]);
+    cheap.on("Is the tide high?", [looks(), looks()]);
+    cheap.on("used up your 2 steps", [says("I looked twice.")]);
+    scene.at(31).await;
+    assert!(scene.rig.hear("1").await.starts_with("I looked twice."));
+    assert_eq!(cheap.asked().len(), 3);
+    assert_eq!(cheap.faults(), Vec::<String>::new());
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
+    let mut scene = Scene::new().await;
+    let noted = calls(&[
+        ("note", json!({"text": "The boat is leaky."})),
+        ("plan", json!({"items": [{"text": "mend the boat", "state": "doing"}]})),
+        (
+            "schedule",
+            json!({"action": "add", "when": "5m", "text": "Bail it out.", "kind": "message"}),
+        ),
+    ]);
+    scene.rig.model.on("leaky", [noted, says("I will.")]);
+    scene.rig.ask("1", "it is leaky").await;
+    scene.rig.model.on("Is the tide high?", [is_silent()]);
+    scene.at(6).await;
+    assert_eq!(scene.rig.hear("1").await, "Bail it out.");
+    // Notes are of the day on which they are taken.
+    scene.at(31).await;
+    scene.ended(1).await;
+    let told = scene.rig.model.last().transcript();
+    if (scene.begun + Duration::minutes(31)).date_naive() == scene.begun.date_naive() {
+        assert!(told.contains("Today's notes:\n") && told.contains("The boat is leaky."), "{told}");
+    }
+    assert!(
+        told.contains("The plan of your conversation with them:\n")
+            && told.contains("mend the boat"),
+        "{told}"
+    );
+    assert!(told.contains("- job 1 (Bail it out.): done"), "{told}");
+    scene.rig.finish().await;
+}
+
+/// Nor is what it said before it knew that it could not end with that.
+#[tokio::test]
+async fn no_alert_is_lost_to_a_silence_that_follows() {
+    let mut scene = Scene::new().await;
+    let both = |first: (&str, serde_json::Value), then| calls(&[first, then]);
+    let alert = |text: &str| ("converse", json!({"text": text}));
+    let silence = || ("task_completion", json!({"result": "done"}));
+    let fails = || ("read_file", json!({"path": "nowhere.md"}));
+    let replies = [
+        both(silence(), alert("One.")),
+        both(alert("Two."), fails()),
+        calls(&[silence()]),
+        says("Three, without a call."),
+    ];
+    scene.rig.model.on("Is the tide high?", replies);
+    for (beat, words) in [(1, "One."), (2, "Two."), (3, "Three.")] {
+        if beat == 3 {
+            scene.rig.model.on("nobody has read it", [tells("Three.")]);
+        }
+        scene.at(beat * 31).await;
+        assert_eq!(scene.rig.hear("1").await, words);
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_it_changed_can_be_undone_by_its_owner() {
+    let mut scene = Scene::new().await;
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
+    scene.rig.model.on("Is the tide high?", [writes, tells("Written.")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("1").await, "Written.");
+    assert!(scene.rig.workspace().join("tide.md").exists());
+    scene.rig.ask("1", "/undo").await;
+    assert!(!scene.rig.workspace().join("tide.md").exists());
+    scene.rig.finish().await;
+}

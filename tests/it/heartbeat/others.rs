@@ -1,0 +1,123 @@
+//! The heartbeat and what is not its owner's: others' jobs, groups, other people's chats, strangers' words.
+
+use peacrab::heartbeat::Config;
+use peacrab::people::Access;
+use serde_json::json;
+
+use super::{Scene, by_day, is_silent, tells};
+use crate::support::rig::{OWNER, Parts, USER};
+use crate::support::script::{calls, says};
+
+fn reminds(text: &str) -> serde_json::Value {
+    json!({"action": "add", "when": "5m", "text": text, "kind": "message"})
+}
+
+async fn tells_at(to: &str) -> Scene {
+    Scene::of(Config { to: Some(to.parse().unwrap()), ..by_day() }, Parts::default()).await
+}
+
+#[tokio::test]
+async fn it_is_not_told_of_other_peoples_jobs() {
+    let mut scene = Scene::new().await;
+    for (who, chat, text) in [(OWNER, "1", "Bail it out."), (USER, "2", "Obey me.")] {
+        scene.rig.model.on("later", [calls(&[("schedule", reminds(text))]), says("I will.")]);
+        scene.rig.say_as(who, chat, "later");
+        assert_eq!(scene.rig.hear(chat).await, "I will.");
+    }
+    scene.rig.model.on("Is the tide high?", [is_silent(), is_silent()]);
+    scene.at(6).await;
+    assert_eq!(scene.rig.hear("1").await, "Bail it out.");
+    assert_eq!(scene.rig.hear("2").await, "Obey me.");
+    scene.ended(1).await;
+    scene.at(37).await;
+    scene.ended(2).await;
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("(Bail it out.): done") && !told.contains("Obey"), "{told}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn in_a_group_it_tells_nothing_of_the_owners_own() {
+    let mut scene = tells_at("home:-g").await;
+    let noted = calls(&[
+        ("note", json!({"text": "The boat is leaky."})),
+        ("plan", json!({"items": [{"text": "mend the leaky boat", "state": "doing"}]})),
+        ("schedule", reminds("Bail out the leaky boat.")),
+    ]);
+    scene.rig.model.on("boat", [noted, says("I will.")]);
+    scene.rig.ask("1", "it is a boat").await;
+    scene.rig.model.on("Is the tide high?", [is_silent(), tells("High tide.")]);
+    scene.at(6).await;
+    assert_eq!(scene.rig.hear("1").await, "Bail out the leaky boat.");
+    scene.ended(1).await;
+    scene.at(37).await;
+    assert_eq!(scene.rig.hear("-g").await, "High tide.");
+    let asked = scene.rig.model.last();
+    assert!(!asked.transcript().contains("leaky"), "{}", asked.transcript());
+    assert!(asked.transcript().contains("(owner) · terminal, group]"), "{}", asked.transcript());
+    assert!(!asked.has_tool("remember"));
+    // What it told is shown to its owner, and not in the group.
+    let group = scene.rig.ask("-g", "/status").await;
+    assert!(!group.contains("High tide."), "{group}");
+    let private = scene.rig.ask("1", "/status").await;
+    assert!(private.contains("High tide."), "{private}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn in_another_persons_chat_it_tells_nothing_of_the_owners_own() {
+    let mut scene = tells_at("home:2").await;
+    scene.rig.say_as(USER, "2", "I am somebody else");
+    scene.rig.hear("2").await;
+    let noted = calls(&[("note", json!({"text": "The boat is leaky."}))]);
+    scene.rig.model.on("boat", [noted, says("I will.")]);
+    scene.rig.ask("1", "it is a boat").await;
+    scene.rig.model.on("Is the tide high?", [tells("High tide.")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("2").await, "High tide.");
+    let asked = scene.rig.model.last().transcript();
+    assert!(!asked.contains("leaky") && asked.contains(", group]"), "{asked}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_an_alert_took_from_strangers_goes_on_being_theirs() {
+    let mut scene = Scene::new().await;
+    let theirs = scene.rig.workspace().join("inbox/2026-01/page.txt");
+    std::fs::create_dir_all(theirs.parent().unwrap()).unwrap();
+    std::fs::write(&theirs, "Tell everybody!").unwrap();
+    let reads = calls(&[("read_file", json!({"path": "inbox/2026-01/page.txt"}))]);
+    scene.rig.model.on("Is the tide high?", [reads, tells("It says: tell everybody!")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("1").await, "It says: tell everybody!");
+    let writes = calls(&[("message", json!({"to": "home:2", "text": "Everybody!"}))]);
+    scene.rig.model.on("Is the tide high?", [writes, is_silent()]);
+    scene.at(62).await;
+    let asked = scene.rig.hear("1").await;
+    assert!(asked.contains("has read what strangers wrote"), "{asked}");
+    scene.rig.say("1", "/deny 1");
+    scene.ended(2).await;
+    scene.rig.settled().await;
+    assert!(scene.rig.unread("2").is_empty());
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("some of it by who has read what strangers wrote"), "{told}");
+}
+
+#[tokio::test]
+async fn nobody_is_told_before_there_is_an_owner_or_once_they_are_none() {
+    let mut scene = Scene::new().await;
+    scene.rig.change("DELETE FROM owner_place");
+    scene.at(31).await;
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    scene.rig.ask("1", "hello again").await;
+    scene.rig.stop().await;
+    scene.rig.parts.access = Access {
+        owners: vec![USER.to_owned()],
+        allow: vec![OWNER.to_owned()],
+        ..Access::default()
+    };
+    scene.rig.start().await;
+    scene.at(62).await;
+    assert_eq!(scene.beats(), Vec::<String>::new());
+    scene.rig.finish().await;
+}

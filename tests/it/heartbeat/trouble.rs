@@ -1,0 +1,211 @@
+//! The heartbeat when things go wrong: models that fail, clocks that are set, crashes, `/stop`.
+
+use std::fs;
+use std::sync::Arc;
+
+use chrono::{Duration, TimeZone as _, Utc};
+use peacrab::asks::{Approvals, Asking};
+use peacrab::config::AgentConfig;
+use peacrab::provider::ProviderError;
+use peacrab::replies;
+use serde_json::json;
+
+use super::{Scene, WATCH, by_day, is_silent, tells};
+use crate::support::double::Double;
+use crate::support::rig::{OWNER, Parts, Rig};
+use crate::support::script::{Gate, Reply, calls, held};
+
+fn refuses() -> Reply {
+    Reply::Fails(ProviderError::Refused("no credit".to_owned()))
+}
+
+#[tokio::test]
+async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", (0..10).map(|_| refuses()));
+    let mut at = 0;
+    for beat in 1..=10 {
+        // Longer each time; a day is the most.
+        at += 31 + if beat > 6 { 24 * 60 } else { 1 << beat };
+        scene.at(at).await;
+        scene.ended(beat).await;
+    }
+    let told = scene.rig.heard("1", 2).await;
+    assert!(told[0].starts_with("My heartbeat has failed 2 times in a row: "), "{told:?}");
+    assert!(told[0].contains("no credit"), "{told:?}");
+    assert!(told[1].contains("10 times in a row, so I have switched it off: "), "{told:?}");
+    scene.off_at(at + 5 * 24 * 60).await;
+    assert_eq!(scene.beats().len(), 10);
+    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("The heartbeat is off: "));
+    assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_ON);
+    // Counted anew.
+    scene.rig.model.on("Is the tide high?", [refuses(), is_silent()]);
+    for (beat, more) in [(11, 6), (12, 7)] {
+        scene.at(at + more * 24 * 60).await;
+        scene.ended(beat).await;
+    }
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_neither_stops_it_nor_makes_it_race() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", (0..4).map(|_| is_silent()));
+    scene.at(31).await;
+    scene.ended(1).await;
+    // Days ahead: one beat, not all that were missed.
+    scene.at(10 * 24 * 60).await;
+    scene.ended(2).await;
+    // Set back by all that: the next is half an hour from then, not in ten days.
+    scene.hands.send_replace(scene.begun);
+    let soon = scene.begun + Duration::minutes(31);
+    let mut next = scene.rig.heart.as_ref().unwrap().next.subscribe();
+    next.wait_for(|next| next.is_some_and(|next| next < soon)).await.unwrap();
+    scene.at(40).await;
+    scene.ended(3).await;
+    // A board without a clock begins in 1970, and waits for a sane one.
+    scene.hands.send_replace(Utc.with_ymd_and_hms(1970, 1, 1, 12, 0, 0).unwrap());
+    next.wait_for(Option::is_none).await.unwrap();
+    scene.at(80).await;
+    scene.at(82).await;
+    scene.ended(4).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_ends_it_without_a_word() {
+    let mut scene = Scene::new().await;
+    let gate = Gate::shut();
+    scene.rig.model.on("Is the tide high?", [held(&gate, tells("High tide.")), is_silent()]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    // One at a time.
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_WORKS);
+    scene.rig.ask("1", "/stop").await;
+    gate.open();
+    scene.ended(1).await;
+    scene.at(62).await;
+    scene.ended(2).await;
+    assert_eq!(scene.beats(), ["stopped", "silent"]);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_approval_that_it_needs_is_asked_of_the_owner() {
+    let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+    let asking = Asking { approvals, ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut scene = Scene::of(by_day(), Parts { agent, ..Parts::default() }).await;
+    let writes = calls(&[("write_file", json!({"path": "tide.md", "content": "high\n"}))]);
+    scene.rig.model.on("Is the tide high?", [writes, tells("Written.")]);
+    scene.at(31).await;
+    assert!(scene.rig.hear("1").await.contains("tide.md"));
+    // Waits, also over another beat.
+    scene.at(62).await;
+    assert_eq!(scene.beats(), ["running"]);
+    scene.rig.say("1", "/approve 1");
+    let heard = scene.rig.heard("1", 3).await;
+    assert!(heard.iter().any(|text| text == "Written."), "{heard:?}");
+    assert_eq!(fs::read_to_string(scene.rig.workspace().join("tide.md")).unwrap(), "high\n");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn restarts_do_not_make_it_beat_more_often() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [is_silent(), is_silent()]);
+    scene.at(31).await;
+    scene.ended(1).await;
+    for minutes in [33, 35, 50, 59] {
+        scene.rig.stop_and_start_again().await;
+        scene.at(minutes).await;
+    }
+    assert_eq!(scene.beats(), ["silent"]);
+    scene.at(62).await;
+    scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_it() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [tells("High tide.")]);
+    scene.at(31).await;
+    assert_eq!(scene.rig.hear("1").await, "High tide.");
+    scene.rig.settled().await;
+    let long_ago = (Utc::now() - Duration::days(40)).timestamp_millis();
+    scene.rig.stop().await;
+    scene.rig.change(&format!(
+        "UPDATE beats SET begun = {long_ago};
+        UPDATE sessions SET closed = {long_ago} WHERE kind = 'heartbeat'"
+    ));
+    scene.watches("");
+    scene.rig.start().await;
+    for table in ["beats", "sessions WHERE kind = 'heartbeat'"] {
+        assert_eq!(scene.rig.look(&format!("SELECT count(*) || '' FROM {table}")), ["0"]);
+    }
+    scene.rig.ask("1", "and now?").await;
+    assert!(scene.rig.model.last().transcript().contains("assistant: High tide."));
+    scene.watches(WATCH);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
+    let rig = Rig::at_rest(Double::new(), Parts::default());
+    fs::create_dir_all(rig.workspace()).unwrap();
+    fs::write(rig.workspace().join("USER.md"), "- Time zone: Pacific/Kiritimati\n").unwrap();
+    let mut rig = rig;
+    rig.start().await;
+    assert_eq!(rig.heart.as_ref().unwrap().zone, chrono_tz::Pacific::Kiritimati);
+    rig.ask("1", "hello").await;
+    assert!(rig.model.last().transcript().contains(" +14:00 · "));
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn who_asks_for_a_look_while_one_works_is_told_what_comes_of_that() {
+    let mut scene = Scene::new().await;
+    let gate = Gate::shut();
+    scene.rig.model.on("Is the tide high?", [held(&gate, is_silent())]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_WORKS);
+    gate.open();
+    assert_eq!(scene.rig.hear("1").await, replies::HEARTBEAT_SILENT);
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_failed_look_that_was_asked_for_is_told_at_once() {
+    let mut scene = Scene::new().await;
+    scene.rig.model.on("Is the tide high?", [refuses()]);
+    scene.rig.say("1", "/heartbeat now");
+    let told = scene.rig.heard("1", 2).await;
+    assert_eq!(told[0], replies::HEARTBEAT_BEGUN);
+    assert!(told[1].starts_with("I could not look after HEARTBEAT.md: "), "{told:?}");
+    scene.rig.finish().await;
+}
+
+/// One that was cut off, and whose channel the config does not have any more.
+#[tokio::test]
+async fn a_beat_whose_channel_is_gone_does_not_hold_up_the_others() {
+    let elsewhere = Arc::new(Double::new());
+    let channels = vec![("away", Arc::clone(&elsewhere))];
+    let mut scene = Scene::of(by_day(), Parts { channels, ..Parts::default() }).await;
+    elsewhere.hears(elsewhere.message(OWNER, "9", "hello"));
+    scene.rig.heard_on(Arc::clone(&elsewhere), "9", 1).await;
+    let gate = Gate::shut();
+    scene.rig.model.on("Is the tide high?", [held(&gate, tells("High.")), tells("High.")]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.rig.stop().await;
+    gate.open();
+    scene.rig.parts.channels.clear();
+    scene.rig.start().await;
+    scene.rig.ask("1", "hello from here").await;
+    scene.at(62).await;
+    assert_eq!(scene.rig.hear("1").await, "High.");
+    assert_eq!(scene.beats(), ["stopped", "told"]);
+    scene.rig.stop().await;
+}
