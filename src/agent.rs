@@ -43,7 +43,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
+pub use commits::obey_order;
 pub use house::prompt_tokens;
+pub use jobs::may_command;
 pub use means::Means;
 pub use paces::Paces;
 pub use skills::skills_words;
@@ -143,6 +145,8 @@ struct Running {
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
+    /// What it shows.
+    shown: watch::Receiver<Draft>,
     /// It is not a turn: notes are taken, before the conversation is folded as was wished.
     folds: Option<folds::Wish>,
 }
@@ -242,11 +246,13 @@ impl Agent {
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
         let session = self.idle.take(&address);
-        let task =
-            work(Arc::clone(&self.means), address.clone(), session, begin, (steered, stop.clone()));
+        let (draft, shown) = watch::channel(Draft::default());
+        let wires = (steered, stop.clone(), draft);
+        let task = work(Arc::clone(&self.means), address.clone(), session, begin, wires);
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
-        self.running.insert(address, Running { steer, stop, sender, rows, given, folds: None });
+        self.running
+            .insert(address, Running { steer, stop, sender, rows, given, shown, folds: None });
     }
 
     /// Carries a command out, at once.
@@ -302,6 +308,24 @@ impl Agent {
                 running.stop.cancel();
             }
         }
+    }
+
+    /// Turns that somebody has ended in the store need not go on until they find out.
+    async fn end_stopped(&mut self, unfinished: &[Unfinished]) -> Result<(), StoreError> {
+        let works = self.running.values().filter(|running| !running.stop.is_cancelled());
+        let turns = works.filter_map(|running| running.shown.borrow().turn);
+        let ended: Vec<_> =
+            turns.filter(|turn| unfinished.iter().all(|it| it.turn != *turn)).collect();
+        if ended.is_empty() {
+            return Ok(());
+        }
+        let stopped = self.read(move |store| transcript::stopped(store, &ended)).await?;
+        for running in self.running.values() {
+            if running.shown.borrow().turn.is_some_and(|turn| stopped.contains(&turn)) {
+                running.stop.cancel();
+            }
+        }
+        Ok(())
     }
 
     /// Takes a session back from its turn.
@@ -369,9 +393,9 @@ async fn work(
     address: Address,
     session: Option<Session>,
     begin: Begin,
-    (steer, stop): (mpsc::Receiver<Vec<Waiting>>, CancellationToken),
+    (steer, stop, draft): (mpsc::Receiver<Vec<Waiting>>, CancellationToken, watch::Sender<Draft>),
 ) -> Result<Option<Session>, TurnError> {
-    let (draft, drafted) = watch::channel(Draft::default());
+    let drafted = draft.subscribe();
     let shown_last = drafted.clone();
     let quiet = Arc::new(Mutex::new(()));
     let (signs, shown) = mpsc::channel(SIGNS_MAX);

@@ -151,7 +151,7 @@ enum Pair {
     },
 }
 
-/// Runs a command line: 0 done, 1 failed, 2 used wrongly.
+/// Runs a command line: 0 done, 1 failed, 2 used wrongly; of `send` also 3 lost, 4 not arrived yet.
 pub fn main(args: impl Iterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
@@ -247,13 +247,12 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
         }
         Command::Send { to, file, text } => {
             let parcel = send::parcel(to, file, text)?;
-            if let Some(words) = send::through_socket(&home, &parcel).await? {
-                print::line(&words);
-                return Ok(ExitCode::SUCCESS);
+            if let Some(sent) = send::through_socket(&home, &parcel).await? {
+                return Ok(send::tell(&sent));
             }
             let config = prepare(load()?, &home, format, &environment)?;
             let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
-            print::line(&daemon.send(parcel).await?.map_err(anyhow::Error::msg)?);
+            return Ok(send::tell(&daemon.send(parcel).await?));
         }
         Command::Cron(cron) => {
             let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone(""));

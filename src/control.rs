@@ -30,7 +30,7 @@ use crate::message::{Address, ChannelName, ChatId, DedupKey};
 use crate::replies;
 use crate::sandbox::CageState;
 use crate::schedule::Wanted;
-use crate::send::Parcel;
+use crate::send::{Parcel, Sent};
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
 
@@ -93,6 +93,8 @@ pub enum Response {
     Status(Box<Status>),
     Done(String),
     Failed(String),
+    /// What became of what was to be sent.
+    Sent(Sent),
     /// Text that continues the draft.
     Text(String),
     /// The draft begins anew.

@@ -36,9 +36,9 @@ use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
-use crate::schedule::{self, Bell, Clock};
+use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
-use crate::send::{self, Parcel};
+use crate::send::{self, Parcel, Sent};
 use crate::store::{self, HomeLock, Store};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
@@ -88,6 +88,8 @@ pub struct Plan {
     pub hooks: BTreeMap<String, Hook>,
     /// How the shell is.
     pub shell: CageState,
+    /// How jobs have commands run; none where there is no shell.
+    pub commands: Option<Commands>,
     /// By which jobs are due.
     pub clock: Clock,
     /// Knows what neither models nor people are to be shown.
@@ -137,6 +139,7 @@ impl Plan {
             // Only systemd sets it, and our unit says Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
+            commands: tools::shell::commands(&config.exec, &shell),
             shell,
             clock: Clock::default(),
             redactor,
@@ -249,6 +252,7 @@ impl Daemon {
             asking: plan.agent.asking.clone(),
             heart,
             shell: plan.shell.clone(),
+            commands: plan.commands.clone(),
             zone,
             redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
@@ -297,9 +301,7 @@ impl Daemon {
             oversight::run(oversight.clone(), until.clone())
         }));
         listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
-        let channels = self.means.channels.keys().cloned().collect();
-        let bell = Bell { bus: self.means.bus.clone(), channels, clock: self.plan.clock.clone() };
-        let until = sources.clone();
+        let (bell, until) = (self.means.bell(self.plan.clock.clone()), sources.clone());
         listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
         let (heart, until) = (self.means.heart.clone(), sources.clone());
         listening
@@ -363,7 +365,7 @@ impl Daemon {
     }
 
     /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
-    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Result<String, String>> {
+    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Sent> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
         // Nobody sits at a terminal here.
         let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);

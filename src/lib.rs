@@ -16,11 +16,11 @@
 //! Modules stand in reading order; one imports only those above it.
 
 pub mod secret;
+pub mod foreign;
 pub mod http;
 pub mod replies;
 pub mod message;
 pub mod session;
-pub mod foreign;
 pub mod event;
 pub mod workspace;
 pub mod provider;
@@ -31,6 +31,7 @@ pub mod actions;
 pub mod past;
 pub mod bus;
 pub mod errands;
+pub mod conversations;
 pub mod channels;
 pub mod send;
 pub mod proposals;

@@ -9,7 +9,7 @@ use std::str::FromStr;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-pub use cause::Cause;
+pub use cause::{Cause, Printed};
 
 /// Makes a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {

@@ -314,7 +314,7 @@ pub const HELP: &str = "Just write to me. Besides that:\n\
 /undo [number] – undo my last change of a file, or that one\n\
 /plan – what I mean to do here\n\
 /subagents – which tasks I have handed to subagents here\n\
-/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER\n\
+/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER; /jobs add WHEN | WHAT\n\
 /heartbeat – what I look after by myself; /heartbeat on, off, now (owner)\n\
 /proposals – what I have suggested here\n\
 /model – which model answers here; /model NAME changes it\n\

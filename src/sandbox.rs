@@ -18,6 +18,7 @@ mod keep;
 mod limits;
 mod paths;
 mod raw;
+mod readable;
 mod root;
 mod scratch;
 mod start;
@@ -36,6 +37,7 @@ use crate::secret::Setting;
 
 pub use keep::{Kept, WHOLE_BYTES_MAX};
 pub use paths::{Exposed, exposed};
+pub use readable::readable;
 pub use scratch::sweep;
 pub use start::{Caged, Ending, Feed, Input, OUTPUT_BYTES_MAX, Run, run};
 pub use trial::{CageState, trial};

@@ -3,16 +3,20 @@
 //! store's change, or until somebody sets the clock.
 
 mod clock;
+mod command;
+mod doing;
 mod due;
 mod job;
+mod note;
 mod order;
 mod pass;
 mod reading;
 mod run;
+mod settling;
 mod timing;
 mod wanted;
+mod works;
 
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -22,23 +26,29 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
 pub use clock::{Clock, is_sane, release};
+pub use command::{Came, Commands};
+pub use doing::{command_begins, command_ends, told};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
-pub use job::{Job, JobId, Missed, New, Payload, State, Where, Whose, get, list, place_of};
+pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list, place_of};
+pub use note::note;
 pub use order::{JOBS_MAX, Order, obey, tells_of_others};
-pub use pass::{Passed, pass, reckon_all};
+pub use pass::{Grounds, Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
-    AT_ONCE_MAX, Ended, FAILURES_MAX, FAILURES_TOLD, HISTORY_MAX, Past, Run, begun, history,
-    of_job, of_turn, prune, running_for, settle, told,
+    AT_ONCE_MAX, Commanded, Ended, HISTORY_MAX, Past, Run, begun, commanded, history, of_job,
+    of_turn, prune, running_for,
 };
+pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
 pub use wanted::{Action, Asker, Kind, Wanted};
 
 use crate::bus::{Bus, outbox};
-use crate::message::ChannelName;
 use crate::people;
 use crate::replies;
+use crate::secret::Redactor;
 use crate::store::{StoreError, Sync};
+use crate::workspace::Workspace;
+use works::Works;
 
 /// How long the task rests when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -53,9 +63,12 @@ const SET_BACK_MIN: chrono::Duration = chrono::Duration::minutes(1);
 #[derive(Clone)]
 pub struct Bell {
     pub bus: Bus,
-    /// The channels that are here; jobs of others wait until theirs is.
-    pub channels: BTreeSet<ChannelName>,
+    pub grounds: Grounds,
     pub clock: Clock,
+    /// Where commands run.
+    pub workspace: Workspace,
+    /// What commands print is kept without what it knows.
+    pub redactor: Redactor,
 }
 
 /// The zone of this machine.
@@ -64,14 +77,20 @@ pub fn system_zone() -> Tz {
     named.and_then(|name| zone(&name).ok()).unwrap_or(Tz::UTC)
 }
 
-/// Claims what is due until `stop`; the agent loop does what was claimed.
+/// Claims what is due until `stop`; the agent loop does what was claimed, and tasks of this one run commands.
 pub async fn run(bell: Bell, stop: CancellationToken) {
     let mut woken = bell.bus.jobs.watch();
     let mut watch = Watch { newest: None, asked: false, distrusts: None, seen: None };
+    let mut works = Works::default();
     loop {
         woken.mark_unchanged();
         let now = bell.clock.now();
-        let wake = match bell.look(&mut watch, now).await {
+        let looked = async {
+            let wake = bell.look(&mut watch, now).await?;
+            works.follow(&bell, now).await?;
+            Ok::<_, StoreError>(wake)
+        };
+        let wake = match looked.await {
             Ok(wake) => Ok(wake),
             Err(error) => {
                 tracing::error!(%error, "Jobs rest");
@@ -91,8 +110,9 @@ pub async fn run(bell: Bell, stop: CancellationToken) {
             }
         };
         tokio::select! {
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return works.end().await,
             () = waits => {}
+            Some(()) = works.next_ended() => bell.wake(),
             changed = woken.changed() => if changed.is_err() { return },
         }
     }
@@ -138,18 +158,23 @@ impl Bell {
             }
         }
         watch.seen = Some(now);
-        let channels = self.channels.clone();
-        let look = move |store: &Connection| pass::look(store, now, &channels);
+        let grounds = self.grounds.clone();
+        let look = move |store: &Connection| pass::look(store, now, &grounds);
         let Passed { needs, wake, .. } = store.read(look).await?;
         if !needs {
             return Ok(Wake { at: wake, within: None });
         }
-        let (people, channels) = (self.bus.people.clone(), self.channels.clone());
-        let claim = move |store: &Connection| pass(store, now, &people, &channels);
+        let grounds = self.grounds.clone();
+        let claim = move |store: &Connection| pass(store, now, &grounds);
         let Passed { wake, .. } = store.write("jobs claimed", Sync::Now, claim).await?;
+        self.wake();
+        Ok(Wake { at: wake, within: None })
+    }
+
+    /// Something waits for the agent, or to be delivered.
+    fn wake(&self) {
         self.bus.inbox.up();
         self.bus.outbox.up();
-        Ok(Wake { at: wake, within: None })
     }
 
     /// Whether the clock can be right. If not, that is said once.

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -48,29 +49,42 @@ pub struct Parcel {
     pub files: Vec<PathBuf>,
 }
 
-/// Sends it, and waits until it has arrived or has not; an error says why not, in words.
+/// What became of it, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sent {
+    Arrived(String),
+    /// It cannot be sent as it is: nothing was.
+    Refused(String),
+    /// It will not arrive, or not whole.
+    Lost(String),
+    /// It has not arrived, and is tried again while a daemon runs.
+    Waits(String),
+}
+
+/// Sends it, and waits until it has arrived or has not.
 pub async fn send(
     bus: &Bus,
     workspace: &Workspace,
     channels: &BTreeSet<ChannelName>,
     parcel: Parcel,
-) -> Result<Result<String, String>, StoreError> {
+) -> Result<Sent, StoreError> {
     let Parcel { to, text, files } = parcel;
     if let Err(words) = check(&text, &files) {
-        return Ok(Err(words));
+        return Ok(Sent::Refused(words));
     }
     let to = match to.as_str() {
         OWNER => match bus.store.read(people::owner_place).await? {
             Some(owner) => owner,
-            None => return Ok(Err(replies::NO_OWNER_PLACE.to_owned())),
+            None => return Ok(Sent::Refused(replies::NO_OWNER_PLACE.to_owned())),
         },
         to => match to.parse::<Address>() {
             Ok(to) => to,
-            Err(words) => return Ok(Err(words)),
+            Err(words) => return Ok(Sent::Refused(words)),
         },
     };
     if !channels.contains(&to.channel) {
-        return Ok(Err(replies::no_channel(&to.channel)));
+        return Ok(Sent::Refused(replies::no_channel(&to.channel)));
     }
     let wait = if files.is_empty() { TEXT_WAIT_MAX } else { FILES_WAIT_MAX };
     let copy = move |workspace: &Workspace| {
@@ -78,7 +92,7 @@ pub async fn send(
     };
     let files = match workspace.off_thread(copy).await {
         Ok(files) => files,
-        Err(words) => return Ok(Err(words)),
+        Err(words) => return Ok(Sent::Refused(words)),
     };
     let bodies = bodies(text, files);
     let put = move |store: &Connection| {
@@ -90,11 +104,7 @@ pub async fn send(
     bus.outbox.up();
     match timeout(wait, arrives).await {
         Ok(arrived) => arrived,
-        Err(_) => Ok(Err(match standing(bus, &ids).await? {
-            Standing::Arrived => return Ok(Ok(replies::DELIVERED.to_owned())),
-            Standing::Died(reason) => replies::not_delivered(&reason),
-            Standing::Waits(reason) => replies::not_delivered_yet(&reason),
-        })),
+        Err(_) => standing(bus, &ids).await,
     }
 }
 
@@ -116,7 +126,9 @@ fn check(text: &str, files: &[PathBuf]) -> Result<(), String> {
 fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     let failed = |error: io::Error| replies::unreadable_file(&file.display(), &error);
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("file");
-    let from = File::open(file).map_err(failed)?;
+    // To open a pipe would wait for somebody who writes.
+    let mut open = File::options();
+    let from = open.read(true).custom_flags(libc::O_NONBLOCK).open(file).map_err(failed)?;
     let about = from.metadata().map_err(failed)?;
     if !about.is_file() {
         return Err(replies::unreadable_file(&file.display(), &"it is no file"));
@@ -151,44 +163,46 @@ fn bodies(text: String, mut files: Vec<Attachment>) -> Vec<Body> {
     files.into_iter().map(Body::File).chain(alone).collect()
 }
 
-/// How far something has got.
-enum Standing {
-    Arrived,
-    Died(String),
-    /// Why, as far as it is known.
-    Waits(String),
-}
-
-async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<Standing, StoreError> {
+/// How far it has got.
+async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
     let ids = ids.to_vec();
     let look = move |store: &Connection| {
-        let all: Vec<_> =
-            ids.iter().map(|id| outbox::standing(store, *id)).collect::<Result<_, _>>()?;
-        Ok(all)
+        let look = |id: &DeliveryId| {
+            let (state, reason) = outbox::standing(store, *id)?;
+            Ok((state, reason, outbox::has_lost_file(store, *id)?))
+        };
+        ids.iter().map(look).collect::<rusqlite::Result<Vec<_>>>()
     };
-    let mut waits = None;
-    for (state, reason) in bus.store.read(look).await? {
+    let (mut waits, mut lost) = (None, false);
+    for (state, reason, has_lost_file) in bus.store.read(look).await? {
+        lost |= has_lost_file;
         match state.as_str() {
             "sent" => {}
-            "dead" => return Ok(Standing::Died(reason.unwrap_or_default())),
+            "dead" => {
+                return Ok(Sent::Lost(replies::not_delivered(&reason.unwrap_or_default())));
+            }
             _ => waits = Some(reason.unwrap_or_default()),
         }
     }
-    Ok(waits.map_or(Standing::Arrived, Standing::Waits))
+    Ok(match waits {
+        Some(reason) => Sent::Waits(replies::not_delivered_yet(&reason)),
+        None if lost => Sent::Lost(replies::WORDS_FOR_FILE.to_owned()),
+        None => Sent::Arrived(replies::DELIVERED.to_owned()),
+    })
 }
 
 /// Waits for the outcome; deliveries say whenever one of them has got further.
-async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<Result<String, String>, StoreError> {
+async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
     let mut moved = bus.outbox.watch();
     loop {
         moved.mark_unchanged();
         match standing(bus, ids).await? {
-            Standing::Arrived => return Ok(Ok(replies::DELIVERED.to_owned())),
-            Standing::Died(reason) => return Ok(Err(replies::not_delivered(&reason))),
-            Standing::Waits(_) => {}
-        }
-        if moved.changed().await.is_err() {
-            return Ok(Err(replies::not_delivered_yet("")));
+            waits @ Sent::Waits(_) => {
+                if moved.changed().await.is_err() {
+                    return Ok(waits);
+                }
+            }
+            sent => return Ok(sent),
         }
     }
 }

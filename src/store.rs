@@ -34,6 +34,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("store/schema-4.sql"),
     include_str!("store/schema-5.sql"),
     include_str!("store/schema-6.sql"),
+    include_str!("store/schema-7.sql"),
 ];
 
 /// Whether a change must be on the disk when `write` returns, or may be with a later one.

@@ -23,6 +23,7 @@ pub mod skill;
 pub mod undo;
 pub mod web;
 
+pub use crate::foreign;
 pub use set::{Lender, Lent, ToolSet};
 
 use std::sync::Arc;
@@ -276,6 +277,12 @@ pub trait Tool: Send + Sync + 'static {
         Self::SPEC.kind.reach()
     }
 
+    /// Another tool, as a call of which one with these arguments counts, too: who may not make that, or
+    /// must be asked first, may not make this either.
+    fn stands_for(_args: &Self::Args) -> Option<&'static str> {
+        None
+    }
+
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
@@ -293,6 +300,10 @@ pub trait AnyTool: Send + Sync + 'static {
 
     fn reach(&self, _arguments: &str, _here: &Address) -> Reach {
         self.terms().kind.reach()
+    }
+
+    fn stands_for(&self, _arguments: &str) -> Option<&'static str> {
+        None
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
@@ -333,6 +344,10 @@ impl<T: Tool> AnyTool for T {
 
     fn reach(&self, arguments: &str, here: &Address) -> Reach {
         parse::<T>(arguments).map_or(T::SPEC.kind.reach(), |args| T::reach(&args, here))
+    }
+
+    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
+        parse::<T>(arguments).ok().and_then(|args| T::stands_for(&args))
     }
 
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {

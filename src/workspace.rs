@@ -29,8 +29,8 @@ pub use self::incoming::Incoming;
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;
 
-use self::path::TEMPORARY_PREFIX;
 pub use self::path::{PathError, WorkspacePath};
+use self::path::{SHARED, TEMPORARY_PREFIX};
 use self::skills::{SkillCache, Surroundings};
 use self::snapshot::{House, HouseCache};
 
@@ -163,6 +163,20 @@ impl Workspace {
     /// For people to read; files are reached through the other functions.
     pub fn root(&self) -> &Path {
         &self.0.root
+    }
+
+    /// What commands may change that are run for such people: all of it, or the folder that is not the
+    /// owner's memory, nor holds rules of the house; made if it is missing.
+    pub fn folder_of_commands(&self, audience: Audience) -> anyhow::Result<PathBuf> {
+        let root = self.root().canonicalize()?;
+        match audience {
+            Audience::Owner => Ok(root),
+            Audience::Others => {
+                let shared: WorkspacePath = SHARED.parse().expect("it is one name");
+                self.make_folder(&shared)?;
+                Ok(root.join(SHARED))
+            }
+        }
     }
 
     /// Does blocking `work` where it stops nobody; it runs to its end even if the caller is

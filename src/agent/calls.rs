@@ -43,17 +43,31 @@ pub(super) struct Calling<'a> {
     /// The person's own, also in a group.
     pub(super) role: Role,
     pub(super) at: &'a Address,
+    /// The person is known there, and so can be asked.
+    pub(super) is_there: bool,
+}
+
+/// A call that could begin.
+pub(super) struct Checked {
+    pub(super) terms: Terms,
+    pub(super) reach: Reach,
+    /// As what other call it counts, too.
+    pub(super) stands_for: Option<(&'static str, Terms)>,
 }
 
 /// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
-pub(super) fn check(
-    means: &Means,
-    call: &Call,
-    cx: &ToolContext,
-) -> Result<(Terms, Reach), String> {
+pub(super) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Checked, String> {
     let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
-    Ok((terms, tool.reach(&call.arguments, &cx.address)))
+    let stands_for = match tool.stands_for(&call.arguments) {
+        Some(other) => {
+            let may = means.tools.authorise(other, cx.role);
+            let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
+            Some((other, terms))
+        }
+        None => None,
+    };
+    Ok(Checked { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
 }
 
 /// Settles a call that cannot begin.

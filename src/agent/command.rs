@@ -15,7 +15,7 @@ use crate::message::Place;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::sandbox::CageState;
-use crate::schedule::Order;
+use crate::schedule::Wanted;
 use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
 use crate::subagents;
@@ -41,7 +41,7 @@ pub(super) enum Command {
     Plan,
     Subagents,
     /// None if it was said wrongly.
-    Jobs(Option<Order>),
+    Jobs(Option<Wanted>),
     /// None if it was said wrongly.
     Heartbeat(Option<Wished>),
     Proposals,
@@ -97,7 +97,10 @@ pub(super) fn parse(text: &str) -> Command {
         "/undo" => Command::Undo(words.next().map(str::to_owned)),
         "/plan" => Command::Plan,
         "/subagents" => Command::Subagents,
-        "/jobs" => Command::Jobs(jobs::read(words)),
+        "/jobs" => {
+            let said = text.trim_start().split_once(char::is_whitespace);
+            Command::Jobs(jobs::read(said.map_or("", |(_, said)| said)))
+        }
         "/heartbeat" => Command::Heartbeat(heart::read(words)),
         "/proposals" => Command::Proposals,
         "/compact" => {

@@ -7,10 +7,12 @@ mod folding;
 mod stopping;
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 pub(super) use delegated::awaits;
 pub(super) use errands::gave_up;
+pub use errands::obey_order;
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
 
@@ -193,7 +195,7 @@ pub(super) async fn call_ends(
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
                     let by_others = schedule::tells_of_others(store, &whose, &order)?;
-                    let obeyed = schedule::obey(store, &whose, order, (Utc::now(), zone))?;
+                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
                     let told =
                         |words: String| if by_others { foreign::wrap(&words) } else { words };
                     outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
@@ -269,6 +271,8 @@ pub(super) struct End {
     pub(super) over_draft: bool,
     /// Whether the model has read what strangers wrote.
     pub(super) tainted: bool,
+    /// The owner's.
+    pub(super) zone: Tz,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the

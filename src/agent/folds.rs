@@ -6,13 +6,14 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Command};
 use super::commits::{self, Folded};
 use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
+use super::turn::Draft;
 use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
 use crate::bus::journal::{RowId, Waiting};
 use crate::errands::Errand;
@@ -86,8 +87,10 @@ impl Agent {
         let id = self.turns.spawn(task).id();
         self.tasks.insert(id, address.clone());
         let (rows, given) = (Vec::new(), RowId(0));
-        self.running
-            .insert(address, Running { steer, stop, sender, rows, given, folds: Some(wish) });
+        // Nobody is shown anything of it.
+        let shown = watch::channel(Draft::default()).1;
+        let running = Running { steer, stop, sender, rows, given, shown, folds: Some(wish) };
+        self.running.insert(address, running);
     }
 
     fn fold(&mut self, session: &Session, wish: Wish) {

@@ -7,22 +7,50 @@ use crate::bus::journal::Waiting;
 use crate::message::Place;
 use crate::people::Role;
 use crate::replies;
-use crate::schedule::{self, JobId, Order, Whose};
+use crate::schedule::{Action, Asker, Kind, Wanted, Whose};
 use crate::store::StoreError;
 
-/// Reads what follows `/jobs`; none if it was said wrongly.
-pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Order> {
-    let Some(verb) = words.next() else { return Some(Order::List) };
-    let id = words.next().and_then(|id| id.trim_start_matches('#').parse().ok()).map(JobId);
-    match (verb.to_ascii_lowercase().as_str(), id) {
-        ("list", _) => Some(Order::List),
-        ("show", Some(id)) => Some(Order::Show(id)),
-        ("run", Some(id)) => Some(Order::Run(id)),
-        ("pause", Some(id)) => Some(Order::Pause(id)),
-        ("resume", Some(id)) => Some(Order::Resume(id)),
-        ("rm" | "remove", Some(id)) => Some(Order::Remove(id)),
-        ("history", Some(id)) => Some(Order::History(id)),
+/// Reads what follows `/jobs`; none if it was said wrongly. What is new is said as `add WHEN | WHAT`.
+pub(super) fn read(said: &str) -> Option<Wanted> {
+    let (verb, rest) = first_word(said);
+    let verb = verb.to_ascii_lowercase();
+    let new = |kind| {
+        let (when, text) = rest.split_once('|')?;
+        let (when, text, kind) = (when.trim().to_owned(), text.trim().to_owned(), Some(kind));
+        Some(Wanted { when, text, kind, ..Wanted::new(Action::Add) })
+    };
+    let (id, after) = first_word(rest);
+    let id = id.trim_start_matches('#').parse().ok();
+    let of = |action| Some(Wanted { id: Some(id?), ..Wanted::new(action) });
+    match verb.as_str() {
+        "" | "list" => Some(Wanted::new(Action::List)),
+        "add" => new(Kind::Prompt),
+        "message" => new(Kind::Message),
+        "command" => new(Kind::Command),
+        "check" => Some(Wanted { check: Some(after.to_owned()), ..of(Action::Edit)? }),
+        "show" => of(Action::Show),
+        "run" => of(Action::Run),
+        "pause" => of(Action::Pause),
+        "resume" => of(Action::Resume),
+        "rm" | "remove" => of(Action::Remove),
+        "history" => of(Action::History),
         _ => None,
+    }
+}
+
+fn first_word(text: &str) -> (&str, &str) {
+    let text = text.trim();
+    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    (word, rest.trim())
+}
+
+/// Whether somebody may have commands run later; else says why not.
+pub fn may_command(means: &Means, role: Role, place: Place) -> Result<(), String> {
+    match &means.commands {
+        None => Err(replies::no_commands(&means.shell.words())),
+        Some(commands) => {
+            commands.may(role, place).map(drop).map_err(|why| replies::no_command(&why))
+        }
     }
 }
 
@@ -30,27 +58,37 @@ pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Order
 pub(super) async fn obey(
     means: &Means,
     control: &Waiting,
-    order: Option<Order>,
+    wanted: Option<Wanted>,
 ) -> Result<(), StoreError> {
     let inbound = &control.inbound;
     let role = role_of(means, &inbound.from, control.sender()).await?;
-    let order = match order {
-        _ if role < Role::User => Err(replies::NO_JOBS_FOR_GUESTS),
-        order => order.ok_or(replies::JOBS_USAGE),
+    let (now, zone) = (Utc::now(), means.zone);
+    let asker = Asker {
+        to: inbound.from.clone(),
+        known_on: inbound.from.channel.clone(),
+        place: inbound.place,
+        sender: control.sender().clone(),
+        tainted: false,
+    };
+    let order = match wanted {
+        _ if role < Role::User => Err(replies::NO_JOBS_FOR_GUESTS.to_owned()),
+        None => Err(replies::JOBS_USAGE.to_owned()),
+        Some(wanted) if wanted.has_command() => {
+            may_command(means, role, inbound.place).and_then(|()| wanted.read(asker, now, zone))
+        }
+        Some(wanted) => wanted.read(asker, now, zone),
     };
     let order = match order {
         Ok(order) => order,
-        Err(words) => {
-            return commits::obeyed(&means.bus.store, control, words.to_owned()).await;
-        }
+        Err(words) => return commits::obeyed(&means.bus.store, control, words).await,
     };
     let whose = match (role, inbound.place) {
         (Role::Owner, Place::Private) => Whose::All,
         _ => Whose::Of(inbound.from.channel.clone(), control.sender().id.clone()),
     };
-    let now = (Utc::now(), means.zone);
     commits::obeyed_with(&means.bus.store, control, move |store| {
-        Ok(schedule::obey(store, &whose, order, now)?.unwrap_or_else(|words| words))
+        let obeyed = commits::obey_order(store, &whose, order, (now, zone))?;
+        Ok(obeyed.unwrap_or_else(|words| words))
     })
     .await?;
     means.bus.jobs.up();

@@ -16,6 +16,7 @@ use crate::heartbeat::Heart;
 use crate::oversight::Oversight;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
+use crate::schedule::{Bell, Clock, Commands, Grounds};
 use crate::secret::Redactor;
 use crate::session::{Finish, QueueMode};
 use crate::tools::ToolSet;
@@ -49,6 +50,8 @@ pub struct Means {
     pub heart: Heart,
     /// How the shell is.
     pub shell: CageState,
+    /// How jobs have commands run; none where they have not.
+    pub commands: Option<Commands>,
     /// The owner's, by which jobs are due and prompts tell the time.
     pub zone: Tz,
     /// What it knows is shown to no model, and leaves in no message.
@@ -61,5 +64,21 @@ impl Means {
     /// The time as the owner's clock shows it.
     pub(super) fn now(&self) -> DateTime<Tz> {
         Utc::now().with_timezone(&self.zone)
+    }
+
+    /// What jobs are done with.
+    pub fn bell(&self, clock: Clock) -> Bell {
+        Bell {
+            bus: self.bus.clone(),
+            grounds: Grounds {
+                people: self.bus.people.clone(),
+                channels: self.channels.keys().cloned().collect(),
+                commands: self.commands.clone(),
+                zone: self.zone,
+            },
+            clock,
+            workspace: self.workspace.clone(),
+            redactor: self.redactor.clone(),
+        }
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Calling;
+use super::calls::{Calling, Checked};
 use super::commits::{self, CommitError, End};
 use super::permit::{self, Asked, Decision};
 use super::turn::{self, TurnError};
@@ -100,7 +100,12 @@ async fn work(
         let at = &session.address;
         let ran = match check(means, call, &cx, role) {
             Ok(()) => {
-                calls::run(means, &Calling { turn, call, person: &sender, role, at }, &cx).await
+                calls::run(
+                    means,
+                    &Calling { turn, call, person: &sender, role, at, is_there: true },
+                    &cx,
+                )
+                .await
             }
             Err(words) => calls::refuse(means, turn, call, words).await,
         };
@@ -116,7 +121,7 @@ fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(),
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let (terms, reach) = calls::check(means, call, cx)?;
+    let Checked { terms, reach, .. } = calls::check(means, call, cx)?;
     let asked = Asked {
         tool: &call.tool,
         terms,
@@ -188,6 +193,7 @@ impl End {
             reply_to: None,
             over_draft: false,
             tainted: false,
+            zone: chrono_tz::Tz::UTC,
         }
     }
 }

@@ -20,7 +20,7 @@ use super::{Agent, Means, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
 use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::message::{Address, Body, Choice, Entitled, Question, SenderId};
-use crate::people;
+use crate::people::{self, Role};
 use crate::replies;
 use crate::session::Outcome;
 use crate::store::{StoreError, Sync};
@@ -36,21 +36,30 @@ pub(super) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Res
         call: calling.call.id,
         kind: Kind::Question,
         at: calling.at.clone(),
-        who: Some(calling.person.id.clone()),
+        // Whoever made a job at this machine is not there to answer; the owner is.
+        who: calling.is_there.then(|| calling.person.id.clone()),
         time: means.asking.question_time,
     };
-    park(means, calling, (new, None), move |_| body).await
+    let is_there = calling.is_there;
+    park(means, calling, (new, None), move |_| match body {
+        Body::Choice(question) if !is_there => {
+            Body::Choice(Question { who: Entitled::Owner, ..question })
+        }
+        body => body,
+    })
+    .await
 }
 
-/// Asks those who may say so whether a call may be made: here if the one who speaks may, else where
-/// the owner last spoke in private.
+/// Asks those who may say so whether a call may be made: here if the one who speaks may and is here, else
+/// where the owner last spoke in private.
 pub(super) async fn ask_leave(
     means: &Means,
     calling: &Calling<'_>,
     why: &Why,
 ) -> Result<(), TurnError> {
     let owner = means.bus.store.read(people::owner_place).await?;
-    let elsewhere = owner.filter(|_| calling.role < Approvals::BY);
+    let may_there = calling.is_there && calling.role >= Approvals::BY;
+    let elsewhere = owner.filter(|_| !may_there);
     let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
     let time = means.asking.approval_time;
     let new = New {
@@ -88,6 +97,8 @@ async fn park(
 ) -> Result<(), TurnError> {
     let draft = commits::parks(&means.bus.store, new, told, body).await?;
     means.bus.outbox.up();
+    // A job that waits for a person leaves its place to others.
+    means.bus.jobs.up();
     if let Some(draft) = draft {
         progress::erase(means, calling.at, draft).await;
     }
@@ -249,6 +260,7 @@ impl Agent {
             found = self.read(look).await?;
         }
         let (unfinished, next) = found;
+        self.end_stopped(&unfinished).await?;
         // Whatever has unparked it did so in the store.
         let is_lost = |turn: &Unfinished| {
             let has_task = self.running.contains_key(&turn.address) || self.cut_off(&turn.address);
@@ -277,11 +289,29 @@ impl Agent {
         self.means.bus.store.write("ask expired", Sync::Now, expire).await
     }
 
+    /// Whose words are the answer to a question: who was asked, or the owner.
+    async fn who_answers(&self, ask: &Ask, rows: Span) -> Result<Option<SenderId>, StoreError> {
+        if let Some(who) = &ask.who {
+            return Ok(Some(who.clone()));
+        }
+        let (at, people) = (ask.at.clone(), self.means.bus.people.clone());
+        let find = move |store: &Connection| {
+            for row in journal::said_by(store, &at, rows, None)? {
+                let who = &row.sender().id;
+                if people.role_of(store, &at.channel, who)? == Some(Role::Owner) {
+                    return Ok(Some(who.clone()));
+                }
+            }
+            Ok(None)
+        };
+        self.read(find).await
+    }
+
     /// The next plain message of who was asked, there, is the answer.
     async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<(), StoreError> {
-        let Some(who) = ask.who.clone() else { return Ok(()) };
         let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
-        let said = move |store: &Connection| journal::said_by(store, &at, span, &who);
+        let Some(who) = self.who_answers(&ask, span).await? else { return Ok(()) };
+        let said = move |store: &Connection| journal::said_by(store, &at, span, Some(&who));
         let rows = self.read(said).await?;
         let Some(first) = rows.first() else { return Ok(()) };
         if !matches!(self.parts_to_come(&rows).await?, Parts::None) {

@@ -29,6 +29,8 @@ pub enum Why {
     Asker(Role),
     /// The model has read what strangers wrote, who may have asked for what goes so far.
     Foreign(Taint, Far),
+    /// It has this tool's work done later, which may not simply be done.
+    StandsFor(&'static str, Box<Self>),
 }
 
 /// What a call does that strangers must not talk a model into.
@@ -85,6 +87,9 @@ impl fmt::Display for Why {
                 f,
                 "{far}, and the model has read what strangers wrote ({taint}), who may have asked for it"
             ),
+            Self::StandsFor(tool, why) => {
+                write!(f, "it has done later what {tool} does, and of that, {why}")
+            }
         }
     }
 }
@@ -92,7 +97,7 @@ impl fmt::Display for Why {
 impl Why {
     /// Whether what was once allowed for good holds for it.
     pub fn can_be_granted(&self) -> bool {
-        !matches!(self, Self::Foreign(..))
+        !matches!(self, Self::Foreign(..) | Self::StandsFor(..))
     }
 }
 

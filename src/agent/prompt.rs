@@ -13,9 +13,8 @@ use super::permit::Why;
 use crate::bus::journal::Waiting;
 use crate::errands;
 use crate::foreign;
-use crate::message::{Cause, Line, Place, Said};
+use crate::message::{Cause, Line, Place, Printed, Said};
 use crate::people::Role;
-use crate::schedule::JobId;
 use crate::session::{Finish, Frozen};
 use crate::subagents::SubagentId;
 use crate::workspace::WorkspacePath;
@@ -67,6 +66,11 @@ Not done: nobody who may allow it answered in time. Do not try it in another way
 /// What a model is told of a call that may not be made.
 pub(super) fn denied(why: &Why) -> String {
     format!("Denied: {why}. Do not try it in another way.")
+}
+
+/// What a model is told of a call that has something done as another tool does it, which cannot be.
+pub(super) fn cannot_stand_for(other: &str, why: &str) -> String {
+    format!("Not done: commands of jobs are run as {other} runs them, and that cannot be. {why}")
 }
 
 /// What a model is told that would change what it obeys in a way that nobody was asked about.
@@ -128,18 +132,6 @@ pub(super) fn heartbeat_told(tainted: bool) -> String {
     let read = if tainted { format!(" It {}.", foreign::HAS_READ) } else { String::new() };
     format!(
         "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
-    )
-}
-
-/// What a conversation is told of a job whose answer was sent there.
-pub(super) fn job_done(id: JobId, task: &str, tainted: bool) -> String {
-    let tainted = match tainted {
-        true => format!(" Whoever worked on it {}.", foreign::HAS_READ),
-        false => String::new(),
-    };
-    format!(
-        "[Job {id} (“{}”) was due; what came of it was sent here as it stands below.{tainted}]",
-        bare(task)
     )
 }
 
@@ -334,11 +326,23 @@ pub fn tail(tail: &Tail<'_>) -> String {
             let said = format!("\n{}", foreign::one_kind_of_lines(said));
             text.push_str(&said.replace("\n[", "\n ["));
         }
+        if let Cause::Job { printed: Some(printed), .. } = &row.inbound.cause {
+            write_printed(&mut text, printed);
+        }
     }
     for change in &tail.changes {
         let _ = write!(text, "\n[{change}]");
     }
     text
+}
+
+/// What a job's check has printed: data, whoever wrote it.
+fn write_printed(text: &mut String, printed: &Printed) {
+    let whose = match printed.foreign {
+        true => format!("The job's check, which {}, printed:", foreign::HAS_READ),
+        false => "The job's check printed:".to_owned(),
+    };
+    let _ = write!(text, "\n[{whose}]\n{}", foreign::wrap(&printed.text));
 }
 
 /// Lines that were overheard, none of which can pass for words to the bot or of the program.

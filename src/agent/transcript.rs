@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(super) use crate::conversations::open_or_begin;
 pub(super) use calls::{
     call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_images,
     set_undo,
@@ -17,8 +18,8 @@ pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};
 use crate::asks;
-use crate::errands::Errand;
-use crate::message::{Address, MessageId, Place, Sender};
+use crate::conversations::open_at;
+use crate::message::{Address, MessageId, Sender};
 use crate::provider::Usage;
 use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
@@ -36,14 +37,6 @@ pub(super) struct Unfinished {
     pub(super) silent: bool,
     /// Somebody was asked, and it waits.
     pub(super) parked: bool,
-}
-
-/// The condition of the open session at an address; `place_params` are its parameters. Each kind has its
-/// own index.
-fn open_at(at: &Address) -> &'static str {
-    const CHAT: &str =
-        "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?";
-    Errand::of(at).map_or(CHAT, |errand| errand.kind.open_session())
 }
 
 /// The open session at an address, with the turns that the model still sees.
@@ -122,33 +115,6 @@ fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
         }
     }
     Ok(steps)
-}
-
-/// The id of the open session at an address, opened now if there is none.
-pub(super) fn open_or_begin(
-    store: &Connection,
-    at: &Address,
-    place: Place,
-) -> rusqlite::Result<SessionId> {
-    let open = store
-        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_at(at)))?
-        .query_row(place_params(at), |row| row.get(0).map(SessionId))
-        .optional()?;
-    if let Some(open) = open {
-        return Ok(open);
-    }
-    store
-        .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened) VALUES (?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            at.channel.as_str(),
-            at.chat.as_str(),
-            at.thread.as_ref().map(|thread| thread.as_str()),
-            to_json(&place),
-            Utc::now().timestamp_millis()
-        ])?;
-    Ok(SessionId(store.last_insert_rowid()))
 }
 
 /// Keeps a question that was answered aside as a conversation of its own, which is over.
@@ -270,12 +236,29 @@ pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
         .query_row([], |row| row.get(0))
 }
 
-/// Whether a session is as the store has it: nothing was noted in it since.
+/// Whether a session is as the store has it: nothing was noted in it since. Then there is one turn more, or,
+/// where the oldest note has gone for it, a newer one.
 pub(super) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
-    let turns: usize = store
-        .prepare_cached("SELECT count(*) FROM turns WHERE session = ? AND id >= ?")?
-        .query_row([session.id.0, session.begins.0], |row| row.get(0))?;
-    Ok(turns == session.turns.len())
+    let found: (usize, i64) = store
+        .prepare_cached(
+            "SELECT count(*), ifnull(max(id), 0) FROM turns WHERE session = ? AND id >= ?",
+        )?
+        .query_row([session.id.0, session.begins.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let newest = session.turns.iter().map(|turn| turn.id.0).max().unwrap_or_default();
+    Ok(found == (session.turns.len(), newest))
+}
+
+/// Those of the turns that were stopped.
+pub(super) fn stopped(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<Vec<TurnId>> {
+    let mut ended = store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending = ?")?;
+    let stopped = to_json(&Ending::Stopped);
+    let mut found = Vec::new();
+    for turn in turns {
+        if ended.exists(params![turn.0, stopped])? {
+            found.push(*turn);
+        }
+    }
+    Ok(found)
 }
 
 /// For whom a turn works, and who answers.

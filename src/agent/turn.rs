@@ -400,6 +400,7 @@ impl Active<'_> {
             over_draft: false,
             // Nobody else hands on what it says.
             tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
+            zone: self.means.zone,
         }
     }
 

@@ -276,20 +276,20 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
 }
 
-/// What one person has said at an address, within `rows`, up to what has files still to be fetched.
+/// What one person, or all have said at an address, within `rows`, up to what has files still to be fetched.
 pub fn said_by(
     store: &Connection,
     at: &Address,
     rows: Span,
-    sender: &SenderId,
+    sender: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Waiting>> {
     let mut found = store.prepare_cached(
         "SELECT id, received, message, ready FROM inbound
-         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
-         AND id > ? AND id <= ? AND sender = ? ORDER BY id LIMIT ?",
+         WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
+         AND id > ?4 AND id <= ?5 AND (?6 IS NULL OR sender = ?6) ORDER BY id LIMIT ?7",
     )?;
     let (channel, chat, thread) = address_params(at);
-    let (after, until, sender) = (rows.after.0, rows.until.0, sender.as_str());
+    let (after, until, sender) = (rows.after.0, rows.until.0, sender.map(SenderId::as_str));
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let found = found
         .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {

@@ -214,6 +214,18 @@ pub fn standing(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String,
         .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
+/// Whether words stand in place of a file that could not be sent.
+pub fn has_lost_file(store: &Connection, id: DeliveryId) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM outbox WHERE id = ?1 AND json_type(body, '$.file') IS NOT NULL
+             AND EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1)
+             AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1
+                             AND json_type(body, '$.file') IS NOT NULL)",
+        )?
+        .exists([id.0])
+}
+
 /// Whether something is on its way to a chat.
 pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
     store

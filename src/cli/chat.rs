@@ -209,7 +209,11 @@ impl<S: AsyncWrite> Talk<S> {
                 self.fresh_line();
                 self.shown.push(std::mem::take(&mut self.streamed).trim_end().to_owned());
             }
-            Response::Text(_) | Response::Again | Response::Status(_) | Response::Actions(_) => {}
+            Response::Text(_)
+            | Response::Again
+            | Response::Status(_)
+            | Response::Actions(_)
+            | Response::Sent(_) => {}
             Response::Message(text) if self.shown.contains(&text) => {
                 self.shown.retain(|shown| *shown != text);
             }

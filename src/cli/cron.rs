@@ -30,6 +30,8 @@ pub(super) enum Cron {
         /// What is to be done now in place of the former text
         #[arg(long, value_name = "TEXT")]
         text: Option<String>,
+        #[command(flatten)]
+        how: How,
     },
     /// One job, whole
     Show { id: i64 },
@@ -52,11 +54,33 @@ pub(super) struct Add {
     /// Where what comes of it goes: CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else to the owner
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
+    #[command(flatten)]
+    how: How,
+    /// What is to be done
+    text: String,
+}
+
+#[derive(Args)]
+pub(super) struct How {
     /// Send the text as it is, without a model
     #[arg(long)]
     message: bool,
-    /// What is to be done
-    text: String,
+    /// Run the text as a command, in the cage of `exec`, and send what it prints
+    #[arg(long, conflicts_with = "message")]
+    command: bool,
+    /// Run this first: what it prints is put into the prompt, {"wakeAgent": false} saves the model; "" for none
+    #[arg(long, value_name = "COMMAND", conflicts_with_all = ["message", "command"])]
+    check: Option<String>,
+}
+
+impl How {
+    fn kind(&self) -> Option<Kind> {
+        match self {
+            Self { message: true, .. } => Some(Kind::Message),
+            Self { command: true, .. } => Some(Kind::Command),
+            _ => None,
+        }
+    }
 }
 
 #[derive(Args)]
@@ -112,17 +136,17 @@ impl Cron {
             Self::Resume { id } => of(Action::Resume, id),
             Self::Rm { id } => of(Action::Remove, id),
             Self::History { id } => of(Action::History, id),
-            Self::Edit { id, when, text } => {
-                let (words, missed) = (when.words(), when.missed);
-                let text = text.unwrap_or_default();
+            Self::Edit { id, when, text, how } => {
+                let (words, missed, kind) = (when.words(), when.missed, how.kind());
+                let (text, check) = (text.unwrap_or_default(), how.check);
                 let edit = Wanted::new(Action::Edit);
-                (Wanted { id: Some(id), when: words, text, missed, ..edit }, None)
+                (Wanted { id: Some(id), when: words, text, kind, missed, check, ..edit }, None)
             }
-            Self::Add(Add { when, to, message, text }) => {
-                let (words, missed) = (when.words(), when.missed);
-                let kind = Some(if message { Kind::Message } else { Kind::Prompt });
+            Self::Add(Add { when, to, how, text }) => {
+                let (words, missed, kind) = (when.words(), when.missed, how.kind());
+                let (kind, check) = (Some(kind.unwrap_or_default()), how.check);
                 let add = Wanted::new(Action::Add);
-                (Wanted { when: words, text, kind, missed, ..add }, to)
+                (Wanted { when: words, text, kind, missed, check, ..add }, to)
             }
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::agent::permit::{Asked, Decision, decide};
+use crate::agent::permit::{Asked, Decision, Why, decide};
 use crate::agent::taint::Taint;
 use crate::asks::Asking;
 use crate::message::Address;
@@ -42,9 +42,10 @@ impl Explain {
     pub(super) fn words(&self, tools: &ToolSet, asking: &Asking) -> anyhow::Result<String> {
         serde_json::from_str::<serde_json::Value>(&self.arguments)
             .context("the arguments are no JSON")?;
-        let (tool, terms) = tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
+        let (tool_behind, terms) =
+            tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
         let taint = Taint::Tool("read_file".to_owned());
-        let reach = tool.reach(&self.arguments, &self.at);
+        let reach = tool_behind.reach(&self.arguments, &self.at);
         let reaches = match &reach {
             Reach::Here => "stays here",
             Reach::Outside => "reaches outside",
@@ -62,7 +63,19 @@ impl Explain {
             knows_url: false,
         };
         let tool = &self.tool;
-        Ok(match decide(&asked, asking) {
+        let decision = match (decide(&asked, asking), tool_behind.stands_for(&self.arguments)) {
+            (Decision::Allow, Some(other)) => {
+                let (_, terms) = tools.authorise(other, Role::Owner).map_err(anyhow::Error::msg)?;
+                let of = |why| Why::StandsFor(other, Box::new(why));
+                match decide(&Asked { tool: other, terms, ..asked }, asking) {
+                    Decision::Allow => Decision::Allow,
+                    Decision::Ask(why) => Decision::Ask(of(why)),
+                    Decision::Deny(why) => Decision::Deny(of(why)),
+                }
+            }
+            (decision, _) => decision,
+        };
+        Ok(match decision {
             Decision::Allow => format!("allow: {tool} {reaches}, and nothing speaks against it."),
             Decision::Ask(why) => {
                 format!("ask: somebody entitled must allow {tool} first, because {why}.")

@@ -2,12 +2,13 @@
 
 use std::io::{IsTerminal as _, Read as _, stdin};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::chat;
+use super::{chat, print};
 use crate::control::{Request, Response};
-use crate::send::{Parcel, TEXT_BYTES_MAX};
+use crate::send::{Parcel, Sent, TEXT_BYTES_MAX};
 
 /// What is to be sent: a text that is given, or else without files what is read.
 pub(super) fn parcel(
@@ -37,12 +38,33 @@ pub(super) fn parcel(
 }
 
 /// What the daemon says of it; none if none runs.
-pub(super) async fn through_socket(home: &Path, parcel: &Parcel) -> anyhow::Result<Option<String>> {
+pub(super) async fn through_socket(home: &Path, parcel: &Parcel) -> anyhow::Result<Option<Sent>> {
     if !chat::is_running(home).await? {
         return Ok(None);
     }
     match chat::ask(home, &Request::Send(parcel.clone())).await? {
-        Response::Done(words) => Ok(Some(words)),
+        Response::Sent(sent) => Ok(Some(sent)),
         _ => bail!("the daemon gave an answer of another kind"),
     }
+}
+
+/// It will not arrive, or not whole.
+const LOST: u8 = 3;
+
+/// It has not arrived yet.
+const WAITS: u8 = 4;
+
+/// Says what became of it, and gives the exit code for that.
+pub(super) fn tell(sent: &Sent) -> ExitCode {
+    let (words, code) = match sent {
+        Sent::Arrived(words) => {
+            print::line(words);
+            return ExitCode::SUCCESS;
+        }
+        Sent::Refused(words) => (words, ExitCode::FAILURE),
+        Sent::Lost(words) => (words, ExitCode::from(LOST)),
+        Sent::Waits(words) => (words, ExitCode::from(WAITS)),
+    };
+    print::error(&format!("peacrab: {words}"));
+    code
 }

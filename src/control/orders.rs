@@ -4,9 +4,10 @@ use chrono::Utc;
 use rusqlite::Connection;
 
 use super::{Desk, Response};
+use crate::agent;
 use crate::heartbeat::Wish;
 use crate::message::{Address, Place, Sender};
-use crate::people;
+use crate::people::{self, Role};
 use crate::replies;
 use crate::schedule::{self, Asker, Wanted, Whose};
 use crate::send::{self, Parcel};
@@ -16,7 +17,7 @@ pub(super) async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreE
     let means = &desk.means;
     let channels = desk.links.keys().cloned().collect();
     let sent = send::send(&means.bus, &means.workspace, &channels, parcel).await?;
-    Ok(sent.map_or_else(Response::Failed, Response::Done))
+    Ok(Response::Sent(sent))
 }
 
 pub(super) async fn cron(
@@ -32,6 +33,13 @@ pub(super) async fn cron(
     }
     // For what goes nowhere.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
+    let may_command = match wanted.has_command() {
+        true => agent::may_command(means, Role::Owner, Place::Private),
+        false => Ok(()),
+    };
+    if let Err(words) = may_command {
+        return Ok(Response::Failed(words));
+    }
     let obey = move |store: &Connection| {
         let owner = people::owner_place(store)?;
         let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
@@ -44,12 +52,13 @@ pub(super) async fn cron(
         let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
         let sender = Sender::person(people::LOCAL, people::LOCAL);
         match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
-            Ok(order) => schedule::obey(store, &Whose::All, order, (now, zone)),
+            Ok(order) => agent::obey_order(store, &Whose::All, order, (now, zone)),
             Err(words) => Ok(Err(words)),
         }
     };
     let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
     means.bus.jobs.up();
+    means.bus.inbox.up();
     Ok(obeyed.map_or_else(Response::Failed, Response::Done))
 }
 

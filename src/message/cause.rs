@@ -19,6 +19,9 @@ pub enum Cause {
         /// Who asked for it had read what strangers wrote.
         tainted: bool,
         sender: Sender,
+        /// What its check has printed before.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        printed: Option<Printed>,
     },
     /// The heartbeat, on behalf of the owner.
     Heartbeat {
@@ -26,6 +29,14 @@ pub enum Cause {
         tainted: bool,
         sender: Sender,
     },
+}
+
+/// What a command has printed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Printed {
+    pub text: String,
+    /// Strangers may have written it.
+    pub foreign: bool,
 }
 
 impl Cause {

@@ -3,6 +3,7 @@
 use std::fmt::{Display, Write as _};
 
 use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 
 use super::as_is;
 
@@ -13,8 +14,9 @@ const ABOUT_CHARS_MAX: usize = 80;
 const WORDS_CHARS_MAX: usize = 100;
 
 pub const NO_JOBS: &str = "There are no jobs.";
-pub const JOBS_USAGE: &str =
-    "Say /jobs, or /jobs show, run, pause, resume, rm or history and the job's number.";
+pub const JOBS_USAGE: &str = "Say /jobs, or /jobs show, run, pause, resume, rm or history and the job's number; \
+     /jobs add every 2h | WHAT TO DO, message in place of add to have a text sent as it is, command to have a \
+     command run; /jobs check NUMBER COMMAND.";
 pub const WHICH_JOB: &str = "Say which job: its number, as the list shows it.";
 pub const WHEN_JOB: &str =
     "Say when: 20m, tomorrow 8:00, an ISO time, every 2h, or a cron line like 30 7 * * 1-5.";
@@ -26,8 +28,66 @@ pub const PAUSE_BOUNDS: &str =
     "Between two times there must be at least a minute, and at most 366 days.";
 pub const CRON_NEVER: &str = "That time never comes.";
 pub const JOB_IS_MESSAGE: &str = "sent as it is";
+pub const JOB_IS_COMMAND: &str = "a command";
+pub const JOB_IS_CHECKED: &str = "after a check";
+pub const CHECK_WITHOUT_PROMPT: &str = "Only what a model works on has a check.";
+pub const SAY_COMMAND: &str = "It is a command: say kind command (--command) with another text.";
+pub const NUL_IN_JOB: &str = "A text with a NUL in it cannot be kept.";
+pub const RUN_ENDED: &str = "What worked on it has been ended.";
+pub const JOB_SPOKEN_INTO: &str = "Interrupted by what was said there.";
+pub const JOB_BREAKS: &str = "it cannot be read or kept";
 pub const JOB_OF_NOBODY: &str = "its person may not use me any more";
 pub const NO_JOBS_FOR_GUESTS: &str = "Guests have no jobs.";
+
+// Commands of jobs. Why there are none, as the rest of a sentence:
+
+pub const COMMANDS_NOT_OFFERED: &str = "no commands are run here";
+pub const COMMANDS_NOT_CAGED: &str =
+    "files are not caged on this machine, so that commands are for the owner in private";
+
+pub fn commands_need(needs: impl Display, is: impl Display) -> String {
+    format!("commands need the role {needs}, and the person is {is} there")
+}
+
+/// `shell` says how the shell is.
+pub fn no_commands(shell: &str) -> String {
+    format!("Not done: {COMMANDS_NOT_OFFERED}. {shell}")
+}
+
+pub fn no_command(why: &str) -> String {
+    format!("Not done: {}.", as_is(why))
+}
+
+pub fn job_may_not_command(id: impl Display, about: &str, why: &str) -> String {
+    let (about, why) = (shortened(about, ABOUT_CHARS_MAX), as_is(why));
+    format!(
+        "Job {id} ({about}) has a command, which I have not run: {why}. I have paused it; /jobs resume {id} \
+         once that is over, or /jobs rm {id}."
+    )
+}
+
+/// `how` it ended, and its last lines.
+pub fn command_failed(how: &str, lines: &str) -> String {
+    match lines {
+        "" => format!("The command failed ({how})."),
+        lines => format!("The command failed ({how}): {lines}"),
+    }
+}
+
+/// Stands where the middle of an output was.
+pub fn cut_out(bytes: u64) -> String {
+    format!("[… {bytes} bytes in all …]")
+}
+
+pub const JOB_COMMAND_CUT_OFF: &str =
+    "Its command was cut off when I stopped; what it had done is done, and it is not run again.";
+
+pub fn job_breaks(id: impl Display, why: &str) -> String {
+    format!(
+        "Job {id} cannot be read or kept, so I have paused it: {}. /jobs rm {id} removes it.",
+        as_is(why)
+    )
+}
 
 pub fn unclear_time(text: &str) -> String {
     format!(
@@ -129,6 +189,10 @@ pub fn job_whole(job: &JobShown, text: &str) -> String {
     format!("Job {}, to {}\n{text}", head(job), as_is(&job.to))
 }
 
+pub fn job_with_check(text: &str, check: &str) -> String {
+    format!("{text}\nCheck: {check}")
+}
+
 pub fn job_made(job: &JobShown) -> String {
     format!("Job {}.", head(job))
 }
@@ -151,6 +215,10 @@ pub fn job_removed(id: impl Display) -> String {
 
 pub fn job_runs_now(id: impl Display) -> String {
     format!("Job {id} runs now.")
+}
+
+pub fn job_is_active(id: impl Display) -> String {
+    format!("Job {id} is not paused.")
 }
 
 pub fn job_is_over(id: impl Display) -> String {
@@ -214,6 +282,9 @@ pub const DELIVERED: &str = "Delivered.";
 pub const NOTHING_TO_SEND: &str = "There is nothing to send.";
 pub const NO_OWNER_PLACE: &str = "No owner has written to me in private yet.";
 
+pub const WORDS_FOR_FILE: &str =
+    "The file could not be sent; words that say why were delivered in its place.";
+
 pub fn not_delivered(reason: &str) -> String {
     format!("It could not be delivered: {}.", as_is(reason))
 }
@@ -238,8 +309,8 @@ pub fn unreadable_file(name: &dyn Display, reason: &dyn Display) -> String {
 // What comes of jobs.
 
 /// Something that was promised once and comes too late.
-pub fn late_job(due: DateTime<Utc>, words: &str) -> String {
-    let due = due.with_timezone(&chrono::Local).format("%a %Y-%m-%d %H:%M");
+pub fn late_job(due: DateTime<Tz>, words: &str) -> String {
+    let due = due.format("%a %Y-%m-%d %H:%M");
     format!("(This was due on {due}; I was not running then.)\n{words}")
 }
 

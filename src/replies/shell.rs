@@ -1,6 +1,7 @@
 //! What the bot says of its shell, and of the cage in which commands run.
 
 use std::path::Path;
+use std::time::Duration;
 
 use super::as_is;
 
@@ -54,3 +55,38 @@ pub const CAGED_NETWORK_ON: &str = "network on, by config";
 pub const CAGED_PROCESSES: &str = "no processes but their own";
 pub const CAGED_SIGNALS: &str = "no signals to others";
 pub const CAGED_CALLS: &str = "no dangerous system calls";
+
+// How a command ended.
+
+pub const COMMAND_OVER_CPU: &str = "killed: it used too much processor time";
+pub const COMMAND_OVER_FILE: &str = "killed: a file became too large";
+pub const COMMAND_OVER_MEMORY: &str = "killed: it took too much memory";
+pub const COMMAND_OVER_PROCESSES: &str = "killed: it had too many processes";
+pub const COMMAND_OVER_DISK: &str =
+    "killed: it took too much of the disk, or of its temporary folder";
+pub const COMMAND_OVER_OUTPUT: &str = "killed: it wrote more than 1 GB; write to a file";
+pub const COMMAND_KILLED: &str = "killed, as asked";
+pub const COMMAND_LOST: &str = "killed from outside, perhaps because memory ran short";
+
+pub fn exit_code(code: i32) -> String {
+    format!("exit code {code}")
+}
+
+pub fn ended_by_signal(signal: i32) -> String {
+    format!("ended by signal {signal}")
+}
+
+pub fn command_over_time(time_max: Duration) -> String {
+    format!("killed: it took longer than {}", seconds(time_max))
+}
+
+pub fn command_refused(why: &str) -> String {
+    format!("not started: {why}")
+}
+
+pub fn seconds(time: Duration) -> String {
+    match time.as_millis() {
+        millis @ 0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        millis => format!("{} s", millis / 1000),
+    }
+}

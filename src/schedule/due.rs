@@ -49,13 +49,13 @@ pub fn due<'a>(
             continue;
         }
         let is_late = now - at > LATE_AFTER;
-        let what = match (is_late, job.missed) {
+        let what = match (is_late, job.brief.missed) {
             (false, _) => What::Run,
             // What is due once was promised.
-            (true, Missed::Skip) if job.timing.recurs() => What::Skip,
+            (true, Missed::Skip) if job.brief.timing.recurs() => What::Skip,
             (true, _) => What::RunLate,
         };
-        found.push(Due { job: job.id, at, next: job.timing.next_after(now), what });
+        found.push(Due { job: job.id, at, next: job.brief.timing.next_after(now), what });
     }
     (found, wake)
 }
@@ -64,11 +64,11 @@ pub fn due<'a>(
 pub fn reckoned(job: &Job, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     let next = job.next?;
     // What is due already stays due; what failed rests for as long as it was told to.
-    if next <= now || !job.timing.recurs() {
+    if next <= now || !job.brief.timing.recurs() {
         return Some(next);
     }
     let last = job.last.filter(|last| *last <= now + WRONG_AFTER);
-    let usual = job.timing.next_after(last.map_or(now, |last| last.max(now)));
+    let usual = job.brief.timing.next_after(last.map_or(now, |last| last.max(now)));
     match job.failures {
         0 => usual,
         // But not for longer, which only a clock that was wrong would have said.

@@ -35,14 +35,30 @@ impl std::fmt::Display for JobId {
 pub enum Payload {
     /// A text is sent as it is, without a model.
     Message(String),
-    /// A model works on it.
-    Prompt { text: String, session: Where },
+    /// A model works on it; before that, a command may say that there is nothing to do.
+    Prompt {
+        text: String,
+        session: Where,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<String>,
+    },
+    /// A command is run, and what it prints is sent.
+    Command(String),
 }
 
 impl Payload {
     pub fn text(&self) -> &str {
         match self {
-            Self::Message(text) | Self::Prompt { text, .. } => text,
+            Self::Message(text) | Self::Prompt { text, .. } | Self::Command(text) => text,
+        }
+    }
+
+    /// What a shell is given, first or alone.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            Self::Message(_) => None,
+            Self::Prompt { check, .. } => check.as_deref(),
+            Self::Command(command) => Some(command),
         }
     }
 }
@@ -96,22 +112,8 @@ impl State {
 }
 
 /// What a job is made of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct New {
-    pub to: Address,
-    pub known_on: ChannelName,
-    pub place: Place,
-    pub sender: Sender,
-    pub timing: Timing,
-    pub payload: Payload,
-    pub missed: Missed,
-    /// Who asked for it had read what strangers wrote.
-    pub tainted: bool,
-}
-
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Job {
-    pub id: JobId,
+pub struct Brief {
     /// Where what comes of it goes.
     pub to: Address,
     /// The channel on which its person is known.
@@ -124,6 +126,19 @@ pub struct Job {
     pub missed: Missed,
     /// Who asked for it had read what strangers wrote.
     pub tainted: bool,
+}
+
+impl Brief {
+    /// Whose jobs it is among.
+    pub(super) fn whose(&self) -> Whose {
+        Whose::Of(self.known_on.clone(), self.sender.id.clone())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: JobId,
+    pub brief: Brief,
     pub state: State,
     /// It is paused.
     pub why: Option<String>,
@@ -157,15 +172,16 @@ const JOBS: &str =
     "SELECT channel, chat, thread, id, known_on, place, sender, timing, payload, missed,
     state, why, next, last, failures, made, tainted FROM jobs";
 
-/// Of these people, in the two last parameters.
-const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND json_extract(sender, '$.id') = ?2))";
+/// Of these people, in the two first parameters.
+const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
+     THEN json_extract(sender, '$.id') END = ?2))";
 
 pub(super) fn insert(
     store: &Connection,
-    new: &New,
+    brief: &Brief,
     (next, made): (DateTime<Utc>, DateTime<Utc>),
 ) -> rusqlite::Result<JobId> {
-    let (channel, chat, thread) = address_params(&new.to);
+    let (channel, chat, thread) = address_params(&brief.to);
     store
         .prepare_cached(
             "INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
@@ -175,15 +191,15 @@ pub(super) fn insert(
             channel,
             chat,
             thread,
-            new.known_on.as_str(),
-            to_json(&new.place),
-            to_json(&new.sender),
-            to_json(&new.timing),
-            to_json(&new.payload),
-            to_json(&new.missed),
+            brief.known_on.as_str(),
+            to_json(&brief.place),
+            to_json(&brief.sender),
+            to_json(&brief.timing),
+            to_json(&brief.payload),
+            to_json(&brief.missed),
             next.timestamp_millis(),
             made.timestamp_millis(),
-            new.tainted
+            brief.tainted
         ])?;
     Ok(JobId(store.last_insert_rowid()))
 }
@@ -196,32 +212,37 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
              failures = ?, tainted = ? WHERE id = ?",
         )?
         .execute(params![
-            to_json(&job.timing),
-            to_json(&job.payload),
-            to_json(&job.missed),
+            to_json(&job.brief.timing),
+            to_json(&job.brief.payload),
+            to_json(&job.brief.missed),
             job.state.as_str(),
             job.why,
             job.next.map(|at| at.timestamp_millis()),
             job.last.map(|at| at.timestamp_millis()),
             job.failures,
-            job.tainted,
+            job.brief.tainted,
             job.id.0
         ])?;
     Ok(())
 }
 
-/// One that was not removed.
+/// One that was not removed, and can be read.
 pub fn get(store: &Connection, id: JobId, whose: &Whose) -> rusqlite::Result<Option<Job>> {
     let (channel, sender) = whose.params();
-    store
+    let found = store
         .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
         .query_row(params![channel, sender, id.0], read)
-        .optional()
+        .optional()?;
+    Ok(found.and_then(legible))
 }
 
 /// One, also if it was removed.
 pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
-    store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id.0], read).optional()
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id.0], read)
+        .optional()?;
+    Ok(found.and_then(legible))
 }
 
 /// Those that were not removed and are not done, in their order.
@@ -230,15 +251,47 @@ pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
     let mut rows = store.prepare_cached(&format!(
         "{JOBS} WHERE {OF} AND state IN ('active', 'paused') ORDER BY id"
     ))?;
-    rows.query_map(params![channel, sender], read)?.collect()
+    let rows = rows.query_map(params![channel, sender], read)?;
+    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(legible).collect())
 }
 
-/// Those that may be due once, the first due first.
-pub(super) fn active(store: &Connection) -> rusqlite::Result<Vec<Job>> {
+/// Those that may be due once, the first due first; with those that cannot be read.
+pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
     let mut rows = store.prepare_cached(&format!(
         "{JOBS} WHERE state = 'active' AND next IS NOT NULL ORDER BY next, id"
     ))?;
-    rows.query_map([], read)?.collect()
+    let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
+    for row in rows.query_map([], read)? {
+        match row? {
+            Ok(job) => jobs.push(job),
+            Err(broken) => illegible.push(broken),
+        }
+    }
+    Ok((jobs, illegible))
+}
+
+/// It is done no more until somebody has looked at it; also of a job that cannot be read.
+pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE jobs SET state = 'paused', why = ? WHERE id = ?")?
+        .execute(params![why, id.0])?;
+    Ok(())
+}
+
+/// Removes one that cannot be read; false if there is none.
+pub(super) fn remove_unread(
+    store: &Connection,
+    id: JobId,
+    whose: &Whose,
+) -> rusqlite::Result<bool> {
+    let (channel, sender) = whose.params();
+    let removed = store
+        .prepare_cached(&format!(
+            "UPDATE jobs SET state = 'removed', next = NULL WHERE {OF} AND id = ?3
+             AND state <> 'removed'"
+        ))?
+        .execute(params![channel, sender, id.0])?;
+    Ok(removed > 0)
 }
 
 /// Whether others can read along at an address, as far as it is known; else they can.
@@ -262,23 +315,45 @@ pub(super) fn count(store: &Connection, whose: &Whose) -> rusqlite::Result<usize
         .query_row(params![channel, sender], |row| row.get(0))
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
+/// A row that nobody can make a job of: an older or newer version wrote it, or a disk broke it.
+pub(super) struct Illegible {
+    pub(super) id: JobId,
+    pub(super) why: String,
+}
+
+fn legible(found: Result<Job, Illegible>) -> Option<Job> {
+    found
+        .inspect_err(|broken| {
+            tracing::warn!(job = %broken.id, why = %broken.why, "Cannot read a job");
+        })
+        .ok()
+}
+
+/// The outer error is the store's, the inner one the job's alone.
+fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, Illegible>> {
+    let id = JobId(row.get(3)?);
+    Ok(read_whole(row, id).map_err(|error| Illegible { id, why: error.to_string() }))
+}
+
+fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
     Ok(Job {
-        to: read_address(row)?,
-        id: JobId(row.get(3)?),
-        known_on: row.get::<_, String>(4)?.into(),
-        place: from_json(row, 5)?,
-        sender: from_json(row, 6)?,
-        timing: from_json(row, 7)?,
-        payload: from_json(row, 8)?,
-        missed: from_json(row, 9)?,
+        id,
+        brief: Brief {
+            to: read_address(row)?,
+            known_on: row.get::<_, String>(4)?.into(),
+            place: from_json(row, 5)?,
+            sender: from_json(row, 6)?,
+            timing: from_json(row, 7)?,
+            payload: from_json(row, 8)?,
+            missed: from_json(row, 9)?,
+            tainted: row.get(16)?,
+        },
         state: State::parse(row.get_ref(10)?.as_str()?),
         why: row.get(11)?,
         next: time(row, 12)?,
         last: time(row, 13)?,
         failures: row.get(14)?,
         made: time(row, 15)?.unwrap_or_default(),
-        tainted: row.get(16)?,
     })
 }
 

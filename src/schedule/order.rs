@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use super::job::{self, Job, JobId, Missed, New, Payload, State, Whose};
+use super::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
 use super::run;
 use super::timing::Timing;
 use super::wanted::{Kind, payload};
@@ -19,7 +19,7 @@ const SHOWN_MAX: i64 = 20;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Order {
-    Add(Box<New>),
+    Add(Box<Brief>),
     List,
     Show(JobId),
     Edit(JobId, Change),
@@ -38,6 +38,8 @@ pub struct Change {
     pub text: Option<String>,
     pub kind: Option<Kind>,
     pub missed: Option<Missed>,
+    /// Empty: none any more.
+    pub check: Option<String>,
     /// Who wishes it has read what strangers wrote.
     pub tainted: bool,
 }
@@ -51,7 +53,7 @@ pub fn obey(
     (now, zone): (DateTime<Utc>, Tz),
 ) -> rusqlite::Result<Result<String, String>> {
     let id = match order {
-        Order::Add(new) => return add(store, &new, (now, zone)),
+        Order::Add(brief) => return add(store, &brief, (now, zone)),
         Order::List => {
             let jobs = job::list(store, whose)?;
             let shown: Vec<_> = jobs.iter().map(|job| shown(job, zone)).collect();
@@ -66,11 +68,18 @@ pub fn obey(
         | Order::History(id) => id,
     };
     let Some(mut job) = job::get(store, id, whose)? else {
-        return Ok(Err(replies::no_job(id)));
+        let removed = order == Order::Remove(id) && job::remove_unread(store, id, whose)?;
+        return Ok(if removed { Ok(replies::job_removed(id)) } else { Err(replies::no_job(id)) });
     };
     let words = match order {
         Order::Show(_) => {
-            return Ok(Ok(replies::job_whole(&shown(&job, zone), job.payload.text())));
+            let text = match &job.brief.payload {
+                Payload::Prompt { text, check: Some(check), .. } => {
+                    &replies::job_with_check(text, check)
+                }
+                payload => payload.text(),
+            };
+            return Ok(Ok(replies::job_whole(&shown(&job, zone), text)));
         }
         Order::History(_) => {
             let runs = run::history(store, id, SHOWN_MAX)?;
@@ -80,14 +89,24 @@ pub fn obey(
             });
             return Ok(Ok(replies::history(id, lines)));
         }
-        Order::Edit(_, change) => match edit(&mut job, change, now) {
-            Ok(()) => replies::job_changed(&shown(&job, zone)),
-            Err(words) => return Ok(Err(words)),
-        },
+        Order::Edit(_, change) => {
+            let revives = job.state == State::Done && change.timing.is_some();
+            if revives && job::count(store, &job.brief.whose())? >= JOBS_MAX {
+                return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
+            }
+            match edit(&mut job, change, now) {
+                Ok(()) => replies::job_changed(&shown(&job, zone)),
+                Err(words) => return Ok(Err(words)),
+            }
+        }
+        Order::Pause(_) if job.state == State::Done => return Ok(Err(replies::job_is_over(id))),
         Order::Pause(_) => {
             job.state = State::Paused;
             job.why = None;
             replies::job_paused(id)
+        }
+        Order::Resume(_) if job.state == State::Active => {
+            return Ok(Err(replies::job_is_active(id)));
         }
         Order::Resume(_) => match resume(&mut job, now) {
             true => replies::job_resumed(&shown(&job, zone)),
@@ -115,7 +134,7 @@ pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusq
     let (id, tells_outcomes) = match order {
         // It is repeated to who has just said it.
         Order::Add(_) => return Ok(false),
-        Order::List => return Ok(job::list(store, whose)?.iter().any(|job| job.tainted)),
+        Order::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
         Order::History(id) => (id, true),
         Order::Show(id)
         | Order::Edit(id, _)
@@ -125,49 +144,65 @@ pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusq
         | Order::Run(id) => (id, false),
     };
     // A model may have read anything while it worked.
-    let is_of_model = |job: &Job| matches!(job.payload, Payload::Prompt { .. });
+    let can_be_theirs = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
     let job = job::get(store, *id, whose)?;
-    Ok(job.is_some_and(|job| job.tainted || (tells_outcomes && is_of_model(&job))))
+    Ok(job.is_some_and(|job| job.brief.tainted || (tells_outcomes && can_be_theirs(&job))))
 }
 
 fn add(
     store: &Connection,
-    new: &New,
+    brief: &Brief,
     (now, zone): (DateTime<Utc>, Tz),
 ) -> rusqlite::Result<Result<String, String>> {
-    let whose = Whose::Of(new.known_on.clone(), new.sender.id.clone());
-    if job::count(store, &whose)? >= JOBS_MAX {
+    if job::count(store, &brief.whose())? >= JOBS_MAX {
         return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
     }
-    let Some(next) = new.timing.next_after(now) else {
+    let Some(next) = brief.timing.next_after(now) else {
         return Ok(Err(replies::CRON_NEVER.to_owned()));
     };
-    let id = job::insert(store, new, (next, now))?;
+    let id = job::insert(store, brief, (next, now))?;
     let job = job::even_removed(store, id)?;
     Ok(Ok(job.map(|job| replies::job_made(&shown(&job, zone))).unwrap_or_default()))
 }
 
 fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
-    let Change { timing, text, kind, missed, tainted } = change;
-    if timing.is_none() && text.is_none() && kind.is_none() && missed.is_none() {
+    let Change { timing, text, kind, missed, check, tainted } = change;
+    let other = text.is_some() || kind.is_some() || check.is_some();
+    if timing.is_none() && !other && missed.is_none() {
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
+    }
+    let now_is = match &job.brief.payload {
+        Payload::Message(_) => Kind::Message,
+        // Whoever wishes another command says that it is one: that is what they may or may not, and what
+        // is asked about.
+        Payload::Command(_) if kind.is_none() && text.is_some() => {
+            return Err(replies::SAY_COMMAND.to_owned());
+        }
+        Payload::Command(_) => Kind::Command,
+        Payload::Prompt { session: Where::Own, .. } => Kind::Prompt,
+        Payload::Prompt { session: Where::Here, .. } => Kind::Here,
+    };
+    let kind = kind.unwrap_or(now_is);
+    if other {
+        let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
+        let before = match &job.brief.payload {
+            Payload::Prompt { check, .. } if matches!(kind, Kind::Prompt | Kind::Here) => {
+                check.clone()
+            }
+            _ => None,
+        };
+        job.brief.payload = payload(kind, text, check.or(before))?;
     }
     if let Some(timing) = timing {
         job.next = timing.next_after(now);
-        job.timing = timing;
+        job.brief.timing = timing;
         job.failures = 0;
         if job.state == State::Done {
             job.state = State::Active;
         }
     }
-    let text = text.unwrap_or_else(|| job.payload.text().to_owned());
-    job.payload = match (kind, &job.payload) {
-        (Some(kind), _) => payload(kind, text),
-        (None, Payload::Message(_)) => Payload::Message(text),
-        (None, Payload::Prompt { session, .. }) => Payload::Prompt { text, session: *session },
-    };
-    job.missed = missed.unwrap_or(job.missed);
-    job.tainted |= tainted;
+    job.brief.missed = missed.unwrap_or(job.brief.missed);
+    job.brief.tainted |= tainted;
     Ok(())
 }
 
@@ -176,8 +211,8 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
     if job.state == State::Done {
         return false;
     }
-    if job.timing.recurs() {
-        job.next = job.timing.next_after(now);
+    if job.brief.timing.recurs() {
+        job.next = job.brief.timing.next_after(now);
     }
     (job.state, job.why, job.failures) = (State::Active, None, 0);
     job.next.is_some()
@@ -185,7 +220,7 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
 
 /// A job as people and models are shown it.
 pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
-    let when = match &job.timing {
+    let when = match &job.brief.timing {
         Timing::At(at) => replies::once_at(&clock(*at, zone)),
         Timing::Every { seconds, .. } => replies::every(*seconds),
         Timing::Cron { fields, zone: own } => {
@@ -193,16 +228,18 @@ pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
             replies::by_cron(fields, elsewhere)
         }
     };
-    let kind = match &job.payload {
+    let kind = match &job.brief.payload {
         Payload::Message(_) => Some(replies::JOB_IS_MESSAGE),
-        Payload::Prompt { .. } => None,
+        Payload::Command(_) => Some(replies::JOB_IS_COMMAND),
+        Payload::Prompt { check: Some(_), .. } => Some(replies::JOB_IS_CHECKED),
+        Payload::Prompt { check: None, .. } => None,
     };
     JobShown {
         id: job.id.0,
         when,
         kind,
-        about: job.payload.text().to_owned(),
-        to: job.to.to_string(),
+        about: job.brief.payload.text().to_owned(),
+        to: job.brief.to.to_string(),
         next: job.next.filter(|_| job.state == State::Active).map(|next| clock(next, zone)),
         paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,

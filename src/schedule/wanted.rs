@@ -5,14 +5,14 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::job::{JobId, Missed, New, Payload, Where};
+use super::job::{Brief, JobId, Missed, Payload, Where};
 use super::order::{Change, Order};
 use super::reading;
 use super::timing::Timing;
 use crate::message::{Address, ChannelName, Place, Sender};
 use crate::replies;
 
-/// Of a prompt or a message, in characters.
+/// Of a prompt, a message or a command, in characters.
 const TEXT_CHARS_MAX: usize = 4_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -46,6 +46,8 @@ pub enum Kind {
     Here,
     // It is sent as it is.
     Message,
+    // A shell runs it, and what it prints is sent.
+    Command,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -66,6 +68,10 @@ pub struct Wanted {
     #[serde(default)]
     #[schemars(with = "Missed")]
     pub missed: Option<Missed>,
+    /// Command whose output joins the prompt; {"wakeAgent":false} skips the run
+    #[serde(default)]
+    #[schemars(with = "String")]
+    pub check: Option<String>,
 }
 
 impl Wanted {
@@ -77,7 +83,14 @@ impl Wanted {
             text: String::new(),
             kind: None,
             missed: None,
+            check: None,
         }
+    }
+
+    /// Whether a command is to be run for it, which not everybody may have done.
+    pub fn has_command(&self) -> bool {
+        self.kind == Some(Kind::Command)
+            || self.check.as_ref().is_some_and(|check| !check.trim().is_empty())
     }
 }
 
@@ -95,28 +108,32 @@ pub struct Asker {
 impl Wanted {
     /// What it means; else says in words what is wrong.
     pub fn read(self, asker: Asker, now: DateTime<Utc>, zone: Tz) -> Result<Order, String> {
-        let Self { action, id, when, text, kind, missed } = self;
+        let Self { action, id, when, text, kind, missed, check } = self;
         let id = || id.map(JobId).ok_or_else(|| replies::WHICH_JOB.to_owned());
         let when = when.trim();
         let timing = (!when.is_empty()).then(|| read_when(when, now, zone)).transpose()?;
         let text = text.trim();
-        if text.chars().count() > TEXT_CHARS_MAX {
+        let check = check.map(|check| check.trim().to_owned());
+        let longest = check.iter().map(String::as_str).chain([text]);
+        if longest.map(|text| text.chars().count()).max() > Some(TEXT_CHARS_MAX) {
             return Err(replies::job_text_too_long(TEXT_CHARS_MAX));
         }
         let text = (!text.is_empty()).then(|| text.to_owned());
         Ok(match action {
             Action::Add => {
                 let timing = timing.ok_or(replies::WHEN_JOB)?;
-                let payload = payload(kind.unwrap_or_default(), text.ok_or(replies::WHAT_JOB)?);
+                let text = text.ok_or(replies::WHAT_JOB)?;
+                let payload = payload(kind.unwrap_or_default(), text, check)?;
                 let missed = missed.unwrap_or_default();
                 let Asker { to, known_on, place, sender, tainted } = asker;
-                let new = New { to, known_on, place, sender, timing, payload, missed, tainted };
-                Order::Add(Box::new(new))
+                let brief = Brief { to, known_on, place, sender, timing, payload, missed, tainted };
+                Order::Add(Box::new(brief))
             }
             Action::List => Order::List,
             Action::Show => Order::Show(id()?),
             Action::Edit => {
-                Order::Edit(id()?, Change { timing, text, kind, missed, tainted: asker.tainted })
+                let tainted = asker.tainted;
+                Order::Edit(id()?, Change { timing, text, kind, missed, check, tainted })
             }
             Action::Pause => Order::Pause(id()?),
             Action::Resume => Order::Resume(id()?),
@@ -127,11 +144,18 @@ impl Wanted {
     }
 }
 
-pub(super) fn payload(kind: Kind, text: String) -> Payload {
-    match kind {
-        Kind::Message => Payload::Message(text),
-        Kind::Prompt => Payload::Prompt { text, session: Where::Own },
-        Kind::Here => Payload::Prompt { text, session: Where::Here },
+/// An empty check is none.
+pub(super) fn payload(kind: Kind, text: String, check: Option<String>) -> Result<Payload, String> {
+    let check = check.filter(|check| !check.is_empty());
+    if text.contains('\0') || check.as_ref().is_some_and(|check| check.contains('\0')) {
+        return Err(replies::NUL_IN_JOB.to_owned());
+    }
+    match (kind, check) {
+        (Kind::Message | Kind::Command, Some(_)) => Err(replies::CHECK_WITHOUT_PROMPT.to_owned()),
+        (Kind::Message, None) => Ok(Payload::Message(text)),
+        (Kind::Command, None) => Ok(Payload::Command(text)),
+        (Kind::Prompt, check) => Ok(Payload::Prompt { text, session: Where::Own, check }),
+        (Kind::Here, check) => Ok(Payload::Prompt { text, session: Where::Here, check }),
     }
 }
 

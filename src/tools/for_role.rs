@@ -28,6 +28,10 @@ impl<T: AnyTool> AnyTool for ForRole<T> {
         self.1.reach(arguments, here)
     }
 
+    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
+        self.1.stands_for(arguments)
+    }
+
     async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         self.1.call_json(arguments, cx).await
     }

@@ -3,9 +3,12 @@
 use async_trait::async_trait;
 use chrono::Utc;
 
-use super::{Effect, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use super::{
+    AnyTool, Effect, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, shell,
+};
 use crate::message::{Address, Place};
 use crate::people::Role;
+use crate::provider::ToolSchema;
 use crate::schedule::{Action, Asker, Wanted, Whose};
 
 pub(super) const NAME: &str = "schedule";
@@ -14,14 +17,14 @@ pub(super) const NAME: &str = "schedule";
 pub(super) const NOT_FOR_JOBS: &[&str] =
     &[NAME, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
-pub struct Schedule;
+pub(super) struct Schedule;
 
 #[async_trait]
 impl Tool for Schedule {
     type Args = Wanted;
     const SPEC: ToolSpec = ToolSpec {
         name: NAME,
-        description: "Have something done later or regularly: text is a prompt, or sent as it is.",
+        description: "Do something later or regularly: text is a prompt, a message or a command.",
         role: Role::User,
         kind: Kind::Queues,
         retries: false,
@@ -30,6 +33,11 @@ impl Tool for Schedule {
     /// What is done later is not looked at by anybody then.
     fn reach(args: &Wanted, _: &Address) -> Reach {
         if args.action == Action::List { Reach::Here } else { Reach::Outside }
+    }
+
+    /// What a command does later is what it would do now.
+    fn stands_for(args: &Wanted) -> Option<&'static str> {
+        args.has_command().then_some(shell::EXEC)
     }
 
     async fn call(&self, args: Wanted, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -48,5 +56,46 @@ impl Tool for Schedule {
             args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
         let effects = vec![Effect::Schedule { whose, order, zone: cx.now.timezone() }];
         Ok(ToolOutput { effects, ..ToolOutput::default() })
+    }
+}
+
+/// The same where no commands are run: models are not told of them.
+pub(super) struct WithoutCommands;
+
+#[async_trait]
+impl AnyTool for WithoutCommands {
+    fn terms(&self) -> Terms {
+        Schedule.terms()
+    }
+
+    fn schema(&self) -> ToolSchema {
+        let mut schema = AnyTool::schema(&Schedule);
+        schema.description =
+            "Have something done later or regularly: text is a prompt, or sent as it is."
+                .to_owned();
+        let properties = &mut schema.parameters["properties"];
+        if let Some(properties) = properties.as_object_mut() {
+            properties.remove("check");
+        }
+        if let Some(kinds) = properties["kind"]["enum"].as_array_mut() {
+            kinds.retain(|kind| kind != "command");
+        }
+        schema
+    }
+
+    fn check(&self, arguments: &str) -> Result<(), String> {
+        AnyTool::check(&Schedule, arguments)
+    }
+
+    fn reach(&self, arguments: &str, here: &Address) -> Reach {
+        AnyTool::reach(&Schedule, arguments, here)
+    }
+
+    fn stands_for(&self, arguments: &str) -> Option<&'static str> {
+        AnyTool::stands_for(&Schedule, arguments)
+    }
+
+    async fn call_json(&self, arguments: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        Schedule.call_json(arguments, cx).await
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 use super::{
     AnyTool, Caller, Terms, ask, delegate, files, finish, malformed, memory, message, past, plan,
-    propose, schedule, skill, undo,
+    propose, schedule, shell, skill, undo,
 };
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
@@ -69,6 +69,11 @@ impl ToolSet {
 
     /// Those, and what the config asks for besides.
     pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
+        let has_shell = more.iter().any(|tool| tool.schema().name == shell::EXEC);
+        let later: Arc<dyn AnyTool> = match has_shell {
+            true => Arc::new(schedule::Schedule),
+            false => Arc::new(schedule::WithoutCommands),
+        };
         let standard = [
             Arc::new(files::ReadFile) as Arc<dyn AnyTool>,
             Arc::new(files::WriteFile),
@@ -90,7 +95,7 @@ impl ToolSet {
             Arc::new(propose::UpdateProposal),
             Arc::new(propose::ListProposals),
             Arc::new(skill::ReadSkill),
-            Arc::new(schedule::Schedule),
+            later,
             Arc::new(past::SearchPast),
         ];
         Self::new(standard.into_iter().chain(more))

@@ -18,12 +18,16 @@ use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, Tool
 use crate::memory::audience;
 use crate::message::Address;
 use crate::people::Role;
-use crate::sandbox::{self, Cage, CageState, Ending, Enforced, Input, Over};
+use crate::replies;
+use crate::sandbox::{self, Cage, CageState, Ending, Enforced, Input};
+use crate::schedule::Commands;
 use crate::workspace::Audience;
 use crate::workspace::others::Others;
-use crate::workspace::path::INBOX;
+use crate::workspace::path::names_inbox;
 use places::order;
 use sessions::{Asked, Sessions};
+
+pub const EXEC: &str = "exec";
 
 /// What `exec` may be given to run and to feed, in characters.
 const TEXT_CHARS_MAX: usize = 100_000;
@@ -51,18 +55,32 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
     }
-    // What was said to hold must do so for each command.
+    let config = Config { cage: held(config, standing), ..config.clone() };
+    let role = config.role;
+    let (files_caged, sessions) = (config.cage.least.files(), Sessions::default());
+    let shell = Arc::new(Shell { config, files_caged, sessions });
+    let exec = ForRole(role, Exec(Arc::clone(&shell)));
+    vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
+}
+
+/// The cage, of which what was said to hold must do so for each command.
+fn held(config: &Config, standing: &CageState) -> Cage {
     let least = match standing {
         CageState::Caged { enforced, .. } => *enforced,
         CageState::Off | CageState::Refused { .. } | CageState::Uncaged => Enforced::default(),
     };
-    let role = config.role;
-    let cage = Cage { least, ..config.cage.clone() };
-    let config = Config { cage, ..config.clone() };
-    let sessions = Sessions::default();
-    let shell = Arc::new(Shell { config, files_caged: least.files(), sessions });
-    let exec = ForRole(role, Exec(Arc::clone(&shell)));
-    vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
+    Cage { least, ..config.cage.clone() }
+}
+
+/// How jobs have commands run: as a shell does that is offered.
+pub fn commands(config: &Config, standing: &CageState) -> Option<Commands> {
+    let cage = held(config, standing);
+    standing.is_offered().then(|| Commands {
+        files_caged: cage.least.files(),
+        cage,
+        role: config.role,
+        time_max: config.time_max,
+    })
 }
 
 struct Shell {
@@ -95,7 +113,7 @@ pub struct ExecArgs {
 impl Tool for Exec {
     type Args = ExecArgs;
     const SPEC: ToolSpec = ToolSpec {
-        name: "exec",
+        name: EXEC,
         description: "Run a shell command, caged in the workspace.",
         role: Role::Admin,
         kind: Kind::Acts { idempotent: false },
@@ -146,7 +164,7 @@ impl Tool for Exec {
         }
         let foreign = others.has_read().await;
         let whole = places::save(cx, &ran.kept, foreign).await;
-        let head = format!("[{} after {}]", ended(&ran.ending, time_max), seconds(ran.took));
+        let head = format!("[{} after {}]", ran.ending.words(time_max), replies::seconds(ran.took));
         let words = format!("{head}\n{}", shown::all(&ran.kept, whole.as_deref()));
         Ok(output(foreign, words))
     }
@@ -156,10 +174,9 @@ impl Shell {
     /// Whether a command may say what strangers wrote: from the network, or from what people have sent. If
     /// that cannot be told by now, it is watched.
     async fn others(&self, args: &ExecArgs, order: &sandbox::Order, cx: &ToolContext) -> Others {
-        let names_it = |text: &str| text.to_ascii_lowercase().contains(INBOX);
         let is_certain = self.config.cage.network
             || !order.read.is_empty()
-            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_it(text));
+            || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_inbox(text));
         match audience(cx.role, cx.place) {
             Audience::Owner if !is_certain => Others::watch(&cx.workspace).await,
             Audience::Owner | Audience::Others => Others::known(&cx.workspace, is_certain),
@@ -225,33 +242,5 @@ impl Tool for Process {
             Action::Kill => Asked::Kill,
         };
         sessions.ask(&args.id, asked, cx).await
-    }
-}
-
-/// How a command ended, in words.
-fn ended(ending: &Ending, time_max: Duration) -> String {
-    match ending {
-        Ending::Exit(code) => format!("exit code {code}"),
-        // By the kernel's own numbers, the same on all that we run on.
-        Ending::Signal(24) => "killed: it used too much processor time".to_owned(),
-        Ending::Signal(25) => "killed: a file became too large".to_owned(),
-        Ending::Signal(signal) => format!("ended by signal {signal}"),
-        Ending::Over(Over::Time) => format!("killed: it took longer than {}", seconds(time_max)),
-        Ending::Over(Over::Memory) => "killed: it took too much memory".to_owned(),
-        Ending::Over(Over::Processes) => "killed: it had too many processes".to_owned(),
-        Ending::Over(Over::Disk) => {
-            "killed: it took too much of the disk, or of its temporary folder".to_owned()
-        }
-        Ending::Over(Over::Output) => "killed: it wrote more than 1 GB; write to a file".to_owned(),
-        Ending::Over(Over::Asked) => "killed, as asked".to_owned(),
-        Ending::Refused(why) => format!("not started: {why}"),
-        Ending::Lost => "killed from outside, perhaps because memory ran short".to_owned(),
-    }
-}
-
-fn seconds(time: Duration) -> String {
-    match time.as_millis() {
-        millis @ 0..10_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
-        millis => format!("{} s", millis / 1000),
     }
 }

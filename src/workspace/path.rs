@@ -20,6 +20,10 @@ pub const OUTPUTS: &str = "outputs";
 
 /// What the name of an output has at its end that may say what others wrote.
 pub const OF_OTHERS: &str = "-others";
+/// Whether a text speaks of what people have sent, as far as can be seen.
+pub fn names_inbox(text: &str) -> bool {
+    text.to_ascii_lowercase().contains(INBOX)
+}
 
 /// How leftovers of a write that was cut short are told from the operator's files.
 pub const TEMPORARY_PREFIX: &str = ".peacrab-tmp-";

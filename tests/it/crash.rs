@@ -2,6 +2,7 @@
 //! own, and begun again. Whatever was accepted has its one outcome; nothing is said or done twice.
 
 mod child;
+mod commands;
 mod parked;
 mod verdict;
 

@@ -1,5 +1,7 @@
 //! Jobs: when they are due, and what becomes of them whatever clock, power and people do.
 
+mod commands;
+mod faults;
 mod jobs;
 mod reading;
 mod timing;

@@ -1,7 +1,8 @@
 //! Commits of errands: however the turn of one ends, what follows from it is made in the same
 //! transaction, without another word of a model.
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use super::delegated::{self, Came};
@@ -9,12 +10,13 @@ use super::{CommitError, End, guarded};
 use crate::agent::{prompt, transcript};
 use crate::bus::journal::{self, Fate, RowId};
 use crate::bus::outbox;
+use crate::conversations::{self, Note};
 use crate::errands::{self, Errand, Kind};
 use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
-use crate::schedule::{self, Ended, JobId, Run};
-use crate::session::{Ending, SessionId, Step, TurnId};
+use crate::schedule::{self, Brief, Ended, JobId, Order, Payload, Run, Where, Whose};
+use crate::session::{Ending, SessionId, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{State, SubagentId};
 use crate::tools;
@@ -29,7 +31,7 @@ pub(super) fn turn_ended(
         Kind::Subagent => delegated::turn_ended(store, SubagentId(errand.number), end),
         Kind::Job => {
             let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
-            job_ended(store, JobId(errand.number), Some(turn), (ended(end), came))
+            job_ended(store, JobId(errand.number), (Some(turn), end.zone), (ended(end), came))
         }
         Kind::Heartbeat => {
             let came = end.words.as_deref().map(|result| Came { result, tainted: end.tainted });
@@ -53,7 +55,7 @@ pub(super) fn conversation_ended(
     let words = end.words.as_deref();
     let Some(run) = schedule::of_turn(store, turn)? else { return Ok(words.map(str::to_owned)) };
     schedule::settle(store, &run, ended(end), words, Utc::now())?;
-    Ok(words.map(|words| schedule::told(&run, words)))
+    Ok(words.map(|words| schedule::told(&run, words, end.zone)))
 }
 
 fn ended(end: &End) -> Ended {
@@ -82,7 +84,7 @@ pub(in crate::agent) async fn gave_up(
             }
             Kind::Job => {
                 let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
-                job_ended(store, JobId(errand.number), Some(turn), outcome)
+                job_ended(store, JobId(errand.number), (Some(turn), Tz::UTC), outcome)
             }
             Kind::Heartbeat => {
                 let came = Some(Came::ours(replies::JOB_CUT_OFF));
@@ -103,7 +105,7 @@ pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlit
         }
         Kind::Job => {
             let outcome = (Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
-            job_ended(store, JobId(errand.number), None, outcome)
+            job_ended(store, JobId(errand.number), (None, Tz::UTC), outcome)
         }
         Kind::Heartbeat => {
             let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
@@ -117,16 +119,21 @@ pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlit
 fn job_ended(
     store: &Connection,
     job: JobId,
-    turn: Option<TurnId>,
+    (turn, zone): (Option<TurnId>, Tz),
     (ended, came): (Ended, Option<Came<'_>>),
 ) -> rusqlite::Result<()> {
     let Some(run) = schedule::of_job(store, job)? else { return Ok(()) };
+    let brief = &run.job.brief;
     if let (Ended::Done, Some(came)) = (ended, &came) {
-        outbox::put(store, &run.job.to, None, &schedule::told(&run, came.result))?;
-        turn.map_or(Ok(()), |turn| note(store, &run, turn, came))?;
+        outbox::put(store, &brief.to, None, &schedule::told(&run, came.result, zone))?;
+        if let Some(turn) = turn {
+            let (sender, provider) = transcript::who_answers_whom(store, turn)?;
+            let told = tools::cut(came.result, "The rest is lost to you.");
+            schedule::note(store, &run, (&sender, &provider), (&told, came.tainted))?;
+        }
     }
     schedule::settle(store, &run, ended, came.map(|came| came.result), Utc::now())?;
-    errands::close(store, job.errand(), &run.job.known_on)
+    errands::close(store, job.errand(), &brief.known_on)
 }
 
 /// A beat has ended: what it has to say goes out, and its owner's conversation knows of it.
@@ -151,25 +158,68 @@ fn beat_ended(
     errands::close(store, errand, &errands::channel_of(at))
 }
 
-fn note(store: &Connection, run: &Run, turn: TurnId, came: &Came<'_>) -> rusqlite::Result<()> {
-    let session = transcript::open_or_begin(store, &run.job.to, run.job.place)?;
-    let heard = prompt::job_done(run.job.id, run.job.payload.text(), came.tainted);
-    let told = tools::cut(came.result, "The rest is lost to you.");
-    add_turn(store, (session, turn), heard, told)
-}
-
 /// A conversation has one turn more, on behalf of another: what was heard, and told as the model's own words.
 pub(super) fn add_turn(
     store: &Connection,
     (session, of): (SessionId, TurnId),
     heard: String,
-    told: String,
+    said: String,
 ) -> rusqlite::Result<()> {
     let (sender, provider) = transcript::who_answers_whom(store, of)?;
-    let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
-    let step = Step { heard: Some(heard), text: told, ..Step::default() };
-    transcript::put_step(store, turn, 0, &step)?;
-    transcript::end_turn(store, turn, Ending::Answered)
+    let note = Note { sender: &sender, provider: &provider, heard, said };
+    conversations::note(store, session, &note)
+}
+
+/// Changes jobs as somebody wishes, and says what came of it. What works on a job that is done no more ends
+/// with that.
+pub fn obey_order(
+    store: &Connection,
+    whose: &Whose,
+    order: Order,
+    now: (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    let ends = match order {
+        Order::Remove(id) | Order::Pause(id) => schedule::of_job(store, id)?,
+        _ => None,
+    };
+    let obeyed = schedule::obey(store, whose, order, now)?;
+    Ok(match (obeyed, ends) {
+        (Ok(words), Some(run)) => {
+            stop_run(store, &run, None)?;
+            Ok(format!("{words} {}", replies::RUN_ENDED))
+        }
+        (obeyed, _) => obeyed,
+    })
+}
+
+/// Ends what works on a run: a turn of its own, one in a conversation, or a command.
+fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Result<()> {
+    let Brief { known_on, payload, .. } = &run.job.brief;
+    match payload {
+        Payload::Prompt { session: Where::Here, .. } => {
+            if let Some(row) = run.row {
+                journal::settle(store, row, Fate::Stopped)?;
+            }
+            if let Some(turn) = run.turn.filter(|_| run.row.is_some()) {
+                if transcript::runs(store, turn)? {
+                    transcript::end_turn(store, turn, Ending::Stopped)?;
+                }
+                journal::settle_turn(store, turn, Fate::Stopped)?;
+            }
+        }
+        Payload::Prompt { session: Where::Own, .. } | Payload::Command(_) | Payload::Message(_) => {
+            withdraw(store, &run.job.id.errand().address(known_on))?;
+            errands::close(store, run.job.id.errand(), known_on)?;
+        }
+    }
+    schedule::settle(store, run, Ended::Stopped, why, Utc::now())
+}
+
+/// A turn was interrupted by what somebody has said, which may have worked on a job.
+pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(()) };
+    let words = Some(replies::JOB_SPOKEN_INTO);
+    schedule::settle(store, &run, Ended::Stopped, words, Utc::now())
 }
 
 /// Ends the errands that work for an address, all or one person's, without a word; gives their own
@@ -181,11 +231,8 @@ pub(super) fn stop(
 ) -> rusqlite::Result<Vec<Address>> {
     let mut stopped = delegated::stop(store, at, whose)?;
     for run in schedule::running_for(store, at, whose)? {
-        let address = run.job.id.errand().address(&run.job.known_on);
-        withdraw(store, &address)?;
-        schedule::settle(store, &run, Ended::Stopped, None, Utc::now())?;
-        errands::close(store, run.job.id.errand(), &run.job.known_on)?;
-        stopped.push(address);
+        stop_run(store, &run, None)?;
+        stopped.push(run.job.id.errand().address(&run.job.brief.known_on));
     }
     // It is the owner's.
     if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {

@@ -100,6 +100,7 @@ pub(in crate::agent) async fn interrupted(
         let subagents = delegated::stop_awaited(store, &at, theirs.turn)?;
         transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
         journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
+        errands::interrupted(store, theirs.turn)?;
         Ok(Some(subagents))
     };
     store.write("interrupt", Sync::Now, interrupt).await

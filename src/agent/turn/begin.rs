@@ -140,6 +140,7 @@ impl<'a> Active<'a> {
                 reply_to,
                 over_draft: true,
                 tainted: false,
+                zone: means.zone,
             };
             commits::answer(store, turn, None, end).await?;
             return Ok(None);

@@ -80,7 +80,7 @@ impl Part {
             }
             Kind::Job => {
                 let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
-                (Caller::Job, run.await?.map(|run| run.job.to))
+                (Caller::Job, run.await?.map(|run| run.job.brief.to))
             }
             Kind::Heartbeat => {
                 let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));

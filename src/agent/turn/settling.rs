@@ -6,20 +6,21 @@ use std::time::Instant;
 use futures_util::future::join_all;
 use rusqlite::Connection;
 
-use super::super::calls::{self, Calling, Ran};
+use super::super::calls::{self, Calling, Checked, Ran};
 use super::super::permit::{self, Asked, Decision, Why};
 use super::super::taint::{self, Taint};
 use super::super::{Means, known, parking, prompt};
 use super::{Active, Asker, TurnError, tool_role};
 use crate::asks;
 use crate::bus::journal;
+use crate::errands;
 use crate::event::Happening;
 use crate::memory;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::replies;
 use crate::session::{Call, Outcome, Session};
-use crate::tools::{Kind, Reach, Terms, ToolContext, message};
+use crate::tools::{Kind, Reach, ToolContext, message};
 
 /// Calls that look at things at once; a small board has few cores, and what was said meanwhile is
 /// looked at between.
@@ -81,32 +82,48 @@ impl Active<'_> {
             person: &self.asker.sender,
             role: self.asker.role,
             at: &self.part.people_at,
+            is_there: errands::channel_of(&self.session.address) == self.part.people_at.channel,
         }
     }
 
-    /// Whether a call may be made now.
+    /// Whether a call may be made now: as itself, and as what it stands for.
     async fn permit(
         &self,
         call: &Call,
-        (terms, reach): (Terms, Reach),
+        checked: &Checked,
         (cx, taint): (&ToolContext, Option<&Taint>),
     ) -> Result<Decision, TurnError> {
         if call.outcome != Outcome::Planned {
             return Ok(Decision::Allow);
         }
-        let knows_url = matches!(&reach, Reach::Url(url) if known::knows(&self.session, url));
+        let knows_url =
+            matches!(&checked.reach, Reach::Url(url) if known::knows(&self.session, url));
         let asked = Asked {
             tool: &call.tool,
-            terms,
-            reach,
+            terms: checked.terms,
+            reach: checked.reach.clone(),
             role: cx.role,
             own_role: self.asker.role,
             taint,
             knows_url,
         };
-        let decision = permit::decide(&asked, &self.means.asking);
+        let decision = self.decide(call, &asked).await?;
+        let (Decision::Allow, Some((tool, terms))) = (&decision, checked.stands_for) else {
+            return Ok(decision);
+        };
+        let of = |why| Why::StandsFor(tool, Box::new(why));
+        Ok(match self.decide(call, &Asked { tool, terms, ..asked }).await? {
+            Decision::Allow => Decision::Allow,
+            Decision::Ask(why) => Decision::Ask(of(why)),
+            Decision::Deny(why) => Decision::Deny(of(why)),
+        })
+    }
+
+    /// What is decided, and whether somebody has allowed it.
+    async fn decide(&self, call: &Call, asked: &Asked<'_>) -> Result<Decision, TurnError> {
+        let decision = permit::decide(asked, &self.means.asking);
         let Decision::Ask(why) = &decision else { return Ok(decision) };
-        let (id, tool, can_be_granted) = (call.id, call.tool.clone(), why.can_be_granted());
+        let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
         let is_allowed = move |store: &Connection| {
             Ok(asks::is_approved(store, id)?
@@ -128,13 +145,11 @@ impl Active<'_> {
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let checked = match checked {
-                Ok((terms, reach)) => {
-                    match self.permit(&call, (terms, reach), (&cx, taint.as_ref())).await? {
-                        Decision::Allow => Ok((terms.kind == Kind::Reads, None)),
-                        Decision::Ask(why) => Ok((false, Some(why))),
-                        Decision::Deny(why) => Err(prompt::denied(&why)),
-                    }
-                }
+                Ok(checked) => match self.permit(&call, &checked, (&cx, taint.as_ref())).await? {
+                    Decision::Allow => Ok((checked.terms.kind == Kind::Reads, None)),
+                    Decision::Ask(why) => Ok((false, Some(why))),
+                    Decision::Deny(why) => Err(prompt::denied(&why)),
+                },
                 Err(words) => Err(words),
             };
             match checked {

@@ -11,11 +11,11 @@ use teloxide::payloads::GetFile;
 use teloxide::types::FileId;
 use tokio::time::sleep;
 
+use super::Telegram;
 use super::call::CallError;
 use super::outgoing::{Attempt, posted};
-use super::{MARKUP, TEXT_MAX, Telegram};
-use crate::channels::{ChannelError, FileContent, MediaSink, Sent, Unit, markup};
-use crate::message::{self, MediaKind, MediaRef, Outbound};
+use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
+use crate::message::{MediaKind, MediaRef, Outbound};
 use crate::replies;
 
 /// Larger pictures are sent as files (Bot API, sendPhoto), in bytes.
@@ -95,7 +95,7 @@ impl Shape {
 }
 
 impl Telegram {
-    /// Sends a file; words in its place where Telegram does not take that file.
+    /// Sends a file, as what Telegram takes it.
     pub(super) async fn send_file(
         &self,
         message: &Outbound,
@@ -118,11 +118,7 @@ impl Telegram {
                         return Err(error.while_sending());
                     };
                     tracing::warn!(reason, "Telegram does not take a file");
-                    let words = replies::file_not_sent(&file.name, reason);
-                    let words = markup::render(&words, MARKUP, TEXT_MAX, Unit::Utf16);
-                    let body = message::Body::Text(words.into_iter().next().unwrap_or_default());
-                    let instead = Outbound { body, ..message.clone() };
-                    return self.say(&instead).await;
+                    return Err(ChannelError::Refused(reason.to_owned()));
                 }
                 sent => return sent.map_err(CallError::while_sending),
             }

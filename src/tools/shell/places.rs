@@ -35,7 +35,7 @@ pub(super) async fn order(
     let (command, time_max) = (args.command.clone(), Duration::ZERO);
     cx.workspace
         .off_thread(move |workspace| {
-            let folder = folder(workspace, audience)?;
+            let folder = workspace.folder_of_commands(audience)?;
             let cwd = match cwd.trim_matches('/') {
                 "" | "." => folder.clone(),
                 _ => within(workspace, &cwd, &folder)?,
@@ -48,19 +48,6 @@ pub(super) async fn order(
             Ok(Order { command, cwd, folder, read, time_max, input: Input::Pipe })
         })
         .await
-}
-
-/// What the commands may change; made if it is missing.
-fn folder(workspace: &Workspace, audience: Audience) -> Result<PathBuf, ToolError> {
-    let root = workspace.root().canonicalize().map_err(anyhow::Error::from)?;
-    match audience {
-        Audience::Owner => Ok(root),
-        Audience::Others => {
-            let shared: WorkspacePath = SHARED.parse().expect("it is one name");
-            workspace.make_folder(&shared)?;
-            Ok(root.join(SHARED))
-        }
-    }
 }
 
 /// A folder by the name that the model knows.

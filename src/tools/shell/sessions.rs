@@ -11,9 +11,10 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::{ended, output, places, seconds, shown};
+use super::{output, places, shown};
 use crate::message::Address;
 use crate::oversight::Watch;
+use crate::replies;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 use crate::workspace::others::Others;
@@ -216,9 +217,9 @@ impl Session {
 
     fn how(&self) -> String {
         match &self.state().ending {
-            None => format!("runs for {}", seconds(self.began.elapsed())),
+            None => format!("runs for {}", replies::seconds(self.began.elapsed())),
             Some((ending, took)) => {
-                format!("{} after {}", ended(ending, self.time_max), seconds(*took))
+                format!("{} after {}", ending.words(self.time_max), replies::seconds(*took))
             }
         }
     }

@@ -1,6 +1,6 @@
 //! What a model is shown of a command's output: its beginning and its end, as text.
 
-use crate::sandbox::Kept;
+use crate::sandbox::{Kept, readable};
 use crate::tools::RESULT_CHARS_MAX;
 
 /// Of a result's characters, so many are for the end, where programs say what went wrong.
@@ -20,7 +20,7 @@ const CHAR_BYTES_MAX: usize = 4;
 /// Whether a model sees all of it.
 pub(super) fn fits(kept: &Kept) -> bool {
     let few = kept.total() <= ((HEAD_CHARS + TAIL_CHARS) * CHAR_BYTES_MAX) as u64;
-    few && is_text(kept) && clean(kept.since(0).0).chars().count() <= HEAD_CHARS + TAIL_CHARS
+    few && is_text(kept) && readable(kept.since(0).0).chars().count() <= HEAD_CHARS + TAIL_CHARS
 }
 
 pub(super) fn is_text(kept: &Kept) -> bool {
@@ -52,55 +52,16 @@ pub(super) fn since(kept: &Kept, from: u64, whole: Option<&str>) -> String {
     let gap = kept.missing() > 0;
     // Cleaning a megabyte to show a page would be waste.
     let near = |length: usize| length * CHAR_BYTES_MAX;
-    let begins = clean(&head[..head.len().min(near(HEAD_CHARS + TAIL_CHARS) + 1)]);
+    let begins = readable(&head[..head.len().min(near(HEAD_CHARS + TAIL_CHARS) + 1)]);
     let is_short = !gap && head.len() <= near(HEAD_CHARS + TAIL_CHARS) && tail.is_empty();
     if is_short && begins.chars().count() <= HEAD_CHARS + TAIL_CHARS {
         return begins.trim_end().to_owned();
     }
     let last = if tail.is_empty() { head } else { tail };
-    let ends = clean(&last[last.len().saturating_sub(near(TAIL_CHARS))..]);
+    let ends = readable(&last[last.len().saturating_sub(near(TAIL_CHARS))..]);
     let begins: String = begins.chars().take(HEAD_CHARS).collect();
     let skipped = ends.chars().count().saturating_sub(TAIL_CHARS);
     let ends: String = ends.chars().skip(skipped).collect();
     let bytes = kept.total() - from;
     format!("{begins}\n[… cut: {bytes} bytes in all; {where_it_is} …]\n{}", ends.trim_end())
-}
-
-/// Text without what commands a terminal.
-fn clean(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    let mut out = String::with_capacity(text.len());
-    let mut signs = text.chars().peekable();
-    while let Some(sign) = signs.next() {
-        match sign {
-            '\u{1b}' => skip_sequence(&mut signs),
-            '\r' if signs.peek() != Some(&'\n') => out.push('\n'),
-            '\n' | '\t' => out.push(sign),
-            _ if sign.is_control() => {}
-            _ => out.push(sign),
-        }
-    }
-    out
-}
-
-/// Past an escape sequence: ECMA-48's control sequences end with a letter or the like, its strings with
-/// BEL or ESC \.
-fn skip_sequence(signs: &mut std::iter::Peekable<std::str::Chars<'_>>) {
-    match signs.next() {
-        Some('[') => {
-            for sign in signs.by_ref() {
-                if ('\u{40}'..='\u{7e}').contains(&sign) {
-                    return;
-                }
-            }
-        }
-        Some(']' | 'P' | '_' | '^') => {
-            while let Some(sign) = signs.next() {
-                if sign == '\u{7}' || sign == '\u{1b}' && signs.next_if_eq(&'\\').is_some() {
-                    return;
-                }
-            }
-        }
-        _ => {}
-    }
 }

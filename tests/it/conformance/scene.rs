@@ -131,6 +131,7 @@ impl<S: Stage> Scene<S> {
             restarts: false,
             hooks: BTreeMap::default(),
             shell: Default::default(),
+            commands: None,
             clock: Clock::default(),
             redactor: Redactor::default(),
         };

@@ -20,13 +20,14 @@ use peacrab::provider::{
 use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
-use peacrab::tools::{AnyTool, Lent, ToolSet};
+use peacrab::tools::{self, AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use crate::shell;
 use crate::support::platform::{Manners, OWNER, Platform};
 use crate::support::script::faults;
 use crate::support::tools::ActingTool;
@@ -49,6 +50,10 @@ pub(super) const JOB: &str = "put it off";
 pub(super) const JOB_HERE: &str = "do it here later";
 pub(super) const REMIND: &str = "remind me of";
 
+/// The same of a command, alone and before a task.
+pub(super) const COMMAND: &str = "run it later";
+pub(super) const CHECK: &str = "look before you do it";
+const RUNS: &str = "echo ran >> ran.log; echo the crab ran";
 /// What HEARTBEAT.md asks for, and what the model tells of it.
 pub(super) const WATCH: &str = "watch the tide";
 pub(super) const TIDE: &str = "The tide is high.";
@@ -95,7 +100,7 @@ pub(super) enum At {
     Label(String),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum When {
     Before,
     After,
@@ -122,7 +127,9 @@ fn plan(spec: Spec) -> Plan {
         let log = spec.home.join(ACTS);
         Arc::new(ActingTool { name, idempotent, log }) as Arc<dyn AnyTool>
     };
-    let tools = ToolSet::standard();
+    let config = shell::config();
+    let standing = tools::shell::standing(&config);
+    let tools = ToolSet::standard_with(tools::shell::tools(&config, &standing));
     tools.lend(Lent::new(vec![act("act", false), act("look", true)], Vec::new()));
     let usual = Asking::default();
     let asking = Asking {
@@ -145,6 +152,7 @@ fn plan(spec: Spec) -> Plan {
         surroundings: Surroundings::default(),
         restarts: false,
         hooks: BTreeMap::default(),
+        commands: tools::shell::commands(&config, &standing),
         shell: Default::default(),
         clock: clock(),
         redactor: Redactor::default(),
@@ -207,6 +215,11 @@ impl Provider for Watchful {
             Some(Message::User { text, .. }) => text.as_str(),
             _ => "",
         };
+        let after_check = || {
+            let mut job: Value = serde_json::from_str(&later(TASK, "prompt")).unwrap();
+            job["check"] = RUNS.into();
+            job.to_string()
+        };
         let tide = json!({"text": TIDE}).to_string();
         let reminder = said.split_once(REMIND).map_or("", |(_, of)| of.trim());
         for (words, tool, arguments) in [
@@ -217,6 +230,8 @@ impl Provider for Watchful {
             (JOB, "schedule", &*later(TASK, "prompt")),
             (JOB_HERE, "schedule", &*later(TASK, "here")),
             (REMIND, "schedule", &*later(reminder, "message")),
+            (COMMAND, "schedule", &*later(RUNS, "command")),
+            (CHECK, "schedule", &*after_check()),
             (WATCH, "converse", &*tide),
         ] {
             if said.contains(words) {

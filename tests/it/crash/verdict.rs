@@ -126,8 +126,9 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     let told = count(store, "SELECT count(*) FROM calls WHERE tool = 'message' AND state = 'done'")
         .unwrap();
     let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
-    // What only sends a text has no turn.
-    let due = "SELECT count(*) FROM runs WHERE row IS NULL AND state = 'done'";
+    // What only sends a text, or what a command printed, is noted in a turn. Of a command that was cut off,
+    // whoever asked for it is told.
+    let due = "SELECT count(*) FROM runs WHERE row IS NULL AND state = 'interrupted'";
     let due = count(store, due).unwrap();
     // The owner is told of what had to be given up.
     let notices = r#"SELECT count(*) FROM outbox WHERE body LIKE '{"text":"I could not deliver%'"#;

@@ -31,20 +31,32 @@ async fn arrives(scene: &Scene, api: &BotApi) {
     std::fs::write(&file, "high").unwrap();
     let ended = sent(scene, &["--to", &to, "--file", file.to_str().unwrap(), "Look."], "").await;
     assert_eq!((ended.code, ended.out.trim()), (Some(0), "Delivered."), "{ended:?}");
+    // Nobody ever writes into it.
+    let pipe = scene.folder().join("pipe");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, 0o600.into(), 0).ok();
     for (args, words) in [
         (vec!["--to", &to, " "], "nothing to send"),
         (vec!["--to", "sea:1", "x"], "no channel sea"),
         (vec!["--to", "sea", "x"], "is not an address"),
         (vec!["--to", &to, "--file", "/nowhere/x", "x"], "I can't read /nowhere/x"),
         (vec!["--to", &to, "--file", "/", "x"], "it is no file"),
+        (vec!["--to", &to, "--file", pipe.to_str().unwrap(), "x"], "it is no file"),
         (vec!["x"], "--to"),
     ] {
         let ended = sent(scene, &args, "").await;
         assert!(ended.code != Some(0) && ended.err.contains(words), "{args:?}: {ended:?}");
     }
+    // Only words arrive in place of a file that the platform does not take.
+    let empty = scene.folder().join("empty.txt");
+    std::fs::write(&empty, "").unwrap();
+    let ended = sent(scene, &["--to", &to, "--file", empty.to_str().unwrap()], "").await;
+    assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
+    assert!(ended.err.contains("The file could not be sent"), "{ended:?}");
+    let told = texts(api).pop().unwrap();
+    assert!(told.starts_with("I could not send the file empty.txt"), "{told}");
     // Nobody is in that chat, and the platform says so.
     let ended = sent(scene, &["--to", "home:404", "x"], "").await;
-    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(ended.err.contains("could not be delivered"), "{ended:?}");
 }
 

@@ -139,6 +139,7 @@ impl World {
             clock: Clock::default(),
             redactor: Redactor::default(),
             shell: CageState::default(),
+            commands: None,
         }
     }
 

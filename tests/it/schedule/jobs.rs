@@ -17,11 +17,11 @@ use tokio::sync::watch;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
-const TASK: &str = "look at the tide";
+pub(super) const TASK: &str = "look at the tide";
 
 /// A rig whose clock a test sets.
-struct Scene {
-    rig: Rig,
+pub(super) struct Scene {
+    pub(super) rig: Rig,
     hands: watch::Sender<DateTime<Utc>>,
 }
 
@@ -30,29 +30,29 @@ impl Scene {
         Self::of(Parts::default()).await
     }
 
-    async fn of(parts: Parts) -> Self {
+    pub(super) async fn of(parts: Parts) -> Self {
         let (hands, clock) = watch::channel(Utc::now());
         let rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..parts }).await;
         Self { rig, hands }
     }
 
     /// Sets the clock to so long after now.
-    fn later(&self, minutes: i64) {
+    pub(super) fn later(&self, minutes: i64) {
         self.hands.send_replace(Utc::now() + Duration::minutes(minutes));
     }
 
     /// The owner asks for a job.
-    async fn add(&mut self, chat: &str, arguments: Value) {
+    pub(super) async fn add(&mut self, chat: &str, arguments: Value) {
         self.rig.model.on("later", [schedules(arguments), says("I will.")]);
         assert_eq!(self.rig.ask(chat, "later").await, "I will.");
     }
 
-    fn runs(&self) -> Vec<String> {
+    pub(super) fn runs(&self) -> Vec<String> {
         self.rig.look("SELECT state FROM runs ORDER BY id")
     }
 }
 
-fn schedules(mut arguments: Value) -> Reply {
+pub(super) fn schedules(mut arguments: Value) -> Reply {
     if arguments["action"].is_null() {
         arguments["action"] = "add".into();
     }
@@ -63,7 +63,7 @@ fn in_20_minutes(text: &str) -> Value {
     json!({"when": "20m", "text": text})
 }
 
-fn completes(result: &str) -> Reply {
+pub(super) fn completes(result: &str) -> Reply {
     calls(&[("task_completion", json!({"result": result}))])
 }
 

@@ -4,10 +4,12 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Duration, TimeZone, Utc};
-use peacrab::message::{Address, ChannelName, Place, Sender};
-use peacrab::people::{Access, People};
+use peacrab::conversations::NOTES_MAX;
+use peacrab::message::{Address, Place, Printed, Sender};
+use peacrab::people::{Access, People, Role};
 use peacrab::schedule::{
-    self, Ended, JobId, LATE_AFTER, Missed, New, Order, Payload, Timing, Where, Whose, pass,
+    self, Brief, Came, Commanded, Commands, Ended, Grounds, JobId, LATE_AFTER, Missed, Order,
+    Payload, Timing, Where, Whose, pass,
 };
 use peacrab::store::{Options, Store, Sync};
 use rusqlite::Connection;
@@ -23,8 +25,7 @@ fn start() -> DateTime<Utc> {
 struct Scene {
     folder: TempDir,
     store: Store,
-    people: People,
-    channels: BTreeSet<ChannelName>,
+    grounds: Grounds,
 }
 
 impl Scene {
@@ -33,7 +34,18 @@ impl Scene {
         let store = Store::open(folder.path(), &Options::default()).unwrap();
         let access = Access { owners: vec![ADA.to_owned()], ..Access::default() };
         let people = People::new([("home".into(), access)].into());
-        Self { folder, store, people, channels: ["home".into()].into() }
+        let grounds = Grounds {
+            people,
+            channels: ["home".into()].into(),
+            commands: Some(Commands {
+                cage: crate::cage::cage(),
+                role: Role::Admin,
+                time_max: std::time::Duration::from_secs(60),
+                files_caged: true,
+            }),
+            zone: chrono_tz::Tz::UTC,
+        };
+        Self { folder, store, grounds }
     }
 
     async fn write<T: Send + 'static>(
@@ -45,7 +57,7 @@ impl Scene {
 
     async fn add(&self, timing: Timing, payload: Payload, missed: Missed, now: DateTime<Utc>) {
         let to = Address { channel: "home".into(), chat: "1".into(), thread: None };
-        let new = New {
+        let brief = Brief {
             to,
             known_on: "home".into(),
             place: Place::Private,
@@ -55,7 +67,7 @@ impl Scene {
             missed,
             tainted: false,
         };
-        let order = Order::Add(Box::new(new));
+        let order = Order::Add(Box::new(brief));
         let zone = chrono_tz::Tz::UTC;
         let obey = move |store: &_| schedule::obey(store, &Whose::All, order, (now, zone));
         self.write(obey).await.unwrap();
@@ -63,8 +75,8 @@ impl Scene {
 
     /// What the task does when it wakes up; gives when it would again.
     async fn pass(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let (people, channels) = (self.people.clone(), self.channels.clone());
-        self.write(move |store| pass(store, now, &people, &channels)).await.wake
+        let grounds = self.grounds.clone();
+        self.write(move |store| pass(store, now, &grounds)).await.wake
     }
 
     /// What the agent loop does: each run that works ends so.
@@ -80,6 +92,29 @@ impl Scene {
             Ok(())
         })
         .await;
+    }
+
+    /// What the task does with commands: those that are to begin are run, unless the power goes in their
+    /// middle; those that had begun before are settled. Gives the runs whose commands were run.
+    async fn run_commands(&self, cut: bool, now: DateTime<Utc>) -> Vec<i64> {
+        let mut ran = Vec::new();
+        let found = self.store.read(schedule::commanded).await.unwrap();
+        for Commanded { run, began } in found {
+            if began {
+                let ended = Ended::Interrupted;
+                self.write(move |it| schedule::settle(it, &run, ended, Some("cut off"), now)).await;
+                continue;
+            }
+            let id = run.id;
+            assert!(self.write(move |it| schedule::command_begins(it, id, now)).await);
+            ran.push(id);
+            if !cut {
+                let printed = Printed { text: format!("run {id}"), foreign: false };
+                let (came, at) = (Came::Printed(printed), (now, chrono_tz::Tz::UTC));
+                self.write(move |it| schedule::command_ends(it, &run, came, at)).await;
+            }
+        }
+        ran
     }
 
     /// The power goes and comes back.
@@ -123,7 +158,7 @@ fn message(text: &str) -> Payload {
 }
 
 fn prompt(text: &str) -> Payload {
-    Payload::Prompt { text: text.to_owned(), session: Where::Own }
+    Payload::Prompt { text: text.to_owned(), session: Where::Own, check: None }
 }
 
 /// Every due time in a year has a run, or lies in a time without power that one run makes up for.
@@ -311,14 +346,14 @@ async fn jobs_of_people_who_were_shut_out_are_paused_and_the_owner_is_told() {
         .await;
     let due = start() + Duration::minutes(1);
     scene.add(Timing::At(due), message("x"), Missed::Once, start()).await;
-    scene.people = People::new([("home".into(), Access::default())].into());
+    scene.grounds.people = People::new([("home".into(), Access::default())].into());
     assert_eq!(scene.pass(due).await, None);
     assert_eq!(scene.rows("SELECT state FROM jobs").await, ["paused"]);
     let told = scene.rows("SELECT json_extract(body, '$.text') FROM outbox").await;
     assert!(told.len() == 1 && told[0].contains("Ada (id 1)'s, who may not use me any more"));
     // Where its channel is not, nothing happens at all.
     scene.write(|store| store.execute("UPDATE jobs SET state = 'active'", [])).await;
-    scene.channels = BTreeSet::new();
+    scene.grounds.channels = BTreeSet::new();
     assert_eq!(scene.pass(due).await, None);
     assert_eq!(scene.rows("SELECT state FROM jobs").await, ["active"]);
 }
@@ -336,4 +371,54 @@ async fn old_jobs_and_the_conversations_of_their_runs_are_forgotten() {
     for table in ["SELECT 'x' FROM jobs", "SELECT 'x' FROM runs", "SELECT 'x' FROM sessions"] {
         assert!(scene.rows(table).await.is_empty(), "{table}");
     }
+}
+
+/// The same for commands: each due time has a run, each run's command is begun once, and of those in whose
+/// middle the power went, that is told.
+#[tokio::test]
+async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_cut_off() {
+    let mut scene = Scene::new();
+    let every = Timing::Every { seconds: 6 * 3600, from: start() };
+    scene.add(every.clone(), Payload::Command("date".to_owned()), Missed::Once, start()).await;
+    let checked = Payload::Prompt {
+        text: "x".to_owned(),
+        session: Where::Own,
+        check: Some("date".to_owned()),
+    };
+    scene.add(every, checked, Missed::Once, start() + Duration::seconds(1)).await;
+    let (mut now, end) = (start(), start() + Duration::days(365));
+    let mut random = fastrand::Rng::with_seed(7);
+    let (mut ran, mut cuts) = (Vec::new(), 0);
+    let mut claimed = 0;
+    while now < end {
+        let wake = scene.pass(now).await.unwrap();
+        let cut = random.u8(..) < 40;
+        let begun = scene.run_commands(cut, now).await;
+        cuts += if cut { begun.len() } else { 0 };
+        ran.extend(begun);
+        if cut {
+            scene.power_cut();
+            now += Duration::minutes(random.i64(1..600));
+            assert!(scene.run_commands(false, now).await.is_empty(), "it was begun again");
+        }
+        scene.work(Ended::Done, now).await;
+        claimed += scene.claimed_since(claimed).await.len() as i64;
+        now = now.max(wake);
+    }
+    assert!(ran.len() > 2_000 && cuts > 100, "{} {cuts}", ran.len());
+    let runs: BTreeSet<_> = ran.iter().copied().collect();
+    assert!(runs.into_iter().eq(1..=ran.len() as i64), "one run, one command");
+    assert_eq!(claimed, ran.len() as i64, "each that was claimed was run");
+    let said = scene.rows("SELECT body FROM outbox WHERE body LIKE '%run %'").await;
+    let unlike = said.iter().collect::<BTreeSet<_>>().len();
+    assert_eq!(unlike, said.len(), "an output was sent twice");
+    // Every other one is handed to a model.
+    assert!(said.len() > ran.len() / 3, "{} of {}", said.len(), ran.len());
+    let told = "SELECT body FROM outbox WHERE body LIKE '%interrupted%' OR body LIKE '%in a row%'";
+    let told = scene.rows(told).await.len();
+    assert!(told > 0 && told <= cuts, "{told} of {cuts}");
+    let left = scene.rows("SELECT state FROM runs WHERE state = 'running'").await;
+    assert!(left.is_empty());
+    let notes = scene.rows("SELECT CAST(count(*) AS TEXT) FROM turns WHERE noted = 1").await;
+    assert_eq!(notes, [NOTES_MAX.to_string()], "notes of a silent conversation are bounded");
 }

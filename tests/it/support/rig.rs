@@ -15,7 +15,7 @@ use peacrab::hooks::Hook;
 use peacrab::message::{Inbound, ThreadId};
 use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
-use peacrab::schedule::Clock;
+use peacrab::schedule::{Clock, Commands};
 use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tools::{ToolSet, mcp};
@@ -70,6 +70,8 @@ pub(crate) struct Parts {
     pub(crate) surroundings: Surroundings,
     pub(crate) restarts: bool,
     pub(crate) clock: Clock,
+    /// How jobs have commands run.
+    pub(crate) commands: Option<Commands>,
     /// In place of the script.
     pub(crate) provider: Option<Arc<dyn Provider>>,
     /// In place of the one that answers.
@@ -96,6 +98,7 @@ impl Default for Parts {
             surroundings: Surroundings::default(),
             restarts: false,
             clock: Clock::default(),
+            commands: None,
             provider: None,
             summariser: None,
         }
@@ -176,6 +179,7 @@ impl Rig {
             restarts: self.parts.restarts,
             hooks: self.parts.hooks.clone(),
             shell: Default::default(),
+            commands: self.parts.commands.clone(),
             clock: self.parts.clock.clone(),
             redactor: self.parts.redactor.clone(),
         }
