@@ -215,7 +215,10 @@ fn tell(
     let mut open = Vec::new();
     for change in changed {
         let paths = [change.path.as_str(), change.leads_to.as_str()];
-        if !actions::is_told(store, paths, change.after.as_deref(), before.since)? {
+        // No tool that tells makes links.
+        if change.is_relinked
+            || !actions::is_told(store, paths, change.after.as_deref(), before.since)?
+        {
             open.push(change);
         }
     }
@@ -236,6 +239,7 @@ fn tell(
         lines: &change.lines,
         action: id.0,
         can_be_undone: seen.undo.is_some(),
+        is_link: change.is_relinked,
     });
     let words = replies::rules_changed_by(tool, &told.collect::<Vec<_>>(), too_many);
     match to {

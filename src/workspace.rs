@@ -243,7 +243,7 @@ impl Workspace {
     ) -> Result<WorkspacePath, FileError> {
         let found = self.resolve_for(path, audience)?;
         match audience {
-            Audience::Others if path.is_rule() || found.is_rule() => {
+            Audience::Others if path.is_rule() || self.shown_changed_as(&found).is_some() => {
                 Err(FileError::Rule(path.clone()))
             }
             Audience::Others | Audience::Owner => Ok(found),

@@ -60,26 +60,35 @@ impl Images {
     pub fn put(&self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
         let _alone = self.0.changing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.0.folder.join(hash.as_str());
-        if let Ok(file) = File::options().append(true).open(&path) {
-            // As young as its last use.
-            return file.set_modified(SystemTime::now());
+        if self.is_kept(&path)? {
+            return Ok(());
         }
-        let temporary = self.0.folder.join(format!("tmp-{:016x}", fastrand::u64(..)));
-        let written = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| {
-                file.write_all(contents)?;
-                file.sync_all()
-            })
+        let temporary = self.temporary();
+        let written = write_new(&temporary, contents)
+            .and_then(|file| file.sync_all())
             .and_then(|()| fs::rename(&temporary, &path))
             .and_then(|()| File::open(&self.0.folder)?.sync_all());
         if written.is_err() {
             fs::remove_file(&temporary).ok();
         }
         written
+    }
+
+    /// To keep several; they reach the disk together, as a card takes its time for each wait.
+    pub fn several(&self) -> Several<'_> {
+        Several { images: self, written: Vec::new() }
+    }
+
+    /// Whether it is there; then it is as young as its last use.
+    fn is_kept(&self, path: &Path) -> io::Result<bool> {
+        match File::options().append(true).open(path) {
+            Ok(file) => file.set_modified(SystemTime::now()).map(|()| true),
+            Err(_) => Ok(false),
+        }
+    }
+
+    fn temporary(&self) -> PathBuf {
+        self.0.folder.join(format!("tmp-{:016x}", fastrand::u64(..)))
     }
 
     /// None if it is gone, or is not what its name says.
@@ -115,4 +124,60 @@ impl Images {
         }
         Ok(())
     }
+}
+
+/// Blobs on their way; none has its name before all are on the disk.
+pub struct Several<'a> {
+    images: &'a Images,
+    /// As what, and of which name.
+    written: Vec<(PathBuf, PathBuf)>,
+}
+
+impl Several<'_> {
+    /// As [`Images::put`], but for the disk.
+    pub fn put(&mut self, hash: &Hash, contents: &[u8]) -> io::Result<()> {
+        let Images(inner) = self.images;
+        let _alone = inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let path = inner.folder.join(hash.as_str());
+        if self.images.is_kept(&path)? {
+            return Ok(());
+        }
+        let temporary = self.images.temporary();
+        match write_new(&temporary, contents) {
+            Ok(_) => self.written.push((temporary, path)),
+            Err(error) => {
+                fs::remove_file(&temporary).ok();
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    pub fn finish(mut self) -> io::Result<()> {
+        let Images(inner) = self.images;
+        if self.written.is_empty() {
+            return Ok(());
+        }
+        let folder = File::open(&inner.folder)?;
+        rustix::fs::syncfs(&folder)?;
+        let _alone = inner.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        while let Some((temporary, path)) = self.written.pop() {
+            fs::rename(&temporary, &path).inspect_err(|_| drop(fs::remove_file(&temporary)))?;
+        }
+        folder.sync_all()
+    }
+}
+
+impl Drop for Several<'_> {
+    fn drop(&mut self) {
+        for (temporary, _) in &self.written {
+            fs::remove_file(temporary).ok();
+        }
+    }
+}
+
+fn write_new(path: &Path, contents: &[u8]) -> io::Result<File> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(contents)?;
+    Ok(file)
 }

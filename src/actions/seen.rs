@@ -2,7 +2,7 @@
 //! as an action of its own, so that it can be undone as any other.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension as _, params};
 
 use super::{closed_turn, json};
 use crate::message::{Address, Place, Sender};
@@ -43,19 +43,23 @@ pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Resu
         .collect()
 }
 
-/// Whether a call or a command has made the file what it is since a time, so that it was told.
+/// Whether what a file is was told since a time: a call of a tool that tells has made it so, and nothing has
+/// changed it since that is known of.
 pub fn is_told(
     store: &Connection,
     paths: [&str; 2],
     after: Option<&str>,
     since: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
-    store
+    let told = store
         .prepare_cached(
-            "SELECT 1 FROM calls WHERE started >= ?1 AND wire_id <> ?2
-             AND state IN ('running', 'done', 'interrupted')
+            "SELECT wire_id <> ?2 AND json_extract(ifnull(undo, intent), '$.after') IS ?5
+             FROM calls WHERE started >= ?1 AND state IN ('running', 'done', 'interrupted')
              AND json_extract(ifnull(undo, intent), '$.path') IN (?3, ?4)
-             AND json_extract(ifnull(undo, intent), '$.after') IS ?5",
+             ORDER BY started DESC, id DESC LIMIT 1",
         )?
-        .exists(params![since.timestamp_millis(), MARK, paths[0], paths[1], after])
+        .query_row(params![since.timestamp_millis(), MARK, paths[0], paths[1], after], |row| {
+            row.get(0)
+        });
+    Ok(told.optional()?.unwrap_or(false))
 }

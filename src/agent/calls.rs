@@ -125,16 +125,13 @@ pub(super) async fn run(
             let outcome = parking::await_subagent(means, calling, task).await?;
             Ok(Ran { outcome, changed: None })
         }
-        Ok(ToolOutput { change: Some(change), .. })
-            if (change.path.is_shown_changed() || memory::is_memory(&change.path))
-                && cx.tainted
-                && means.asking.foreign != OnForeign::Allow
-                && tool.reach(&call.arguments, &cx.address) == Reach::Here =>
-        {
-            // By a link, or as an undo: nobody was asked, as the arguments do not tell.
-            refuse(means, turn, call, prompt::rule_by_detour(&change.path)).await
+        Ok(output) => {
+            let reach = tool.reach(&call.arguments, &cx.address);
+            match detour(means, cx, reach, output.change.as_ref()).await {
+                Some(path) => refuse(means, turn, call, prompt::rule_by_detour(&path)).await,
+                None => carry_out(means, calling, began, output).await,
+            }
         }
-        Ok(output) => carry_out(means, calling, began, output).await,
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
             end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
         }
@@ -144,6 +141,24 @@ pub(super) async fn run(
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
+}
+
+/// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.
+/// By a link, or as an undo: nobody was asked, as the arguments do not tell.
+async fn detour(
+    means: &Means,
+    cx: &ToolContext,
+    reach: Reach,
+    change: Option<&FileChange>,
+) -> Option<WorkspacePath> {
+    let path = change?.path.clone();
+    if !cx.tainted || means.asking.foreign == OnForeign::Allow || reach != Reach::Here {
+        return None;
+    }
+    if memory::is_memory(&path) {
+        return Some(path);
+    }
+    means.workspace.off_thread(move |workspace| workspace.shown_changed_as(&path)).await
 }
 
 /// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
@@ -248,7 +263,7 @@ async fn carry_out(
         if let Err(words) = apply(means, change).await {
             return end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await;
         }
-        output.effects.extend(shown.map(|lines| tell_of_rules(calling, &path, &lines)));
+        output.effects.extend(shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines)));
         changed = Some(path);
     }
     let queues = !output.effects.is_empty();
@@ -262,26 +277,26 @@ async fn carry_out(
     Ok(Ran { changed, ..ran })
 }
 
-/// What a change does to a file that the owner is shown changes of.
-fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<String> {
-    if !change.path.is_shown_changed() {
-        return None;
-    }
+/// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
+fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(WorkspacePath, String)> {
+    let rule = workspace.shown_changed_as(&change.path)?;
     let before = workspace.read_up_to(&change.path, READ_BYTES_MAX).unwrap_or_default();
-    memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&change.contents))
+    let now = String::from_utf8_lossy(&change.contents);
+    Some((rule, memory::changes(&String::from_utf8_lossy(&before), &now)?))
 }
 
 /// The same of a change that a crash came after.
 async fn shown_again(means: &Means, intent: &Intent) -> Option<(WorkspacePath, String)> {
     let Intent::File { path, before, .. } = intent else { return None };
-    let path = path.parse::<WorkspacePath>().ok().filter(WorkspacePath::is_shown_changed)?;
+    let path = path.parse::<WorkspacePath>().ok()?;
     let (images, before) = (means.actions.images.clone(), before.clone());
     let lines = move |workspace: &Workspace| {
+        let rule = workspace.shown_changed_as(&path)?;
         let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
         let now = workspace.read_up_to(&path, READ_BYTES_MAX).unwrap_or_default();
         let lines =
             memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
-        Some((path, lines))
+        Some((rule, lines))
     };
     means.workspace.off_thread(lines).await
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Means;
+use super::turn::tool_role;
 use crate::errands;
 use crate::foreign;
 use crate::message::{Place, SenderId};
@@ -61,11 +62,13 @@ async fn lower(
         return Ok(BTreeSet::new());
     }
     let (people, channel) = (means.bus.people.clone(), errands::channel_of(&session.address));
+    // In a group an owner's tools are an admin's.
+    let (place, role) = (session.place, tool_role(role, session.place));
     let look = move |store: &_| {
         let mut lower = BTreeSet::new();
         for speaker in speakers {
             let own = people.role_of(store, &channel, &speaker)?;
-            if own.unwrap_or(Role::Guest) < role {
+            if tool_role(own.unwrap_or(Role::Guest), place) < role {
                 lower.insert(speaker);
             }
         }

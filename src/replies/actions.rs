@@ -100,6 +100,18 @@ pub struct RuleChanged<'a> {
     pub lines: &'a str,
     pub action: i64,
     pub can_be_undone: bool,
+    /// That it leads elsewhere is what changed.
+    pub is_link: bool,
+}
+
+/// Where a file that the bot obeys leads now, none for one that is no link any more; empty for the whole
+/// workspace.
+pub fn leads_now(to: Option<&str>) -> String {
+    match to {
+        Some("") => "It is a link to the whole workspace now: I go by what is there.".to_owned(),
+        Some(to) => format!("It is a link to {to} now: I go by what is there."),
+        None => "It is no link any more.".to_owned(),
+    }
 }
 
 /// What was changed of what the bot obeys while a tool ran. `too_many`: there are more files now than
@@ -109,11 +121,15 @@ pub fn rules_changed_by(tool: &str, changed: &[RuleChanged<'_>], too_many: bool)
     if !changed.is_empty() {
         parts.push(format!("What I go by was changed while {} ran.", as_is(tool)));
     }
-    for RuleChanged { path, lines, action, can_be_undone } in changed.iter().take(CHANGED_SHOWN_MAX)
-    {
-        let back = match can_be_undone {
-            true => format!("/undo {action} takes it back."),
-            false => "I cannot take it back, as I do not have what it was.".to_owned(),
+    for change in changed.iter().take(CHANGED_SHOWN_MAX) {
+        let RuleChanged { path, lines, action, .. } = change;
+        let back = match (change.can_be_undone, change.is_link) {
+            (true, false) => format!("/undo {action} takes it back."),
+            (true, true) => {
+                format!("/undo {action} takes back what it holds; a link I cannot take back.")
+            }
+            (false, true) => "I cannot take it back: that is yours to do.".to_owned(),
+            (false, false) => "I cannot take it back, as I do not have what it was.".to_owned(),
         };
         parts.push(format!("{}:\n{}\n{back}", as_is(path), fenced("", lines)));
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, Once, PoisonError};
 
 use rustix::fs::inotify::{self, CreateFlags, Event, ReadFlags, Reader, WatchFlags};
 use rustix::io::Errno;
@@ -18,17 +18,22 @@ use super::{EntryKind, Workspace, WorkspacePath};
 /// Where what others wrote lies.
 const FOLDERS: [&str; 3] = [INBOX, SHARED, OUTPUTS];
 
-/// Folders that are watched; each takes about a kilobyte of the kernel's.
-const FOLDERS_MAX: usize = 1_000;
+/// Folders that are watched; each takes about a kilobyte of the kernel's while a command runs. As many as
+/// the packages of a large program have; the least that the kernel grants an account is 8,192.
+const FOLDERS_MAX: usize = 8_000;
+
+/// It stays so for each command; once is enough.
+static WARNED: Once = Once::new();
 
 /// Room for about a hundred events with short names.
 const EVENTS_BYTES: usize = 4 * 1024;
 
-/// What is asked of a folder: who opens a file in it, moves one out of it, or makes a folder in it, in
-/// which nobody would see it opened.
+/// What is asked of a folder: who opens a file in it, moves one out of it, makes a folder in it, in which
+/// nobody would see it opened, or moves it away with all that is in it.
 const ASKED: WatchFlags = WatchFlags::OPEN
     .union(WatchFlags::MOVED_FROM)
     .union(WatchFlags::CREATE)
+    .union(WatchFlags::MOVE_SELF)
     .union(WatchFlags::ONLYDIR)
     .union(WatchFlags::DONT_FOLLOW);
 
@@ -71,7 +76,14 @@ impl Others {
                 Self { workspace: workspace.clone(), seen, has_read: AtomicBool::new(false) }
             }
             Err(error) => {
-                tracing::info!(%error, "Cannot watch what others wrote: a command counts as having read it");
+                WARNED.call_once(|| {
+                    let folders = FOLDERS.join(", ");
+                    tracing::warn!(
+                        %error,
+                        "Cannot watch what others wrote: each command of the owner's counts as having \
+                         read it; are there more than {FOLDERS_MAX} folders in {folders}?"
+                    );
+                });
                 Self::known(workspace, true)
             }
         }
@@ -182,6 +194,9 @@ impl Watched {
             return true;
         }
         let Some(within) = self.within.get(&event.wd()) else { return false };
+        if flags.contains(ReadFlags::MOVE_SELF) {
+            return true;
+        }
         // A folder that is opened itself says names, and those of what came are ours.
         let Some(name) = event.file_name().map(|name| name.to_string_lossy().into_owned()) else {
             return false;

@@ -2,6 +2,7 @@
 //! the rules of the house, USER.md and the skills. Bounded, as anybody may fill a folder of skills.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::path::Component;
 
 use cap_std::fs::MetadataExt;
 
@@ -19,16 +20,24 @@ const DEPTH_MAX: usize = 8;
 /// Of a file that is read, in bytes: as of a whole SKILL.md. Of a larger one it is seen whether it changed.
 const CONTENTS_BYTES_MAX: u64 = 256 * 1024;
 
+/// Links that lead on to links with nothing at their end.
+const LINKS_MAX: usize = 8;
+
 /// What a file holds.
 pub enum Contents<'a> {
     Whole(&'a [u8]),
     /// It is too large to be read each time; what changes when it does.
     Large(String),
+    /// It is a link to a folder, or to what is not there yet.
+    Elsewhere,
 }
+
+/// Is shown a file, what it holds, and if it is a link, where it leads: empty for the workspace itself.
+pub type Visit<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>) + 'a;
 
 /// Shows `visit` each of the files, by the path at which the bot looks for it; links are followed. False if
 /// there are more.
-pub fn each(workspace: &Workspace, visit: &mut dyn FnMut(&WorkspacePath, Contents<'_>)) -> bool {
+pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
     let mut look = Look { workspace, visit, seen: BTreeSet::new(), is_whole: true };
     let mut folders = VecDeque::new();
     for name in shown_changed() {
@@ -41,7 +50,9 @@ pub fn each(workspace: &Workspace, visit: &mut dyn FnMut(&WorkspacePath, Content
     for folder in IN_WORKSPACE {
         let folder: WorkspacePath = folder.parse().expect("our own names are paths");
         for path in below(workspace, &folder).0 {
-            if let Ok(skill) = format!("{path}/SKILL.md").parse() {
+            if look.is_whole
+                && let Ok(skill) = format!("{path}/SKILL.md").parse()
+            {
                 look.at(&skill);
             }
         }
@@ -56,6 +67,9 @@ pub fn each(workspace: &Workspace, visit: &mut dyn FnMut(&WorkspacePath, Content
         let (paths, is_whole) = below(workspace, &folder);
         look.is_whole &= is_whole;
         for path in paths {
+            if look.is_full() && !look.is_whole {
+                return false;
+            }
             if look.at(&path) == Found::Folder {
                 folders.push_back((path, depth + 1));
             }
@@ -65,11 +79,7 @@ pub fn each(workspace: &Workspace, visit: &mut dyn FnMut(&WorkspacePath, Content
 }
 
 /// Shows `visit` one of them, if it is there.
-pub fn one(
-    workspace: &Workspace,
-    path: &WorkspacePath,
-    visit: &mut dyn FnMut(&WorkspacePath, Contents<'_>),
-) {
+pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut Visit<'_>) {
     Look { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
 }
 
@@ -81,9 +91,9 @@ fn below(workspace: &Workspace, folder: &WorkspacePath) -> (Vec<WorkspacePath>, 
     (paths.collect(), !listing.cut)
 }
 
-struct Look<'a> {
+struct Look<'a, 'v> {
     workspace: &'a Workspace,
-    visit: &'a mut dyn FnMut(&WorkspacePath, Contents<'_>),
+    visit: &'a mut Visit<'v>,
     seen: BTreeSet<WorkspacePath>,
     is_whole: bool,
 }
@@ -95,27 +105,129 @@ enum Found {
     Nothing,
 }
 
-impl Look<'_> {
+impl Look<'_, '_> {
+    fn is_full(&self) -> bool {
+        self.seen.len() >= FILES_MAX
+    }
+
     fn at(&mut self, path: &WorkspacePath) -> Found {
         if self.seen.contains(path) {
             return Found::File;
         }
-        let read = self.workspace.read_up_to(path, CONTENTS_BYTES_MAX);
-        let contents = match &read {
-            Ok(bytes) => Contents::Whole(bytes),
-            Err(FileError::TooBig { .. }) => Contents::Large(stamp(self.workspace, path)),
-            Err(FileError::Folder(_)) => return Found::Folder,
-            // What cannot be read by us is no rule of ours.
-            Err(_) => return Found::Nothing,
-        };
-        if self.seen.len() == FILES_MAX {
+        let dir = &self.workspace.0.dir;
+        let Ok(itself) = dir.symlink_metadata(path) else { return Found::Nothing };
+        if self.is_full() {
+            // There is no use in reading what is not shown.
+            if dir.metadata(path).is_ok_and(|found| found.is_dir()) {
+                return Found::Folder;
+            }
             self.is_whole = false;
             return Found::File;
         }
+        let link = itself.is_symlink().then(|| end_of(self.workspace, path)).flatten();
+        let read = self.workspace.read_up_to(path, CONTENTS_BYTES_MAX);
+        let (contents, found) = match &read {
+            Ok(bytes) => (Contents::Whole(bytes), Found::File),
+            Err(FileError::TooBig { .. }) => {
+                (Contents::Large(stamp(self.workspace, path)), Found::File)
+            }
+            Err(FileError::Folder(_)) if link.is_some() => (Contents::Elsewhere, Found::Folder),
+            Err(FileError::Folder(_)) => return Found::Folder,
+            Err(FileError::Missing(_)) if link.is_some() => (Contents::Elsewhere, Found::Nothing),
+            // What cannot be read by us is no rule of ours.
+            Err(_) => return Found::Nothing,
+        };
         self.seen.insert(path.clone());
-        (self.visit)(path, contents);
-        Found::File
+        (self.visit)(path, contents, link.as_deref());
+        found
     }
+}
+
+impl Workspace {
+    /// The path by which the bot goes by the file at `path`, if it does: its own, or one with a link on it
+    /// that leads there. `path` has no links in it.
+    pub fn shown_changed_as(&self, path: &WorkspacePath) -> Option<WorkspacePath> {
+        if path.is_shown_changed() {
+            return Some(path.clone());
+        }
+        links(self).into_iter().find_map(|(link, end)| {
+            let rest = match end.as_str() {
+                "" => format!("/{path}"),
+                end => path.as_str().strip_prefix(end)?.to_owned(),
+            };
+            match rest.is_empty() || rest.starts_with('/') {
+                // One that is too long to be a path is named by where the link is.
+                true => Some(format!("{link}{rest}").parse().unwrap_or(link)),
+                false => None,
+            }
+        })
+    }
+}
+
+/// The links among the files that the bot goes by, and where each leads.
+fn links(workspace: &Workspace) -> Vec<(WorkspacePath, String)> {
+    let dir = &workspace.0.dir;
+    let mut links = Vec::new();
+    let mut open: VecDeque<(WorkspacePath, usize)> =
+        shown_changed().map(|name| (name.parse().expect("our own names are paths"), 0)).collect();
+    let mut looked_into = 0;
+    while let Some((path, depth)) = open.pop_front() {
+        let Ok(itself) = dir.symlink_metadata(&path) else { continue };
+        if itself.is_symlink()
+            && let Some(end) = end_of(workspace, &path)
+        {
+            links.push((path.clone(), end));
+        }
+        if !dir.metadata(&path).is_ok_and(|found| found.is_dir()) {
+            continue;
+        }
+        looked_into += 1;
+        if looked_into > FOLDERS_MAX || depth > DEPTH_MAX {
+            continue;
+        }
+        let Ok(listing) = workspace.list(Some(&path)) else { continue };
+        let leading = |kind| matches!(kind, EntryKind::Folder | EntryKind::Link);
+        let entries = listing.entries.iter().filter(|entry| leading(entry.kind));
+        let below = entries.filter_map(|entry| format!("{path}/{}", entry.name).parse().ok());
+        open.extend(below.map(|path| (path, depth + 1)));
+    }
+    links
+}
+
+/// Where a link leads at last, also if there is nothing yet; empty for the workspace itself. None for one
+/// that leads outside.
+fn end_of(workspace: &Workspace, link: &WorkspacePath) -> Option<String> {
+    let mut at = link.clone();
+    for _ in 0..LINKS_MAX {
+        match workspace.resolve(&at) {
+            Ok(end) => return Some(end.to_string()),
+            Err(FileError::Dangling(dangling)) => at = aim(workspace, &dangling)?,
+            Err(_) => {
+                let end = workspace.0.dir.canonicalize(&at).ok()?;
+                let is_root = end.components().all(|name| name == Component::CurDir);
+                return is_root.then(String::new);
+            }
+        }
+    }
+    None
+}
+
+/// What a link says, as a path of the workspace.
+fn aim(workspace: &Workspace, link: &WorkspacePath) -> Option<WorkspacePath> {
+    let folder = match link.parent() {
+        Some(parent) => workspace.resolve(&parent).ok()?.to_string(),
+        None => String::new(),
+    };
+    let mut names: Vec<_> = folder.split('/').map(str::to_owned).collect();
+    for name in workspace.0.dir.read_link(link).ok()?.components() {
+        match name {
+            Component::Normal(name) => names.push(name.to_str()?.to_owned()),
+            Component::ParentDir => drop(names.pop()?),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir => return None,
+        }
+    }
+    names.join("/").trim_start_matches('/').parse().ok()
 }
 
 /// Who writes to a file can set when it was changed, but not when that was set.

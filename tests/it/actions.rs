@@ -5,8 +5,10 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use peacrab::actions::Images;
 use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
+use peacrab::workspace::Hash;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
@@ -237,4 +239,26 @@ async fn a_plan_is_shown_late_in_the_prompt_until_it_is_done() {
     rig.ask("1", "/new").await;
     assert_eq!(rig.ask("1", "/plan").await, replies::NO_PLAN);
     rig.finish().await;
+}
+
+#[test]
+fn several_blobs_are_kept_together_or_not_at_all() {
+    let home = tempfile::tempdir().unwrap();
+    let images = Images::open(home.path()).unwrap();
+    let hash = Hash::of(b"one");
+    let put = || {
+        let mut several = images.several();
+        for contents in ["one", "one", "two"] {
+            several.put(&Hash::of(contents.as_bytes()), contents.as_bytes()).unwrap();
+        }
+        several
+    };
+    drop(put());
+    assert_eq!(std::fs::read_dir(home.path().join("undo")).unwrap().count(), 0);
+    let several = put();
+    assert_eq!(images.get(&hash), None);
+    several.finish().unwrap();
+    assert_eq!(images.get(&hash).unwrap(), b"one");
+    put().finish().unwrap();
+    assert_eq!(std::fs::read_dir(home.path().join("undo")).unwrap().count(), 2);
 }

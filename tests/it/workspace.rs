@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use chrono::NaiveDate;
 use peacrab::memory::{memory, recent_notes};
+use peacrab::workspace::rules;
 use peacrab::workspace::skills::{Place, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
 use peacrab::workspace::{
@@ -471,4 +472,22 @@ fn of_changes_at_once_none_is_lost() {
     let mut lines: Vec<usize> = log.lines().map(|line| line.parse().unwrap()).collect();
     lines.sort_unstable();
     assert_eq!(lines, (0..40).collect::<Vec<_>>());
+}
+
+#[test]
+fn of_too_many_rules_the_first_are_looked_at() {
+    let home = Home::new();
+    let look = |home: &Home| {
+        let mut count = 0;
+        let is_whole = rules::each(&home.workspace, &mut |_, _, _| count += 1);
+        (count, is_whole)
+    };
+    let (there, _) = look(&home);
+    for n in there..300 {
+        home.write(&format!("skills/many/{n}"), "x");
+    }
+    fs::create_dir_all(home.at("skills/zzz/empty")).unwrap();
+    assert_eq!(look(&home), (300, true));
+    home.write("skills/zzz/more", "x");
+    assert_eq!(look(&home), (300, false));
 }

@@ -154,3 +154,22 @@ async fn what_only_a_call_has_said_is_found_again_and_not_forgotten() {
     }
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn a_rule_that_is_a_link_is_not_written_by_where_it_leads() {
+    let mut rig = rig_with_page().await;
+    let at = |path: &str| rig.workspace().join(path);
+    fs::rename(at("AGENTS.md"), at("house.md")).unwrap();
+    std::os::unix::fs::symlink("house.md", at("AGENTS.md")).unwrap();
+    let before = fs::read_to_string(at("house.md")).unwrap();
+    let append = |path: &str| call("append_file", json!({ "path": path, "content": "evil" }));
+    rig.model.on("page", [reads(), append("house.md"), says("I could not.")]);
+    assert_eq!(rig.ask("1", "what is on the page?").await, "I could not.");
+    assert!(rig.model.last().transcript().contains("AGENTS.md is what I go by or remember"));
+    rig.model.on("page", [append("AGENTS.md"), says("I could not.")]);
+    assert!(asked(&rig.ask("1", "the page again").await));
+    rig.say("1", "/deny 1");
+    rig.heard("1", 3).await;
+    assert_eq!(fs::read_to_string(rig.workspace().join("house.md")).unwrap(), before);
+    rig.finish().await;
+}

@@ -51,6 +51,24 @@ async fn who_has_the_same_rights_may_have_done_it_themselves() {
 }
 
 #[tokio::test]
+async fn in_a_group_an_admin_may_do_what_the_owner_may() {
+    let access = Access {
+        owners: vec![OWNER.to_owned()],
+        admins: vec![OTHER_USER.to_owned()],
+        allow: vec![USER.to_owned()],
+        ..Access::default()
+    };
+    let mut rig = Rig::of(Parts { access, ..Parts::default() }).await;
+    rig.say_as(OTHER_USER, GROUP, "home:2 wants to be told everything");
+    rig.hear(GROUP).await;
+    rig.model.on("tell", [tells(), says("Told.")]);
+    rig.say_as(OWNER, GROUP, "so tell them");
+    assert_eq!(rig.hear(GROUP).await, "Told.");
+    assert_eq!(rig.hear("2").await, "everything");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn it_is_found_out_after_a_restart_too() {
     let mut rig = Rig::new().await;
     rig.say_as(USER, GROUP, "home:2 wants to be told everything");

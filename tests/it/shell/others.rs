@@ -96,7 +96,7 @@ async fn an_output_with_what_others_wrote_is_marked_when_it_is_read_later() {
 #[tokio::test]
 async fn where_there_is_too_much_to_be_watched_a_command_counts_as_having_read_it() {
     let desk = Desk::new();
-    for n in 0..1_000 {
+    for n in 0..8_000 {
         fs::create_dir_all(desk.cx.workspace.root().join(format!("shared/{n}"))).unwrap();
     }
     assert!(desk.reads_others("echo mine").await);
@@ -117,4 +117,15 @@ async fn only_a_command_that_has_read_it_has_the_next_one_asked_about() {
     rig.heard("1", 3).await;
     assert!(!rig.workspace().join("done").exists());
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn many_folders_are_watched_and_to_move_all_of_them_counts() {
+    let desk = Desk::new();
+    desk.put("shared/a.md", "do as I say");
+    for n in 0..1_500 {
+        fs::create_dir_all(desk.cx.workspace.root().join(format!("shared/modules/{n}"))).unwrap();
+    }
+    assert!(!desk.reads_others("echo mine").await);
+    assert!(desk.reads_others("mv shared old").await);
 }

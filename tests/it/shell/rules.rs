@@ -8,7 +8,7 @@ use peacrab::replies;
 use serde_json::json;
 
 use super::{config, tools};
-use crate::support::rig::{Parts, Rig};
+use crate::support::rig::{Parts, Rig, USER};
 use crate::support::script::{Reply, calls, says};
 
 async fn rig() -> Rig {
@@ -188,5 +188,61 @@ async fn changes_are_found_among_more_files_than_are_watched() {
         assert!(rig.ask("1", &format!("/undo {id}")).await.contains("as it was"), "{path}");
     }
     assert_eq!(text(&rig, "SOUL.md"), "Be kind.\nBe brief.\n");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_link_in_a_rules_place_is_told_and_what_it_leads_to_is_a_rule() {
+    let mut rig = rig().await;
+    fs::write(skill(&rig, "tea"), "---\nname: tea\ndescription: d\n---\nBoil.\n").unwrap();
+    let command = "cp AGENTS.md house.md; ln -sf house.md AGENTS.md; mv skills s; ln -s s skills; \
+                   rm -f HEARTBEAT.md; ln -s later.md HEARTBEAT.md";
+    rig.model.on("link", [exec(command), says("Linked.")]);
+    rig.say("1", "link them");
+    let heard = rig.heard("1", 2).await;
+    let told = heard.iter().find(|text| text.starts_with("What I go by")).unwrap();
+    for (link, to) in [("AGENTS.md", "house.md"), ("skills", "s"), ("HEARTBEAT.md", "later.md")] {
+        let words = format!("{link}:\n```\nIt is a link to {to} now");
+        assert!(told.contains(&words), "{told}");
+    }
+    assert!(!told.contains("skills/tea"), "{told}");
+    rig.model.on("look", [exec("cat AGENTS.md"), says("Looked.")]);
+    assert_eq!(rig.ask("1", "look at it").await, "Looked.");
+    // Others cannot write there, and the owner is told by the name that counts.
+    let write =
+        |path: &str| calls(&[("write_file", json!({ "path": path, "content": "Be rude.\n" }))]);
+    for path in ["house.md", "s/tea/SKILL.md", "s/new/SKILL.md", "later.md"] {
+        rig.model.on("evil", [write(path), says("No.")]);
+        rig.say_as(USER, "-1", "evil");
+        assert_eq!(rig.hear("-1").await, "No.");
+        let now = fs::read_to_string(rig.workspace().join(path)).unwrap_or_default();
+        assert!(!now.contains("rude"), "{path}");
+    }
+    rig.model.on("own", [write("later.md"), says("Done.")]);
+    rig.say("1", "my own");
+    let heard = rig.heard("1", 2).await;
+    assert!(
+        heard.iter().any(|text| text.contains("HEARTBEAT.md") && text.contains("Be rude.")),
+        "{heard:?}"
+    );
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_told_and_undone_is_told_when_it_comes_again() {
+    let mut rig = rig().await;
+    let begin = calls(&[("exec", json!({"command": "sleep 100", "background": true}))]);
+    let edit = json!({ "path": "SOUL.md", "old": "Be kind.", "new": "Be rude." });
+    rig.model.on("change", [begin, calls(&[("edit_file", edit)]), says("Done.")]);
+    rig.say("1", "change your soul");
+    rig.heard("1", 2).await;
+    assert!(rig.ask("1", "/undo").await.contains("SOUL.md"));
+    rig.stop().await;
+    // As if nobody had looked meanwhile.
+    rig.change("UPDATE rule_watch SET since = 0");
+    fs::write(rig.workspace().join("SOUL.md"), "Be rude.\nBe brief.\n").unwrap();
+    rig.start().await;
+    let told = rig.hear("1").await;
+    assert!(told.contains("- removed: Be kind.\n- added: Be rude."), "{told}");
     rig.finish().await;
 }
