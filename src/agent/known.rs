@@ -4,6 +4,7 @@
 
 use reqwest::Url;
 
+use super::prompt;
 use crate::errands::{Errand, Kind};
 use crate::foreign;
 use crate::heartbeat;
@@ -24,6 +25,8 @@ pub(super) fn knows(session: &Session, url: &str) -> bool {
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
         let heard = match (errand, step.heard.as_deref()) {
+            // What it repeats of a task, the model wrote.
+            (None, Some(heard)) if prompt::is_note(heard) => "",
             (None, Some(heard)) => heard,
             // The owner has written that, or has been asked about it.
             (Some(Kind::Heartbeat), Some(heard)) => heartbeat::asked_for(heard),
@@ -41,7 +44,7 @@ fn was_read(call: &Call, wanted: &Wanted) -> bool {
     let result = call.outcome.for_model();
     is_web
         && ((foreign::is_wrapped(result) && wanted.stands_in(result))
-            || (call.tool == "web_fetch" && wanted.stands_in(&call.arguments)))
+            || (call.tool == "web_fetch" && wanted.was_asked_by(&call.arguments)))
 }
 
 /// Whether an address stands in a text, whole.
@@ -74,6 +77,14 @@ impl Wanted {
         hosts.dedup();
         hosts.retain(|host| !host.is_empty());
         Some(Self { url: parsed, hosts })
+    }
+
+    /// Whether a call with these arguments, as JSON, asked for it: a fragment, which was not sent, may have
+    /// held another one.
+    fn was_asked_by(&self, arguments: &str) -> bool {
+        let arguments = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
+        let asked = arguments["url"].as_str().and_then(Self::read);
+        asked.is_some_and(|asked| is_same(&asked.url, &self.url))
     }
 
     fn stands_in(&self, text: &str) -> bool {

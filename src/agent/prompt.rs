@@ -135,6 +135,11 @@ pub(super) fn heartbeat_told(tainted: bool) -> String {
     )
 }
 
+/// Whether what was heard is a word of the program's about something that has ended, and nobody's message.
+pub(super) fn is_note(heard: &str) -> bool {
+    ["[Subagent ", "[Job ", "[Your heartbeat "].iter().any(|begins| heard.starts_with(begins))
+}
+
 /// What a model is told that has handed a task on.
 pub(super) fn spawned(id: SubagentId) -> String {
     format!("Subagent {id} has begun; its result will be sent here.")
