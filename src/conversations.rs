@@ -13,6 +13,18 @@ use crate::session::SessionId;
 /// comes back asks of the last ones, and each costs room in every prompt after that.
 pub const NOTES_MAX: usize = 20;
 
+/// What of a text that nobody has asked for just now is repeated in such a turn, in characters; people have
+/// the whole.
+pub const NOTE_CHARS_MAX: usize = 1_000;
+
+/// A text as it is repeated.
+pub fn shortened(text: &str) -> String {
+    match text.char_indices().nth(NOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…\n(The rest was sent, too.)", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
 /// The condition of the open session at an address; `address_params` are its parameters, without a thread as
 /// an empty one. Each kind has its own index.
 pub fn open_at(at: &Address) -> &'static str {

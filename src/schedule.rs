@@ -43,6 +43,7 @@ pub use timing::{EVERY_MIN, Timing, midnight, moment};
 pub use wanted::{Action, Asker, Kind, Wanted};
 
 use crate::bus::{Bus, outbox};
+use crate::oversight::Oversight;
 use crate::people;
 use crate::replies;
 use crate::secret::Redactor;
@@ -67,6 +68,8 @@ pub struct Bell {
     pub clock: Clock,
     /// Where commands run.
     pub workspace: Workspace,
+    /// What they change of what the bot goes by is told.
+    pub oversight: Oversight,
     /// What commands print is kept without what it knows.
     pub redactor: Redactor,
 }

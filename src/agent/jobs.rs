@@ -9,6 +9,7 @@ use crate::people::Role;
 use crate::replies;
 use crate::schedule::{Action, Asker, Kind, Wanted, Whose};
 use crate::store::StoreError;
+use crate::tools::shell::EXEC;
 
 /// Reads what follows `/jobs`; none if it was said wrongly. What is new is said as `add WHEN | WHAT`.
 pub(super) fn read(said: &str) -> Option<Wanted> {
@@ -44,13 +45,21 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// Whether somebody may have commands run later; else says why not.
+/// Whether somebody may have commands run later by saying so; else says why not. Who must be allowed a
+/// command first, by others or by themselves, is asked about one that a model makes. The owner's own word is
+/// leave enough.
 pub fn may_command(means: &Means, role: Role, place: Place) -> Result<(), String> {
-    match &means.commands {
-        None => Err(replies::no_commands(&means.shell.words())),
-        Some(commands) => {
-            commands.may(role, place).map(drop).map_err(|why| replies::no_command(&why))
+    let Some(commands) = &means.commands else {
+        return Err(replies::no_commands(&means.shell.words()));
+    };
+    commands.may(role, place).map_err(|why| replies::no_command(&why))?;
+    let approvals = &means.asking.approvals;
+    let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
+    match role {
+        Role::Guest | Role::User | Role::Admin if is_asked_about => {
+            Err(replies::COMMAND_NEEDS_LEAVE.to_owned())
         }
+        _ => Ok(()),
     }
 }
 

@@ -78,6 +78,7 @@ impl Means {
             },
             clock,
             workspace: self.workspace.clone(),
+            oversight: self.oversight.clone(),
             redactor: self.redactor.clone(),
         }
     }

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 
-use super::as_is;
+use super::{as_is, fenced};
 
 /// What of a job's text is shown in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 80;
@@ -32,6 +32,10 @@ pub const JOB_IS_COMMAND: &str = "a command";
 pub const JOB_IS_CHECKED: &str = "after a check";
 pub const CHECK_WITHOUT_PROMPT: &str = "Only what a model works on has a check.";
 pub const SAY_COMMAND: &str = "It is a command: say kind command (--command) with another text.";
+pub const NAME_COMMAND: &str = "Say the command as text: what stands there now is none.";
+pub const COMMAND_NEEDS_LEAVE: &str = "Not done: a command must be allowed here before it is run. Ask me for it in your own words, so that I \
+     can ask for leave, or have my owner say it.";
+pub const JOB_PRINTED: &str = "I have sent on what the job's command printed.";
 pub const NUL_IN_JOB: &str = "A text with a NUL in it cannot be kept.";
 pub const RUN_ENDED: &str = "What worked on it has been ended.";
 pub const JOB_SPOKEN_INTO: &str = "Interrupted by what was said there.";
@@ -67,11 +71,17 @@ pub fn job_may_not_command(id: impl Display, about: &str, why: &str) -> String {
 }
 
 /// `how` it ended, and its last lines.
-pub fn command_failed(how: &str, lines: &str) -> String {
-    match lines {
-        "" => format!("The command failed ({how})."),
-        lines => format!("The command failed ({how}): {lines}"),
+pub fn command_failed<'l>(how: &str, lines: impl Iterator<Item = &'l str>) -> String {
+    let lines: Vec<_> = lines.map(as_is).collect();
+    match lines.is_empty() {
+        true => format!("The command failed ({how})."),
+        false => format!("The command failed ({how}): {}", lines.join("\n")),
     }
+}
+
+/// Who has changed what the command of a job changes.
+pub fn command_of_job(id: impl Display) -> String {
+    format!("the command of job {id}")
 }
 
 /// Stands where the middle of an output was.
@@ -190,7 +200,19 @@ pub fn job_whole(job: &JobShown, text: &str) -> String {
 }
 
 pub fn job_with_check(text: &str, check: &str) -> String {
-    format!("{text}\nCheck: {check}")
+    format!("{text}\nCheck:\n{}", fenced("", check))
+}
+
+/// As it is, to be read and copied.
+pub fn job_command(command: &str) -> String {
+    fenced("", command)
+}
+
+/// One that happens once was paused while it was being done.
+pub fn job_stopped_for_good(id: impl Display) -> String {
+    format!(
+        "Job {id} was for once and is over: {RUN_ENDED} Give it another time to have it done again."
+    )
 }
 
 pub fn job_made(job: &JobShown) -> String {

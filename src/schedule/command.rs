@@ -11,15 +11,15 @@ use crate::message::{Place, Printed};
 use crate::people::Role;
 use crate::replies;
 use crate::sandbox::{self, Cage, Ending, Input, Kept, Order, readable};
-use crate::workspace::{Audience, path};
+use crate::secret::Redactor;
+use crate::workspace::others::Others;
+use crate::workspace::path::names_inbox;
+use crate::workspace::{Audience, Workspace};
 
 /// What is sent or told of an output: its beginning, and its end, where programs say what went wrong. In
 /// characters.
 const HEAD_CHARS: usize = 6_000;
 const TAIL_CHARS: usize = 2_000;
-
-/// A character takes at most so many bytes.
-const CHAR_BYTES_MAX: usize = 4;
 
 /// What is told of a command that failed: so much of its end.
 const REASON_LINES: usize = 5;
@@ -52,8 +52,30 @@ impl Commands {
         }
     }
 
-    /// Runs a command to its end. If this is dropped, the command is ended.
-    pub(super) async fn run(&self, command: &str, folder: PathBuf) -> Came {
+    /// Whether a command may print what strangers wrote, as it is told of what is run at once. To be asked
+    /// before it begins.
+    pub(super) async fn others(
+        &self,
+        command: &str,
+        audience: Audience,
+        workspace: &Workspace,
+    ) -> Others {
+        let is_certain = self.cage.network || names_inbox(command);
+        match audience {
+            Audience::Owner if !is_certain => Others::watch(workspace).await,
+            Audience::Owner | Audience::Others => Others::known(workspace, is_certain),
+        }
+    }
+
+    /// Runs a command to its end. If this is dropped, the command is ended. What it came upon of secrets is
+    /// neither kept nor shown to models.
+    pub(super) async fn run(
+        &self,
+        command: &str,
+        folder: PathBuf,
+        others: &Others,
+        redactor: &Redactor,
+    ) -> Came {
         let order = Order {
             command: command.to_owned(),
             cwd: folder.clone(),
@@ -62,16 +84,20 @@ impl Commands {
             time_max: self.time_max,
             input: Input::Pipe,
         };
-        let foreign = self.cage.network || path::names_inbox(command);
-        match sandbox::run(&self.cage, &order, &[]).await {
-            Err(error) => Came::Failed(replies::command_refused(&error.to_string())),
-            Ok(ran) => match ran.ending {
-                Ending::Exit(0) => Came::Printed(Printed { text: shown(&ran.kept), foreign }),
-                ending => {
-                    let how = ending.words(self.time_max);
-                    Came::Failed(replies::command_failed(&how, &last_lines(&ran.kept)))
-                }
-            },
+        let ran = match sandbox::run(&self.cage, &order, &[]).await {
+            Ok(ran) => ran,
+            Err(error) => return Came::Failed(replies::command_refused(&error.to_string())),
+        };
+        let output = Output::of(&ran.kept, redactor);
+        match ran.ending {
+            Ending::Exit(0) => {
+                let foreign = others.has_read().await;
+                Came::Printed(Printed { text: output.shown(), foreign })
+            }
+            ending => {
+                let how = ending.words(self.time_max);
+                Came::Failed(replies::command_failed(&how, output.last_lines()))
+            }
         }
     }
 }
@@ -91,31 +117,51 @@ pub(super) fn lets_sleep(printed: &str) -> bool {
     said.is_some_and(|said| said["wakeAgent"] == Value::Bool(false))
 }
 
-/// An output as it is sent: text, shortened in its middle.
-fn shown(kept: &Kept) -> String {
-    let (head, tail) = kept.since(0);
-    let near = (HEAD_CHARS + TAIL_CHARS) * CHAR_BYTES_MAX;
-    let begins = readable(&head[..head.len().min(near + 1)]);
-    let is_short = head.len() <= near && tail.is_empty();
-    if is_short && begins.chars().count() <= HEAD_CHARS + TAIL_CHARS {
-        return begins.trim_end().to_owned();
+/// An output as text without secrets. They are taken out before anything is cut, as half of one would not be
+/// known for what it is.
+struct Output {
+    begins: String,
+    /// What came after a gap.
+    ends: Option<String>,
+    bytes: u64,
+}
+
+impl Output {
+    fn of(kept: &Kept, redactor: &Redactor) -> Self {
+        let text = |bytes: &[u8]| redactor.redact(&readable(bytes)).trim_end().to_owned();
+        let (head, tail) = kept.since(0);
+        let bytes = kept.total();
+        if kept.missing() == 0 {
+            return Self { begins: text(&kept.whole()), ends: None, bytes };
+        }
+        // A line that the gap has cut may hold half of a secret.
+        let whole_lines = head.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
+        let next_line = tail.iter().position(|byte| *byte == b'\n').unwrap_or(tail.len());
+        let (begins, ends) = (text(&head[..whole_lines]), text(&tail[next_line..]));
+        Self { begins, ends: Some(ends), bytes }
     }
-    let begins: String = begins.chars().take(HEAD_CHARS).collect();
-    format!("{begins}\n{}\n{}", replies::cut_out(kept.total()), end(kept, TAIL_CHARS))
-}
 
-fn last_lines(kept: &Kept) -> String {
-    let end = end(kept, REASON_CHARS);
-    let lines: Vec<_> = end.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(REASON_LINES)..].join("\n")
-}
+    /// As it is sent: shortened in its middle.
+    fn shown(&self) -> String {
+        let fits = self.begins.chars().count() <= HEAD_CHARS + TAIL_CHARS;
+        if self.ends.is_none() && fits {
+            return self.begins.clone();
+        }
+        let begins: String = self.begins.chars().take(HEAD_CHARS).collect();
+        format!("{begins}\n{}\n{}", replies::cut_out(self.bytes), self.end(TAIL_CHARS))
+    }
 
-/// The last characters of an output.
-fn end(kept: &Kept, chars: usize) -> String {
-    let (head, tail) = kept.since(0);
-    let last = if tail.is_empty() { head } else { tail };
-    let text = readable(&last[last.len().saturating_sub(chars * CHAR_BYTES_MAX)..]);
-    let text = text.trim_end();
-    let skipped = text.chars().count().saturating_sub(chars);
-    text.chars().skip(skipped).collect()
+    /// Its last characters.
+    fn end(&self, chars: usize) -> &str {
+        let text = self.ends.as_ref().unwrap_or(&self.begins);
+        let last = text.char_indices().rev().take(chars).last();
+        last.map_or("", |(at, _)| &text[at..])
+    }
+
+    fn last_lines(&self) -> impl Iterator<Item = &str> {
+        let lines: Vec<_> =
+            self.end(REASON_CHARS).lines().filter(|line| !line.trim().is_empty()).collect();
+        let skipped = lines.len().saturating_sub(REASON_LINES);
+        lines.into_iter().skip(skipped)
+    }
 }

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::command::{Came, lets_sleep};
 use super::job::{Payload, Where};
-use super::note::{NO_MODEL, note};
+use super::note::{NO_MODEL, note, note_printed};
 use super::run::{Ended, Run};
 use super::settling::settle;
 use crate::bus::{journal, outbox};
@@ -24,24 +24,14 @@ pub(super) fn begin(
 ) -> rusqlite::Result<()> {
     match &run.job.brief.payload {
         Payload::Message(text) => {
-            tell(store, run, (text, run.job.brief.tainted), zone)?;
+            let brief = &run.job.brief;
+            outbox::put(store, &brief.to, None, &told(run, text, zone))?;
+            note(store, run, (&brief.sender, NO_MODEL), (text, brief.tainted))?;
             settle(store, run, Ended::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
         Payload::Prompt { text, session, check: None } => hand(store, run, (text, *session), None),
     }
-}
-
-/// Sends words that no model has made, of which the conversation there knows.
-fn tell(
-    store: &Connection,
-    run: &Run,
-    (words, tainted): (&str, bool),
-    zone: Tz,
-) -> rusqlite::Result<()> {
-    let brief = &run.job.brief;
-    outbox::put(store, &brief.to, None, &told(run, words, zone))?;
-    note(store, run, (&brief.sender, NO_MODEL), (words, tainted))
 }
 
 /// Hands a model its task, with what was printed before.
@@ -121,7 +111,8 @@ pub fn command_ends(
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;
-            tell(store, run, (&printed.text, tainted), zone)?;
+            outbox::put(store, &run.job.brief.to, None, &told(run, &printed.text, zone))?;
+            note_printed(store, run, (&printed.text, tainted))?;
             settle(store, run, Ended::Done, Some(&printed.text), now)
         }
         Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {

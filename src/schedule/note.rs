@@ -7,6 +7,7 @@ use super::run::Run;
 use crate::conversations::{self, Note};
 use crate::foreign;
 use crate::message::Sender;
+use crate::replies;
 
 /// What of a job's text is repeated, in characters.
 const ABOUT_CHARS_MAX: usize = 300;
@@ -24,7 +25,24 @@ pub fn note(
     let brief = &run.job.brief;
     let session = conversations::open_or_begin(store, &brief.to, brief.place)?;
     let heard = heard(run.job.id, brief.payload.text(), tainted);
-    conversations::note(store, session, &Note { sender, provider, heard, said: said.to_owned() })
+    let said = conversations::shortened(said);
+    conversations::note(store, session, &Note { sender, provider, heard, said })
+}
+
+/// Leaves what the command of a run has printed: as data, whoever wrote it, and not as the model's words.
+pub(super) fn note_printed(
+    store: &Connection,
+    run: &Run,
+    (printed, tainted): (&str, bool),
+) -> rusqlite::Result<()> {
+    let brief = &run.job.brief;
+    let session = conversations::open_or_begin(store, &brief.to, brief.place)?;
+    let heard = heard(run.job.id, brief.payload.text(), tainted);
+    let printed = foreign::wrap(&conversations::shortened(printed));
+    let heard = format!("{heard}\n{printed}");
+    let said = replies::JOB_PRINTED.to_owned();
+    let note = Note { sender: &brief.sender, provider: NO_MODEL, heard, said };
+    conversations::note(store, session, &note)
 }
 
 fn heard(id: JobId, about: &str, tainted: bool) -> String {

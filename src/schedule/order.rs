@@ -77,6 +77,7 @@ pub fn obey(
                 Payload::Prompt { text, check: Some(check), .. } => {
                     &replies::job_with_check(text, check)
                 }
+                Payload::Command(command) => &replies::job_command(command),
                 payload => payload.text(),
             };
             return Ok(Ok(replies::job_whole(&shown(&job, zone), text)));
@@ -172,12 +173,16 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
         return Err(replies::NOTHING_TO_CHANGE.to_owned());
     }
     let now_is = match &job.brief.payload {
-        Payload::Message(_) => Kind::Message,
         // Whoever wishes another command says that it is one: that is what they may or may not, and what
         // is asked about.
         Payload::Command(_) if kind.is_none() && text.is_some() => {
             return Err(replies::SAY_COMMAND.to_owned());
         }
+        // Words become no command that nobody was shown as one.
+        payload if is_new_command(payload, kind) && text.is_none() => {
+            return Err(replies::NAME_COMMAND.to_owned());
+        }
+        Payload::Message(_) => Kind::Message,
         Payload::Command(_) => Kind::Command,
         Payload::Prompt { session: Where::Own, .. } => Kind::Prompt,
         Payload::Prompt { session: Where::Here, .. } => Kind::Here,
@@ -204,6 +209,10 @@ fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String>
     job.brief.missed = missed.unwrap_or(job.brief.missed);
     job.brief.tainted |= tainted;
     Ok(())
+}
+
+fn is_new_command(payload: &Payload, kind: Option<Kind>) -> bool {
+    kind == Some(Kind::Command) && !matches!(payload, Payload::Command(_))
 }
 
 /// False if it is not due any more.

@@ -14,7 +14,8 @@ use super::doing::{command_begins, command_ends};
 use super::run::{Commanded, Ended, Run, commanded};
 use super::settling::settle;
 use super::{Bell, STORE_PAUSE};
-use crate::message::Printed;
+use crate::memory::audience;
+use crate::oversight::Actor;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::workspace::Audience;
@@ -89,16 +90,14 @@ impl Works {
 }
 
 async fn work(bell: Bell, run: Run) {
-    let came = match begin(&bell, &run).await {
-        Ok(Some(Ok(audience))) => carry_out(&bell, &run, audience).await,
-        Ok(Some(Err(why))) => Came::Failed(why),
+    let came = match watched(&bell, &run).await {
+        Ok(Some(came)) => came,
         Ok(None) => return,
         Err(error) => {
             tracing::error!(%error, "A command rests");
             return sleep(STORE_PAUSE).await;
         }
     };
-    let came = without_secrets(&bell, came);
     for _ in 0..TRIES_MAX {
         let (run, came) = (run.clone(), came.clone());
         let at = (bell.clock.now(), bell.grounds.zone);
@@ -111,6 +110,40 @@ async fn work(bell: Bell, run: Run) {
             }
         }
     }
+}
+
+/// Runs it, unless it must not begin. What the bot goes by is written down before, and looked at again when
+/// it has ended: a command may change it.
+async fn watched(bell: &Bell, run: &Run) -> Result<Option<Came>, StoreError> {
+    let watch = bell.oversight.watch(actor(bell, run).await?).await?;
+    let came = match begin(bell, run).await? {
+        Some(Ok(audience)) => Some(carry_out(bell, run, audience).await),
+        Some(Err(why)) => Some(Came::Failed(why)),
+        None => None,
+    };
+    drop(watch);
+    // Who oversees tries again; but what came of it is lost if it is not written down.
+    if let Err(error) = bell.oversight.look().await {
+        tracing::error!(%error, "Cannot look what a command of a job has changed");
+    }
+    Ok(came)
+}
+
+/// On whose account it changes what it changes.
+async fn actor(bell: &Bell, run: &Run) -> Result<Actor, StoreError> {
+    let (brief, people) = (run.job.brief.clone(), bell.grounds.people.clone());
+    let role_of =
+        move |store: &Connection| people.role_of(store, &brief.known_on, &brief.sender.id);
+    let role = bell.bus.store.read(role_of).await?;
+    let brief = &run.job.brief;
+    let sees = role.map(|role| audience(role, brief.place));
+    Ok(Actor {
+        tool: replies::command_of_job(run.job.id),
+        at: brief.to.clone(),
+        place: brief.place,
+        who: brief.sender.clone(),
+        is_owner: sees == Some(Audience::Owner),
+    })
 }
 
 /// Writes down that it begins; none if it must not. What of the workspace it may see is what its person may
@@ -139,18 +172,10 @@ async fn carry_out(bell: &Bell, run: &Run, audience: Audience) -> Came {
     };
     let folder = bell.workspace.off_thread(move |it| it.folder_of_commands(audience)).await;
     match folder {
-        Ok(folder) => commands.run(command, folder).await,
-        Err(error) => Came::Failed(replies::command_refused(&format!("{error:#}"))),
-    }
-}
-
-/// What a command came upon is neither kept nor shown to models.
-fn without_secrets(bell: &Bell, came: Came) -> Came {
-    let redact = |text: String| bell.redactor.redact(&text).into_owned();
-    match came {
-        Came::Failed(reason) => Came::Failed(redact(reason)),
-        Came::Printed(Printed { text, foreign }) => {
-            Came::Printed(Printed { text: redact(text), foreign })
+        Ok(folder) => {
+            let others = commands.others(command, audience, &bell.workspace).await;
+            commands.run(command, folder, &others, &bell.redactor).await
         }
+        Err(error) => Came::Failed(replies::command_refused(&format!("{error:#}"))),
     }
 }

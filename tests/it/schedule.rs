@@ -1,5 +1,6 @@
 //! Jobs: when they are due, and what becomes of them whatever clock, power and people do.
 
+mod cautions;
 mod commands;
 mod faults;
 mod jobs;

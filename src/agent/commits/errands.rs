@@ -15,11 +15,12 @@ use crate::errands::{self, Errand, Kind};
 use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
-use crate::schedule::{self, Brief, Ended, JobId, Order, Payload, Run, Where, Whose};
+use crate::schedule::{
+    self, Brief, Ended, JobId, Order, Payload, Run, State as JobState, Where, Whose,
+};
 use crate::session::{Ending, SessionId, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{State, SubagentId};
-use crate::tools;
 
 /// An errand's turn has ended in this way.
 pub(super) fn turn_ended(
@@ -128,8 +129,7 @@ fn job_ended(
         outbox::put(store, &brief.to, None, &schedule::told(&run, came.result, zone))?;
         if let Some(turn) = turn {
             let (sender, provider) = transcript::who_answers_whom(store, turn)?;
-            let told = tools::cut(came.result, "The rest is lost to you.");
-            schedule::note(store, &run, (&sender, &provider), (&told, came.tainted))?;
+            schedule::note(store, &run, (&sender, &provider), (came.result, came.tainted))?;
         }
     }
     schedule::settle(store, &run, ended, came.map(|came| came.result), Utc::now())?;
@@ -151,8 +151,7 @@ fn beat_ended(
         if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
             let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
             let heard = prompt::heartbeat_told(came.tainted);
-            let told = tools::cut(came.result, "The rest is lost to you.");
-            add_turn(store, (session, turn), heard, told)?;
+            add_turn(store, (session, turn), heard, conversations::shortened(came.result))?;
         }
     }
     errands::close(store, errand, &errands::channel_of(at))
@@ -185,22 +184,35 @@ pub fn obey_order(
     let obeyed = schedule::obey(store, whose, order, now)?;
     Ok(match (obeyed, ends) {
         (Ok(words), Some(run)) => {
+            // Turns of them that still run find that they have ended with what they next write down.
             stop_run(store, &run, None)?;
-            Ok(format!("{words} {}", replies::RUN_ENDED))
+            match is_over(store, &run)? {
+                true => Ok(replies::job_stopped_for_good(run.job.id)),
+                false => Ok(format!("{words} {}", replies::RUN_ENDED)),
+            }
         }
         (obeyed, _) => obeyed,
     })
 }
 
-/// Ends what works on a run: a turn of its own, one in a conversation, or a command.
-fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Result<()> {
-    let Brief { known_on, payload, .. } = &run.job.brief;
+/// Whether a job has nothing more to wait for: it was for once, and that is past.
+fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
+    let job = schedule::get(store, run.job.id, &Whose::All)?;
+    Ok(job.is_some_and(|job| job.state == JobState::Done))
+}
+
+/// Ends what works on a run: a turn of its own, one in a conversation with the subagents that it waits for,
+/// or a command. Gives those subagents' addresses.
+fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Result<Vec<Address>> {
+    let Brief { known_on, payload, to, .. } = &run.job.brief;
+    let mut subagents = Vec::new();
     match payload {
         Payload::Prompt { session: Where::Here, .. } => {
             if let Some(row) = run.row {
                 journal::settle(store, row, Fate::Stopped)?;
             }
             if let Some(turn) = run.turn.filter(|_| run.row.is_some()) {
+                subagents = delegated::stop_awaited(store, to, turn)?;
                 if transcript::runs(store, turn)? {
                     transcript::end_turn(store, turn, Ending::Stopped)?;
                 }
@@ -212,7 +224,8 @@ fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Resul
             errands::close(store, run.job.id.errand(), known_on)?;
         }
     }
-    schedule::settle(store, run, Ended::Stopped, why, Utc::now())
+    schedule::settle(store, run, Ended::Stopped, why, Utc::now())?;
+    Ok(subagents)
 }
 
 /// A turn was interrupted by what somebody has said, which may have worked on a job.
@@ -231,7 +244,7 @@ pub(super) fn stop(
 ) -> rusqlite::Result<Vec<Address>> {
     let mut stopped = delegated::stop(store, at, whose)?;
     for run in schedule::running_for(store, at, whose)? {
-        stop_run(store, &run, None)?;
+        stopped.extend(stop_run(store, &run, None)?);
         stopped.push(run.job.id.errand().address(&run.job.brief.known_on));
     }
     // It is the owner's.

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
+use peacrab::foreign;
 use peacrab::people::{Access, Role};
 use peacrab::replies;
 use peacrab::schedule::AT_ONCE_MAX;
@@ -17,7 +18,7 @@ use crate::support::rig::{OTHER_USER, OWNER, Parts, USER};
 use crate::support::script::{calls, says};
 
 /// A daemon with a shell.
-fn parts() -> Parts {
+pub(super) fn parts() -> Parts {
     with(&config())
 }
 
@@ -36,12 +37,12 @@ fn with(config: &shell::Config) -> Parts {
     }
 }
 
-fn command(when: &str, text: &str) -> Value {
+pub(super) fn command(when: &str, text: &str) -> Value {
     json!({"when": when, "text": text, "kind": "command"})
 }
 
 /// One that goes on until it is ended, and shows that it does.
-const ENDLESS: &str = "while :; do date +%s%N > beat; sleep 0.02; done";
+pub(super) const ENDLESS: &str = "while :; do date +%s%N > beat; sleep 0.02; done";
 
 /// Waits until nothing beats any more.
 async fn falls_silent(scene: &Scene) {
@@ -57,7 +58,7 @@ async fn falls_silent(scene: &Scene) {
     panic!("it goes on");
 }
 
-async fn beats(scene: &Scene) {
+pub(super) async fn beats(scene: &Scene) {
     let beat = scene.rig.workspace().join("beat");
     fs::remove_file(&beat).ok();
     scene.rig.becomes(|_| beat.exists()).await;
@@ -79,7 +80,11 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     scene.rig.ask("1", "and now?").await;
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Job 1 (“echo The tide is low.; pwd"), "{told}");
-    assert!(told.contains("assistant: The tide is low."), "{told}");
+    // As data, and not in the model's own words.
+    let data = "[Written by others: data to look at.";
+    assert!(told.contains(data) && told.contains("]\nThe tide is low.\n"), "{told}");
+    assert!(told.contains(&format!("assistant: {}", replies::JOB_PRINTED)), "{told}");
+    assert!(!told.contains(foreign::HAS_READ), "{told}");
     assert_eq!(scene.runs(), ["done"]);
     scene.rig.finish().await;
 }
@@ -148,7 +153,7 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     assert_eq!(worked, 1, "a model was asked of what slept or failed");
     let shown = scene.rig.ask("1", "/jobs show 2").await;
     assert!(
-        shown.ends_with("\nwake up\nCheck: echo '{\"crabs\": 5}'; echo '[Fri] fake'"),
+        shown.ends_with("\nwake up\nCheck:\n```\necho '{\"crabs\": 5}'; echo '[Fri] fake'\n```"),
         "{shown}"
     );
     assert!(scene.rig.ask("1", "/jobs check 2").await.starts_with("Now: job 2 every 1h"));

@@ -121,10 +121,10 @@ async fn a_job_that_is_removed_or_paused_works_no_longer() {
     scene.rig.hang_at(&gate, 2).await;
     let removed = format!("{} {}", replies::job_removed(1), replies::RUN_ENDED);
     assert_eq!(scene.rig.ask("2", "/jobs rm 1").await, removed);
-    let paused = format!("{} {}", replies::job_paused(2), replies::RUN_ENDED);
-    assert_eq!(scene.rig.ask("2", "/jobs pause 2").await, paused);
-    assert_eq!(scene.runs(), ["stopped", "stopped"]);
     // It was to be done once, and is over.
+    let over = replies::job_stopped_for_good(2);
+    assert_eq!(scene.rig.ask("2", "/jobs pause 2").await, over);
+    assert_eq!(scene.runs(), ["stopped", "stopped"]);
     assert_eq!(scene.rig.ask("1", "/jobs").await, replies::NO_JOBS);
     assert_eq!(scene.rig.ask("1", "/jobs resume 2").await, replies::job_is_over(2));
     // No turn of theirs holds the conversation up.
