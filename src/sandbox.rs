@@ -49,6 +49,9 @@ pub const ENTRY: &str = "__cage";
 /// A `/tmp` of the command's own is in memory, and so a part of what it may have of that.
 const TMP_SHARE: u64 = 4;
 
+/// So many threads for each process that a command may have.
+const THREADS_EACH: u32 = 4;
+
 /// What a file at least counts for in there.
 const BYTES_A_FILE: u64 = 4 * 1024;
 

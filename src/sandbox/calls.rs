@@ -110,6 +110,10 @@ const FCHMODAT2: libc::c_long = 452;
 /// process.
 const UNSUPPORTED: &[libc::c_long] = &[libc::SYS_fallocate];
 
+/// By `ioctl`, the same in older words: FS_IOC_RESVSP, FS_IOC_RESVSP64, FS_IOC_ZERO_RANGE, and
+/// FS_IOC_FSSETXATTR, which sets how much is taken at once (linux/falloc.h, linux/fs.h).
+const RESERVING: [u64; 4] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x401c_5820];
+
 /// How much a socket may hold: the kernel's memory, which counts for no process. Asked for, nothing
 /// happens, as where the kernel's most is what there is already.
 const BUFFER_SIZES: [libc::c_int; 4] =
@@ -151,10 +155,13 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     let whole =
         |calls: &[libc::c_long]| calls.iter().map(|call| (*call, Vec::new())).collect::<Rules>();
     let idle = idle().map_err(|error| failed(&error))?;
+    let mut unsupported = whole(UNSUPPORTED);
+    let reserving = requests(&RESERVING).map_err(|error| failed(&error))?;
+    unsupported.insert(libc::SYS_ioctl, reserving);
     for (rules, error) in [
         (denied, libc::EPERM),
         (whole(UNKNOWN), libc::ENOSYS),
-        (whole(UNSUPPORTED), libc::EOPNOTSUPP),
+        (unsupported, libc::EOPNOTSUPP),
         (idle, 0),
     ] {
         let error = SeccompAction::Errno(error.unsigned_abs());
@@ -189,6 +196,13 @@ fn idle() -> Result<Rules, seccompiler::BackendError> {
     Ok(Rules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
 }
 
+/// Of `ioctl`, these.
+fn requests(codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
+    let rules =
+        codes.iter().map(|code| one(SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, *code)?));
+    rules.collect()
+}
+
 fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
     let always = DENIED.iter().chain(DENIED_HERE);
     let mut rules: Rules = always.map(|call| (*call, Vec::new())).collect();
@@ -197,10 +211,7 @@ fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
         one(SeccompCondition::new(0, Qword, SeccompCmpOp::MaskedEq(flag), flag)?)
     });
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
-    let typing = TYPING
-        .iter()
-        .map(|request| one(SeccompCondition::new(1, Dword, SeccompCmpOp::Eq, *request)?));
-    rules.insert(libc::SYS_ioctl, typing.collect::<Result<_, _>>()?);
+    rules.insert(libc::SYS_ioctl, requests(&TYPING)?);
     let families: &[libc::c_int] = match sockets {
         Sockets::Usual => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 
 use rustix::process::{Pid, Uid, getpid};
 
+use super::THREADS_EACH;
 use super::disk::Disks;
 use super::limits;
 use super::scratch::Scratch;
@@ -16,9 +17,6 @@ use super::wire::{Over, Spec};
 
 /// Processes that are looked at in one go; more are too many anyhow.
 const LOOKED_AT_MAX: usize = 4_096;
-
-/// So many threads for each process that a command may have.
-const THREADS_EACH: usize = 4;
 
 /// What a socket can hold of the kernel's memory: `net.core.wmem_default` (208 KB), and a message more.
 const SOCKET_BYTES: u64 = 256 * 1024;
@@ -78,7 +76,7 @@ impl<'a> Census<'a> {
             return Some(Over::Processes);
         }
         let all: Vec<Process> = inside.iter().map(|pid| process(*pid)).collect();
-        if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH {
+        if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH as usize {
             return Some(Over::Processes);
         }
         // It is ours, and no command can reach its files.

@@ -36,6 +36,8 @@ struct Disk {
     /// What was free at the beginning.
     bytes: u64,
     files: u64,
+    /// Files that there were.
+    used_files: u64,
     /// Whether the kernel counts for each process what it writes there.
     is_counted: bool,
 }
@@ -61,7 +63,7 @@ impl Disks {
             lost_counted |= lost_too_much && disk.is_counted;
             if free(&now) < (disk.bytes / 2).min(LEFT_BYTES)
                 || now.f_favail < (disk.files / 2).min(LEFT_FILES)
-                || disk.files.saturating_sub(now.f_favail) > files_max
+                || files(&now).saturating_sub(disk.used_files) > files_max
                 || lost_too_much && !disk.is_counted
             {
                 return true;
@@ -100,14 +102,22 @@ impl Disk {
             path: path.to_owned(),
             bytes: free(&now),
             files: now.f_favail,
-            // Disks without a number of files write what keeps them by themselves.
-            is_counted: !in_memory && now.f_files > 0,
+            used_files: files(&now),
+            // Disks without a number of files write what keeps them by themselves; not every kernel counts.
+            is_counted: !in_memory
+                && now.f_files > 0
+                && fs::exists("/proc/self/io").is_ok_and(|is| is),
         })
     }
 }
 
 fn free(disk: &StatVfs) -> u64 {
     disk.f_bavail * disk.f_frsize
+}
+
+/// How many files there are. How many more there can be, some disks reckon from what is free.
+fn files(disk: &StatVfs) -> u64 {
+    disk.f_files.saturating_sub(disk.f_ffree)
 }
 
 fn is_gone(error: &io::Error) -> bool {

@@ -9,7 +9,7 @@ use rustix::thread::{
     remove_capability_from_bounding_set, set_capabilities, set_no_new_privs,
 };
 
-use super::{Bounds, census};
+use super::{Bounds, THREADS_EACH, census};
 
 /// Open files of one process: each may be a socket, which holds memory of the kernel's.
 pub(super) const FILES_MAX: u64 = 512;
@@ -38,7 +38,9 @@ pub(super) fn set(bounds: &Bounds, own_users: bool) -> io::Result<()> {
         false => Some(census::tasks_of(getuid()) + TASKS_SPARE),
     };
     if let Some(others) = others {
-        limit(Resource::Nproc, others + u64::from(bounds.processes))?;
+        // It counts threads.
+        let own = bounds.processes.saturating_mul(THREADS_EACH);
+        limit(Resource::Nproc, others + u64::from(own))?;
     }
     rustix::process::nice(NICE).ok();
     Ok(())

@@ -17,15 +17,16 @@ use rustix::process::{fchdir, pivot_root};
 
 use super::paths::{DEVICES, Seen};
 use super::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
-use super::{BYTES_A_FILE, Bounds};
+use super::{BYTES_A_FILE, Bounds, THREADS_EACH};
 
 /// Where the new root stands until it is one; every system has it.
 const STAND: &str = "/tmp";
 
-/// Since when each namespace of processes has its own `pid_max`, which holds for root, too; and the least
-/// that the kernel takes.
+/// Since when each namespace of processes has its own `pid_max`, which holds for root, too.
 const PID_MAX: (u32, u32) = (6, 14);
-const PID_MAX_LEAST: u32 = 301;
+
+/// Numbers that are given out once only: from then on, all are higher (`RESERVED_PIDS`, kernel/pid.c).
+const PIDS_RESERVED: u32 = 300;
 
 /// For folders and links only.
 const ROOT_BYTES: u64 = 1024 * 1024;
@@ -76,7 +77,11 @@ pub(super) fn enter(seen: &[Seen], bounds: &Bounds) -> io::Result<()> {
     }
     for (target, link) in LINKS {
         make_folder(Path::new(link).parent())?;
-        symlink(target, link)?;
+        match symlink(target, link) {
+            // What a command may see lies there.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made?,
+        }
     }
     // Refused where parts of the machine's own are covered, as containers have it.
     processes(bounds.processes).ok();
@@ -119,8 +124,9 @@ fn processes(most: u32) -> io::Result<()> {
     if fs::read_to_string("proc/sys/kernel/osrelease")
         .is_ok_and(|release| is_since(&release, PID_MAX))
     {
-        let most = most.max(PID_MAX_LEAST).to_string();
-        fs::write("proc/sys/kernel/pid_max", most).ok();
+        // Threads have numbers, too.
+        let most = PIDS_RESERVED + most.saturating_mul(THREADS_EACH);
+        fs::write("proc/sys/kernel/pid_max", most.to_string()).ok();
     }
     raw::set_mount(&proc, READ_ONLY | NO_SETUID | NO_DEVICES | NO_PROGRAMS, false)
 }

@@ -54,6 +54,11 @@ async fn runs_ordinary_commands() {
         ("trap 'echo trapped' TERM; kill -TERM $$; sleep 0.01; echo after", "trapped\nafter\n"),
         ("(exit 3); echo $?", "3\n"),
         ("yes | head -2", "y\ny\n"),
+        // As a build does: far more processes than numbers for them, one after another.
+        (
+            "i=0; while [ $i -lt 1200 ]; do /bin/true; i=$((i + 1)); done; yes | head -1 | cat | cat",
+            "y\n",
+        ),
         ("true && false || echo or", "or\n"),
         ("timeout 5 echo in time", "in time\n"),
         ("env | cut -d= -f1 | sort | tr '\\n' ' '", "HOME LANG PATH PWD TERM TMPDIR "),
