@@ -35,6 +35,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("store/schema-5.sql"),
     include_str!("store/schema-6.sql"),
     include_str!("store/schema-7.sql"),
+    include_str!("store/schema-8.sql"),
 ];
 
 /// Whether a change must be on the disk when `write` returns, or may be with a later one.

@@ -1,0 +1,1 @@
+-- Indices on what is looked up and pruned; deliveries that wait; rows that cannot be read.
