@@ -8,6 +8,8 @@ use peacrab::session::{Call, CallId, Ending, Gauge, Mark, Outcome, Step, Turn, T
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::support::effort;
+
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
@@ -62,7 +64,7 @@ fn mark() -> impl Strategy<Value = Mark> {
 }
 
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(effort::cases(96)) }
 }
 
 #[test]
