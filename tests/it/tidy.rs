@@ -128,6 +128,16 @@ fn every_dependency_is_used() {
 }
 
 #[test]
+fn one_stack_carries_what_goes_out() {
+    let lock = read("Cargo.lock");
+    let count =
+        |name: &str| lock.lines().filter(|line| *line == format!("name = \"{name}\"")).count();
+    for name in ["hyper", "reqwest", "rustls", "tokio-rustls", "tokio-tungstenite"] {
+        assert_eq!(count(name), 1, "versions of {name} in Cargo.lock");
+    }
+}
+
+#[test]
 fn readme_has_the_two_commands() {
     let readme = read("README.md");
     let missing = ["cargo run --release", "cargo test"].into_iter().filter(|command| {
