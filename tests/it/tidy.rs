@@ -78,6 +78,15 @@ fn nothing_is_left_open() {
 }
 
 #[test]
+fn tests_are_in_the_test_crate() {
+    let tested = rust_files(&["src"]).into_iter().filter(|file| file.text.contains("cfg(test)"));
+    none(
+        tested.map(|file| file.name()),
+        "move these tests to tests/it/: in the library none is run",
+    );
+}
+
+#[test]
 fn modules_import_only_those_above_them() {
     let order = modules();
     let rank = |name: &str| order.iter().position(|module| module == name);
