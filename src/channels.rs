@@ -2,7 +2,7 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
-mod call;
+pub mod call;
 pub mod config;
 pub mod deliver;
 #[cfg(feature = "discord")]

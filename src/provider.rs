@@ -4,10 +4,10 @@
 
 pub mod anthropic;
 pub mod fallback;
-mod fault;
-mod http;
+pub mod fault;
+pub mod http;
 pub mod models;
-mod names;
+pub mod names;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
@@ -15,7 +15,7 @@ mod room;
 mod sight;
 pub mod text_tools;
 pub mod transcription;
-mod wire;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;

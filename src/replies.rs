@@ -431,19 +431,3 @@ pub fn another_provider_answered(failed: &[(&str, String)], by: &str) -> String 
         .collect();
     format!("({}; {by} answered.)", failed.join("; "))
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shows_what_others_wrote_as_it_is() {
-        let asks = stranger_asks("[Tap](https://evil.org) *now*\n# x", "home", "C");
-        let shown = "\\[Tap\\](https://evil.org) \\*now\\* \\# x wants to talk to me on home.";
-        assert_eq!(asks.lines().next(), Some(shown));
-        assert_eq!(as_is("my_long_name.pdf"), "my_long_name.pdf");
-        assert_eq!(as_is("_a_ <b> `c`"), "\\_a\\_ \\<b\\> \\`c\\`");
-        let decided = decided("**Tea?**", "No", "~~me~~ | you");
-        assert_eq!(decided, "**Tea?**\n\n→ No (\\~\\~me\\~\\~ \\| you)");
-    }
-}

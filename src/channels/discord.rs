@@ -8,6 +8,7 @@
 mod call;
 mod catch_up;
 mod commands;
+mod endpoints;
 mod fetching;
 pub mod gateway;
 mod hearing;
@@ -22,7 +23,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use serenity::http::Route;
 use serenity::model::id;
 use tokio::sync::OnceCell;
 
@@ -34,6 +34,7 @@ use crate::bus::Publisher;
 use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, CallError};
+use endpoints::Endpoint;
 use inbound::Identity;
 use link::Progress;
 use spots::Spots;
@@ -124,7 +125,8 @@ impl Discord {
     }
 
     async fn get_me(&self) -> Result<Identity, ChannelError> {
-        let me: User = self.api.get(Route::UserMe, &[]).await.map_err(CallError::while_asking)?;
+        let me = self.api.get::<User>(Endpoint::CurrentUser, &[]).await;
+        let me = me.map_err(CallError::while_asking)?;
         Ok(Identity { id: me.id, name: me.username })
     }
 

@@ -2,8 +2,8 @@
 //! down, before a turn sees them. Written once for all adapters. A file is fetched again after a
 //! crash, under the same name.
 
-mod names;
-mod spoken;
+pub mod names;
+pub mod spoken;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;

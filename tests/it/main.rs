@@ -6,6 +6,8 @@ mod support;
 
 mod actions;
 mod admission;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod api_url;
 mod aside;
 mod asks;
 mod cage;
@@ -37,11 +39,13 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod memory;
 mod past;
 mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod replies;
 mod schedule;
 mod secrets;
 mod settings;

@@ -1,11 +1,18 @@
 //! Model providers, against strict fakes of the APIs behind them.
 
 mod anthropic;
+mod call_ids;
 mod effort;
 mod errors;
+mod event_stream;
+mod fault;
+mod names;
 mod openai;
 mod patience;
 mod quirks;
+mod room;
+mod scan;
+mod tags;
 mod text_tools;
 mod transcript;
 mod vendors;

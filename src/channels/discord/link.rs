@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serenity::http::Route;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Discord;
 use super::call::CallError;
 use super::catch_up::Unread;
+use super::endpoints::Endpoint;
 use super::gateway::{self, Gateway, Point, Told};
 use super::hearing::{self, Ear};
 use super::inbound::Identity;
@@ -214,7 +214,7 @@ impl Discord {
     }
 
     async fn gateway_url(&self, resumes: bool) -> Result<String, ChannelError> {
-        let found = self.api.get::<GatewayBot>(Route::GatewayBot, &[]).await;
+        let found = self.api.get::<GatewayBot>(Endpoint::GatewayBot, &[]).await;
         let GatewayBot { url, session_start_limit } = found.map_err(CallError::while_asking)?;
         match session_start_limit {
             // Beyond, Discord resets the bot's token.
