@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
-use peacrab::store::{Options, Phase, Store, Sync};
+use peacrab::store::{Options, Phase, Store, StoreError, Sync};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -234,4 +234,26 @@ async fn a_change_that_fails_or_panics_fails_alone() {
         rows.query_map([], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()
     });
     assert_eq!(rows.await.unwrap(), [1, 3]);
+}
+
+#[tokio::test]
+async fn a_search_neither_delays_reads_nor_goes_on_for_ever() {
+    let busy = Busy::new();
+    let barrier = Arc::clone(&busy.barrier);
+    let waits = busy.store.search(move |_| {
+        barrier.wait();
+        Ok(())
+    });
+    let reads = async {
+        assert_eq!(busy.store.read(|_| Ok(7)).await.unwrap(), 7);
+        busy.let_go().await;
+    };
+    let (waited, ()) = tokio::join!(waits, reads);
+    waited.unwrap();
+    let endless = busy.store.search(|store| {
+        let counting = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                        SELECT max(i) FROM n";
+        store.query_row(counting, [], |row| row.get::<_, i64>(0))
+    });
+    assert!(matches!(endless.await, Err(StoreError::TooSlow)));
 }
