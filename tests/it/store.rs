@@ -8,7 +8,7 @@ use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
 use peacrab::store::{Options, Phase, Store, StoreError, Sync};
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
 use crate::support::double::Double;
@@ -256,4 +256,24 @@ async fn a_search_neither_delays_reads_nor_goes_on_for_ever() {
         store.query_row(counting, [], |row| row.get::<_, i64>(0))
     });
     assert!(matches!(endless.await, Err(StoreError::TooSlow)));
+}
+
+#[tokio::test]
+async fn what_is_bound_has_no_statement_prepared_anew() {
+    let home = TempDir::new().unwrap();
+    let store = Store::open(home.path(), &Options::default()).unwrap();
+    let prepared_anew = |store: &Connection| {
+        // There is an index of those that are pending, so a plan could depend on what is bound.
+        let mut rows =
+            store.prepare_cached("SELECT id FROM outbox WHERE state = ? AND channel = ?")?;
+        rows.exists(["pending", "first"])?;
+        rows.reset_status(StatementStatus::RePrepare);
+        for channel in ["a", "b", "c"] {
+            rows.exists(["pending", channel])?;
+        }
+        Ok(rows.get_status(StatementStatus::RePrepare))
+    };
+    assert_eq!(store.read(prepared_anew).await.unwrap(), 0);
+    assert_eq!(store.write("look", Sync::Later, prepared_anew).await.unwrap(), 0);
+    assert_eq!(store.search(prepared_anew).await.unwrap(), 0);
 }
