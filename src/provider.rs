@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub use http::Limits;
 pub use models::Models;
-pub use room::default_context;
+pub use room::{default_context, tokens};
 pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen, count_shown};
 pub use text_tools::MALFORMED_CALL;
 

@@ -1,5 +1,5 @@
-//! The one database: a writer thread that commits many changes at once, a reader thread, the
-//! schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
+//! The one database: a writer thread that commits many changes at once, a reader thread, searches beside
+//! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
 //! with the noun; there is none of theirs here.
 
 mod threads;
@@ -11,14 +11,26 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
 const QUEUE_MAX: usize = 256;
+
+/// The longest that a search may take. A model waits for it that can search for something narrower.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Searches that run at once; later ones wait. With a core for each, none of them slows another down much.
+const SEARCHES_MAX: usize = 2;
+
+/// SQLite's steps after which a search looks at its deadline; one of them may compare a text of a megabyte.
+const STEPS_BETWEEN_LOOKS: i32 = 100;
 
 /// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
 const BALLAST_BYTES: usize = 256 * 1024;
@@ -78,6 +90,9 @@ pub enum StoreError {
     Corrupt(String),
     #[error("the database failed ({0})")]
     Broken(String),
+    /// A search that has reached its deadline.
+    #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
+    TooSlow,
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -87,6 +102,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
             }
+            Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
             _ => Self::Broken(error.to_string()),
         }
     }
@@ -145,6 +161,8 @@ impl HomeLock {
 pub struct Store {
     writes: mpsc::Sender<threads::Job>,
     reads: mpsc::Sender<threads::Read>,
+    path: Arc<Path>,
+    searches: Arc<Semaphore>,
 }
 
 impl Store {
@@ -178,7 +196,8 @@ impl Store {
         threads::spawn_writer(connection, queue, options.observer.clone(), ballast)
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
-        Ok(Self { writes, reads })
+        let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
+        Ok(Self { writes, reads, path: path.into(), searches })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -215,6 +234,30 @@ impl Store {
         });
         self.reads.send(read).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
+    }
+
+    /// Reads one consistent state, on a connection of its own: for work that may look at all that is
+    /// stored, and must not delay other reads. It is interrupted after a second, and when the caller goes
+    /// away.
+    pub async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.searches).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let (path, gone_away) = (Arc::clone(&self.path), CancellationToken::new());
+        let _interrupt = gone_away.clone().drop_guard();
+        let search = move || {
+            let _permit = permit;
+            let mut connection = connect(&path)?;
+            let deadline = Instant::now() + SEARCH_TIME_MAX;
+            let is_over = move || Instant::now() >= deadline || gone_away.is_cancelled();
+            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over))?;
+            let state = connection.unchecked_transaction()?;
+            work(&state).map_err(StoreError::from)
+        };
+        let searched = AbortOnDropHandle::new(tokio::task::spawn_blocking(search)).await;
+        searched.map_err(|error| StoreError::Broken(format!("a search ended ({error})")))?
     }
 }
 
@@ -254,6 +297,8 @@ pub fn peek<T>(
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    // Plans do not depend on what is bound: else each binding has cached statements prepared anew.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;

@@ -1,8 +1,17 @@
-//! How much a model takes at once, where the config does not say.
+//! How much a model takes at once, where the config does not say; and about how much of that a text takes.
 
 use url::Url;
 
-use super::Config;
+use super::{Config, ToolSchema};
+
+/// A token is about four letters of prose, or three and a half bytes of anything else: code,
+/// figures, scripts that are not Latin. In parts of which 28 make a token.
+const LETTER_WEIGHT: u64 = 7;
+const OTHER_WEIGHT: u64 = 8;
+const TOKEN_WEIGHT: u64 = 28;
+
+/// What a tool costs besides its texts, in tokens.
+const TOOL_FRAME_TOKENS: u64 = 8;
 
 /// Families of models by how their names begin, with their context in tokens (the vendors' lists of
 /// models). The first that fits counts.
@@ -57,6 +66,21 @@ pub fn default_context(model: &str, base_url: &str) -> u32 {
         host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
     };
     if VENDORS.iter().any(is_at) { VENDORS_CONTEXT } else { OTHERS_CONTEXT }
+}
+
+/// About how many tokens a text has.
+pub fn tokens(text: &str) -> u64 {
+    let letters = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
+    let others = text.len() - letters;
+    (letters as u64 * LETTER_WEIGHT + others as u64 * OTHER_WEIGHT).div_ceil(TOKEN_WEIGHT)
+}
+
+impl ToolSchema {
+    /// About how many tokens it has in a prompt. Its parameters are written as JSON for that.
+    pub fn tokens(&self) -> u64 {
+        let texts = tokens(&self.name) + tokens(&self.description);
+        TOOL_FRAME_TOKENS + texts + tokens(&self.parameters.to_string())
+    }
 }
 
 impl Config {
