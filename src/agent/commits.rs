@@ -288,6 +288,7 @@ pub(super) async fn answer(
             made.write(store, turn, *seq, provider)?;
         }
         transcript::end_turn(store, turn, end.ending)?;
+        let question = journal::question(store, turn)?;
         journal::settle_turn(store, turn, end.fate)?;
         if let Some(errand) = Errand::of(&end.to) {
             errands::turn_ended(store, (turn, errand), &end)?;
@@ -296,7 +297,8 @@ pub(super) async fn answer(
         let words = errands::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(words) = &words else { return Ok(draft) };
-        outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        let id = outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        outbox::note_question(store, id, question.as_ref())?;
         Ok(None)
     })
     .await

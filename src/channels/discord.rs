@@ -28,7 +28,8 @@ use tokio::sync::OnceCell;
 
 pub use super::config::{DiscordConfig as Config, DiscordThreads as Threads};
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
 use crate::bus::Publisher;
 use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
@@ -145,6 +146,7 @@ impl Channel for Discord {
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Discord,
             file_max: FILE_MAX,

@@ -185,8 +185,15 @@ async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
         }
         told.insert(to.chat.clone(), Instant::now());
         let body = Body::Text(replies::STORE_FAILED.to_owned());
-        let notice =
-            Outbound { id: DeliveryId(0), part: 0, to, reply_to: None, replaces: None, body };
+        let notice = Outbound {
+            id: DeliveryId(0),
+            part: 0,
+            to,
+            reply_to: None,
+            overtakes: false,
+            replaces: None,
+            body,
+        };
         let sent = AssertUnwindSafe(channel.send(&notice)).catch_unwind();
         if !matches!(tokio::time::timeout(NOTICE_TIME_MAX, sent).await, Ok(Ok(Ok(_)))) {
             tracing::warn!(to = %notice.to, "Could not tell that the store fails");

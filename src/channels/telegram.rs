@@ -23,7 +23,8 @@ use teloxide::types::{AllowedUpdate, BotCommand};
 
 pub use super::config::TelegramConfig as Config;
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
 use crate::bus::{PublishError, Published, Publisher};
 use crate::message::{Address, Hint, MediaRef, Outbound, SenderId};
@@ -273,6 +274,7 @@ impl Channel for Telegram {
             caption_max: CAPTION_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY_IN_GROUPS },
             markup: MARKUP,
             file_max: FILE_MAX,

@@ -296,7 +296,7 @@ impl Discord {
         // What a thread was made from stands outside of it.
         let asked = asked.filter(|id| self.channel_of(to, *id) == to.channel());
         if let Some(id) = asked
-            && !self.is_private(to).await?
+            && (message.overtakes || !self.is_private(to).await?)
         {
             // The question may have been deleted meanwhile; its answer is still wanted.
             body["message_reference"] =
@@ -305,7 +305,7 @@ impl Discord {
         Ok(body)
     }
 
-    /// In private it is plain what is answered.
+    /// In private it is plain what is answered, unless an older answer was overtaken.
     async fn is_private(&self, to: Target) -> Result<bool, ChannelError> {
         if to.thread.is_some() {
             return Ok(false);
