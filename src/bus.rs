@@ -282,6 +282,11 @@ impl Publisher {
         });
     }
 
+    /// Notes that the link has ended and is being made anew. `reason` is shown by `status`.
+    pub fn link_lost(&self, reason: &str) {
+        self.link.down(reason);
+    }
+
     /// The channel's own durable mark (an offset, say), and when it was set.
     pub async fn mark(&self) -> Result<Option<(String, DateTime<Utc>)>, PublishError> {
         let channel = self.channel.clone();

@@ -66,7 +66,8 @@ pub struct Deadlines {
     pub connect: Duration,
     /// For a whole call, but an upload's.
     pub call: Duration,
-    /// From a connection to the gateway to its word that the session goes.
+    /// From a connection to the gateway, or a missed event on it, to its word that the session goes;
+    /// then another session is begun.
     pub ready: Duration,
     /// How long a link may say nothing at all: longer than from one heartbeat to the next, and less
     /// than a minute.

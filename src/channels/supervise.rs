@@ -73,7 +73,10 @@ async fn keep_listening(
             failures = 0;
         }
         let wait = match ended {
-            Ok(Ok(())) => backoff(failures),
+            Ok(Ok(())) => {
+                link.down("the platform has ended the link");
+                backoff(failures)
+            }
             Ok(Err(ChannelError::Closed(reason))) => {
                 link.down(&reason);
                 log.closed(reason);
