@@ -143,15 +143,13 @@ impl Post {
         let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
             return Ok(());
         };
-        if delivery.chunks.is_empty() {
+        let is_cut = !delivery.chunks.is_empty();
+        if !is_cut {
             let text = delivery.message.body.text_mut();
             if let Cow::Owned(redacted) = self.redactor.redact(text) {
                 *text = redacted;
             }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
-            let chunks = delivery.chunks.clone();
-            let stored = move |store: &_| outbox::cut(store, id, &chunks);
-            store.write("cut", Sync::Later, stored).await?;
         }
         let deliverer = Deliverer {
             channel: self.channel.as_ref(),
@@ -159,6 +157,7 @@ impl Post {
             events: &self.events,
             workspace: &self.workspace,
             delivery: &delivery,
+            is_cut,
         };
         for chunk in &delivery.chunks {
             match deliverer.bring(chunk).await? {
@@ -195,6 +194,8 @@ struct Deliverer<'a> {
     events: &'a Events,
     workspace: &'a Workspace,
     delivery: &'a Delivery,
+    /// How it is cut is stored; else that is done when its first chunk is about to be sent.
+    is_cut: bool,
 }
 
 impl Deliverer<'_> {
@@ -225,7 +226,11 @@ impl Deliverer<'_> {
 
     async fn send(&self, chunk: &Chunk, doubt: bool) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let begun = move |store: &_| outbox::sending(store, id, seq, doubt);
+        let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
+        let begun = move |store: &_| {
+            uncut.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks))?;
+            outbox::sending(store, id, seq, doubt)
+        };
         self.store.write("sending", Sync::Now, begun).await?;
         let message = self.message(chunk, doubt || chunk.doubts > 0);
         let sent = match &message.body {

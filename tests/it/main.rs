@@ -60,3 +60,4 @@ mod tools;
 mod turns;
 mod web;
 mod workspace;
+mod writes;
