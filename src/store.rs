@@ -20,6 +20,18 @@ use tokio_util::task::AbortOnDropHandle;
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
+/// Bytes of a page of a new home. Each change writes all of the pages that it touches, and most of what
+/// a turn touches is a short row in each of many tables and indices: a quarter of SQLite's usual size
+/// means a quarter of the bytes.
+const PAGE_BYTES: u32 = 1_024;
+
+/// The write-ahead log is folded into the database when it is about so long. Pages that change again
+/// and again are written there once each time.
+const LOG_BYTES: u32 = 4 << 20;
+
+/// Statements that each connection keeps prepared: more than there are in the way of a message.
+const STATEMENTS_KEPT: usize = 128;
+
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
 const QUEUE_MAX: usize = 256;
 
@@ -65,6 +77,8 @@ pub struct Moment<'a> {
     /// Counted from one since the store was opened.
     pub commit: u64,
     pub phase: Phase,
+    /// Whether it is on the disk once it is made, and all before it.
+    pub sync: Sync,
     /// The names of the changes that it holds.
     pub labels: &'a [&'static str],
 }
@@ -78,7 +92,7 @@ pub enum Phase {
 #[derive(Clone, Default)]
 pub struct Options {
     pub observer: Option<Observer>,
-    /// The largest database, in pages of 4 KiB; none is SQLite's own bound.
+    /// The largest database, in pages; none is SQLite's own bound.
     pub pages_max: Option<u32>,
 }
 
@@ -299,12 +313,16 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     // Plans do not depend on what is bound: else each binding has cached statements prepared anew.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Of a home that there is already, the size stays as it is.
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
+    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page.max(1))?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -512)?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(connection)
 }
 
@@ -317,6 +335,10 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
         step.execute_batch(script)?;
         step.pragma_update(None, "user_version", version)?;
         step.commit()?;
+    }
+    if found < MIGRATIONS.len() {
+        // What was migrated is on the disk and whole by itself before anything else is written.
+        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(found)
 }

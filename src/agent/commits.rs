@@ -283,7 +283,13 @@ pub(super) async fn answer(
     last: Option<(usize, String, Made)>,
     end: End,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "answer", Sync::Now, turn, move |store| {
+    // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
+    // else would sync it.
+    let sync = match (&end.words, Errand::of(&end.to)) {
+        (Some(_), None) => Sync::Later,
+        _ => Sync::Now,
+    };
+    guarded(store, "answer", sync, turn, move |store| {
         if let Some((seq, provider, made)) = &last {
             made.write(store, turn, *seq, provider)?;
         }

@@ -237,8 +237,12 @@ pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
 pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
     let head = store
         .prepare_cached(
-            "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts, overtakes, answers,
-             failing_since, failed_at, others_arrived FROM outbox WHERE id = ? AND state = 'pending'",
+            "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts,
+             CASE WHEN EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id) THEN overtakes
+             ELSE EXISTS (SELECT 1 FROM outbox older WHERE older.state = 'pending' AND older.id < outbox.id
+                 AND older.channel = outbox.channel AND older.chat = outbox.chat
+                 AND older.urgent = outbox.urgent AND older.aside = 1) END,
+             answers, failing_since, failed_at, others_arrived FROM outbox WHERE id = ? AND state = 'pending'",
         )?
         .query_row([id.0], |row| {
             let reply_to: Option<String> = row.get(3)?;
@@ -288,11 +292,19 @@ fn read_body(stored: String) -> Body {
     serde_json::from_str(&stored).unwrap_or(Body::Text(stored))
 }
 
-/// Stores how a message is cut, before its first chunk is sent; a second time changes nothing. Returns true if
-/// the message overtakes an older one.
-pub fn cut(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Result<bool> {
+/// Stores how a message is cut, and whether it overtakes an older one, before its first chunk is sent; a second
+/// time changes nothing.
+pub fn cut(
+    store: &Connection,
+    id: DeliveryId,
+    chunks: &[Chunk],
+    overtakes: bool,
+) -> rusqlite::Result<()> {
     add_chunks(store, id, chunks)?;
-    failing::overtakes(store, id)
+    if overtakes {
+        store.prepare_cached("UPDATE outbox SET overtakes = 1 WHERE id = ?")?.execute([id.0])?;
+    }
+    Ok(())
 }
 
 fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Result<()> {

@@ -150,23 +150,21 @@ impl Post {
         let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
             return Ok(());
         };
-        if delivery.chunks.is_empty() {
+        let is_cut = !delivery.chunks.is_empty();
+        if !is_cut {
             let text = delivery.message.body.text_mut();
             if let Cow::Owned(redacted) = self.redactor.redact(text) {
                 *text = redacted;
             }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
-            let chunks = delivery.chunks.clone();
-            let stored = move |store: &_| outbox::cut(store, id, &chunks);
-            if store.write("cut", Sync::Later, stored).await? {
-                // It names its question.
-                let again = store.read(move |store| outbox::load(store, id)).await?;
-                let Some(again) = again else { return Ok(()) };
-                delivery = again;
-            }
         }
-        let deliverer =
-            Deliverer { channel: self.channel.as_ref(), store, post: self, delivery: &delivery };
+        let deliverer = Deliverer {
+            channel: self.channel.as_ref(),
+            store,
+            post: self,
+            delivery: &delivery,
+            is_cut,
+        };
         for chunk in &delivery.chunks {
             match deliverer.bring(chunk).await? {
                 Then::GoOn => {}
@@ -210,6 +208,8 @@ struct Deliverer<'a> {
     store: &'a Store,
     post: &'a Post,
     delivery: &'a Delivery,
+    /// How it is cut is stored; else that is done when its first chunk is about to be sent.
+    is_cut: bool,
 }
 
 impl Deliverer<'_> {
@@ -252,7 +252,12 @@ impl Deliverer<'_> {
 
     async fn send(&self, chunk: &Chunk, doubt: bool) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let begun = move |store: &_| outbox::sending(store, id, seq, doubt);
+        let overtakes = self.delivery.message.overtakes;
+        let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
+        let begun = move |store: &_| {
+            uncut.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
+            outbox::sending(store, id, seq, doubt)
+        };
         self.store.write("sending", Sync::Now, begun).await?;
         let message = self.message(chunk, doubt || chunk.doubts > 0);
         let sent = match &message.body {

@@ -64,3 +64,4 @@ mod tools;
 mod turns;
 mod web;
 mod workspace;
+mod writes;

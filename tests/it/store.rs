@@ -16,10 +16,18 @@ use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
 use serde_json::json;
 
-/// A disk on which nothing can grow.
+/// A disk on which little can grow: short messages fit, what is [`large`] does not.
 fn full() -> Parts {
-    let store = Options { pages_max: Some(1), observer: None };
+    let store = Options { pages_max: Some(pages() + 24), observer: None };
     Parts { store, ..Parts::default() }
+}
+
+/// The pages of an empty database.
+fn pages() -> u32 {
+    let home = TempDir::new().unwrap();
+    drop(Store::open(home.path(), &Options::default()).unwrap());
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
 }
 
 /// Does not fit into the pages of an empty database.

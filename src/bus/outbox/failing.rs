@@ -111,20 +111,6 @@ pub fn note_question(
     Ok(())
 }
 
-/// Notes that a delivery, which is about to be sent for the first time, overtakes an older one of its lane
-/// that stepped aside. Returns true if it does.
-pub(super) fn overtakes(store: &Connection, id: DeliveryId) -> rusqlite::Result<bool> {
-    let changed = store
-        .prepare_cached(
-            "UPDATE outbox SET overtakes = 1 WHERE id = ?1 AND EXISTS
-             (SELECT 1 FROM outbox older WHERE older.state = 'pending' AND older.id < ?1
-              AND older.channel = outbox.channel AND older.chat = outbox.chat
-              AND older.urgent = outbox.urgent AND older.aside = 1)",
-        )?
-        .execute([id.0])?;
-    Ok(changed > 0)
-}
-
 /// Why a delivery ends without having arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
