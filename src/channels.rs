@@ -9,6 +9,7 @@ pub mod deliver;
 pub mod discord;
 pub mod intake;
 pub mod markup;
+pub mod network;
 pub mod parcel;
 #[cfg(feature = "slack")]
 pub mod slack;

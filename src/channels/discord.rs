@@ -90,7 +90,7 @@ impl Default for Deadlines {
             silence: Duration::from_secs(55),
             identify: Duration::from_secs(5),
             catch_up: Duration::from_secs(3),
-            again: Duration::from_secs(60),
+            again: Duration::from_secs(30),
         }
     }
 }

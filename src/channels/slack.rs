@@ -94,7 +94,7 @@ impl Default for Deadlines {
             silence: Duration::from_secs(40),
             catch_up: Duration::from_secs(2),
             steady: Duration::from_secs(10),
-            again: Duration::from_secs(60),
+            again: Duration::from_secs(30),
         }
     }
 }

@@ -2,22 +2,30 @@
 //! Also says to people what could not even be kept.
 
 use std::collections::HashMap;
+use std::future::pending;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, sleep};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::network::{self, Pause};
 use super::{Channel, ChannelError};
 use crate::bus::{Bus, Link, Publisher, Rejected};
 use crate::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
 use crate::replies;
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
-const BACKOFF_MAX: Duration = Duration::from_secs(60);
+
+/// Nobody waits for longer after an outage. A try is a request or two, so this is no burden.
+const BACKOFF_MAX: Duration = Duration::from_secs(30);
+
+/// Where the back-off goes on after a change of the network, at four seconds: the first try may have
+/// come too early.
+const FAILURES_AFTER_CHANGE: u32 = 2;
 
 /// The longest wait that a platform can ask for.
 pub(super) const AFTER_MAX: Duration = Duration::from_secs(3600);
@@ -72,36 +80,46 @@ async fn keep_listening(
         if begun.elapsed() > STEADY {
             failures = 0;
         }
-        let wait = match ended {
+        let wanted = match ended {
             Ok(Ok(())) => {
                 link.down("the platform has ended the link");
-                backoff(failures)
+                None
             }
             Ok(Err(ChannelError::Closed(reason))) => {
                 link.down(&reason);
                 log.closed(reason);
-                CLOSED_AGAIN
+                Some(CLOSED_AGAIN)
             }
             Ok(Err(error)) => {
-                let wait = match error {
-                    // No platform can make us knock faster than we would.
-                    ChannelError::Unavailable { after: Some(after), .. } => {
-                        after.min(AFTER_MAX).max(backoff(failures))
-                    }
-                    _ => backoff(failures),
-                };
                 log.down(&error);
                 link.down(&error.to_string());
-                wait
+                match error {
+                    ChannelError::Unavailable { after, .. } => after,
+                    _ => None,
+                }
             }
             Err(_) => {
                 log.panicked();
                 link.down("it crashed");
-                backoff(failures)
+                None
             }
         };
-        failures += 1;
-        sleep(wait).await;
+        failures = rest(failures, wanted).await;
+    }
+}
+
+/// Pauses after so many failures, for as long as the platform `wanted`, or else until the network may
+/// be back. Gives how many failures the next pause counts.
+async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
+    let wait = backoff(failures);
+    let pause = match wanted {
+        // No platform can make us knock faster than we would.
+        Some(wanted) => network::pause(wanted.min(AFTER_MAX).max(wait), pending()).await,
+        None => network::pause(wait, network::changed()).await,
+    };
+    match pause {
+        Pause::Over => failures + 1,
+        Pause::CutShort => failures.min(FAILURES_AFTER_CHANGE),
     }
 }
 
@@ -202,5 +220,5 @@ async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
             tracing::warn!(to = %notice.to, "Could not tell that the store fails");
         }
     }
-    std::future::pending().await
+    pending().await
 }

@@ -10,6 +10,7 @@ mod outgoing;
 
 use std::collections::VecDeque;
 use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -97,6 +98,10 @@ const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
 const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
 
+/// Who we are is asked for again with the first link after that: names and privacy mode are rarely
+/// changed, and a poll that fails is no reason to ask.
+const IDENTITY_TIME: Duration = Duration::from_secs(3600);
+
 /// Commands are told when the link comes up; hearing is more urgent.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -107,7 +112,12 @@ const ANSWERS_MAX: usize = 16;
 pub struct Telegram {
     api: Api,
     deadlines: Deadlines,
-    /// A mutex because a link may end and begin anew; it guards a few short names.
+    /// Who we are, and when Telegram told. A mutex because a link may end and begin anew; it guards a
+    /// few short names.
+    me: Mutex<Option<(Identity, Instant)>>,
+    /// Telegram has our commands.
+    has_commands: AtomicBool,
+    /// A mutex for the same reason.
     albums: Mutex<Albums>,
 }
 
@@ -172,31 +182,58 @@ impl Telegram {
     }
 
     pub fn with_deadlines(config: &Config, deadlines: Deadlines) -> anyhow::Result<Self> {
-        Ok(Self { api: Api::new(config, &deadlines)?, deadlines, albums: Mutex::default() })
+        Ok(Self {
+            api: Api::new(config, &deadlines)?,
+            deadlines,
+            me: Mutex::default(),
+            has_commands: AtomicBool::new(false),
+            albums: Mutex::default(),
+        })
     }
 
-    async fn get_me(&self) -> Result<Identity, ChannelError> {
-        let me = self.api.call(&GetMe::new(), self.deadlines.call).await;
-        me.map_err(CallError::while_asking)
+    /// Who we are, as Telegram told lately.
+    async fn identity(&self) -> Result<Identity, ChannelError> {
+        let known = self.me.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some((me, asked)) = known
+            && asked.elapsed() < IDENTITY_TIME
+        {
+            return Ok(me);
+        }
+        let me: Identity = self
+            .api
+            .call(&GetMe::new(), self.deadlines.call)
+            .await
+            .map_err(CallError::while_asking)?;
+        let told = Some((me.clone(), Instant::now()));
+        *self.me.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        Ok(me)
     }
 
-    async fn poll(&self, offset: Option<i32>) -> Result<Vec<RawUpdate>, ChannelError> {
-        let Deadlines { poll, poll_grace, .. } = self.deadlines;
+    /// Asks for updates; Telegram may wait `hold` for one, in whole seconds.
+    async fn poll(
+        &self,
+        offset: Option<i32>,
+        hold: Duration,
+    ) -> Result<Vec<RawUpdate>, ChannelError> {
         let ask = GetUpdates {
             offset,
             limit: None,
-            timeout: u32::try_from(poll.as_secs()).ok(),
+            timeout: u32::try_from(hold.as_secs()).ok(),
             allowed_updates: Some(vec![
                 AllowedUpdate::Message,
                 AllowedUpdate::EditedMessage,
                 AllowedUpdate::CallbackQuery,
             ]),
         };
-        self.api.call(&ask, poll + poll_grace).await.map_err(CallError::while_asking)
+        let deadline = hold + self.deadlines.poll_grace;
+        self.api.call(&ask, deadline).await.map_err(CallError::while_asking)
     }
 
-    /// Has Telegram list our commands. Nothing depends on it.
+    /// Has Telegram list our commands, unless it does. Nothing depends on it.
     async fn list_commands(&self) {
+        if self.has_commands.load(Ordering::Relaxed) {
+            return;
+        }
         let wanted: Vec<_> =
             replies::COMMANDS.iter().map(|(name, about)| BotCommand::new(*name, *about)).collect();
         let deadline = self.deadlines.call.min(COMMANDS_TIME_MAX);
@@ -207,8 +244,9 @@ impl Telegram {
             }
             Ok(())
         };
-        if let Err(error) = listed.await.map_err(CallError::while_asking) {
-            tracing::info!(%error, "Telegram does not list our commands");
+        match listed.await.map_err(CallError::while_asking) {
+            Ok(()) => self.has_commands.store(true, Ordering::Relaxed),
+            Err(error) => tracing::info!(%error, "Telegram does not list our commands"),
         }
     }
 
@@ -324,26 +362,32 @@ impl Channel for Telegram {
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
-        let bot = self.get_me().await?;
-        publisher.heard_byte();
-        publisher.link_up(about(&bot));
-        self.list_commands().await;
+        let bot = self.identity().await?;
         let mark = publisher.mark().await?;
         let mut offset = Offset::from_mark(bot.id, mark);
         // Beside the loop: nobody waits for what only a presser sees.
         let mut answers = FuturesUnordered::new();
+        // The first poll is answered at once: only that shows that the link goes.
+        let mut hold = Duration::ZERO;
         loop {
             let asked = Instant::now();
-            let updates = beside(self.poll(offset.ask(Utc::now())), &mut answers).await?;
+            let updates = beside(self.poll(offset.ask(Utc::now()), hold), &mut answers).await?;
             publisher.heard_byte();
+            if hold.is_zero() {
+                publisher.link_up(about(&bot));
+            }
             let taken = self.take_in(&updates, &mut offset, (&bot, publisher));
             for Answer { query, published } in beside(taken, &mut answers).await? {
                 if answers.len() < ANSWERS_MAX {
                     answers.push(self.answer_press(query, published));
                 }
             }
-            if updates.is_empty() && asked.elapsed() < EMPTY_POLL_MIN {
+            if updates.is_empty() && !hold.is_zero() && asked.elapsed() < EMPTY_POLL_MIN {
                 beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
+            }
+            if hold.is_zero() {
+                beside(self.list_commands(), &mut answers).await;
+                hold = self.deadlines.poll;
             }
         }
     }

@@ -56,6 +56,7 @@ mod slack;
 mod steering;
 mod store;
 mod subagents;
+mod supervise;
 #[cfg(feature = "telegram")]
 mod telegram;
 mod text;

@@ -132,12 +132,6 @@ impl Discord {
         publisher.heard_byte();
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
-        let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
-        match timeout(COMMANDS_TIME_MAX, telling).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "Could not tell Discord the commands"),
-            Err(_) => tracing::warn!("Could not tell Discord the commands in time"),
-        }
         let ear = Ear { discord: self, publisher, bot: &bot };
         let account = (self.api.token(), bot.id.as_str());
         let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
@@ -175,6 +169,8 @@ impl Discord {
         let Ear { publisher, bot, .. } = *ear;
         let about = format!("@{}", bot.name);
         let mut reading_later = pin!(ear.read_later(Duration::ZERO));
+        let mut telling = Box::pin(self.tell_commands_once());
+        let mut has_tried_to_tell = false;
         let mut is_renewed = false;
         loop {
             let told = match reader.held.pop_front() {
@@ -182,6 +178,10 @@ impl Discord {
                 None => tokio::select! {
                     told = reader.link.next() => told?,
                     error = &mut reading_later => return Err(error),
+                    () = &mut telling, if !has_tried_to_tell => {
+                        has_tried_to_tell = true;
+                        continue;
+                    }
                 },
             };
             publisher.heard_byte();
@@ -243,6 +243,16 @@ impl Discord {
                     return Err(ChannelError::unavailable("discord has forgotten the session"));
                 }
             }
+        }
+    }
+
+    /// Tells Discord our commands, unless it has them. The link does not wait for that.
+    async fn tell_commands_once(&self) {
+        let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
+        match timeout(COMMANDS_TIME_MAX, telling).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "Could not tell Discord the commands"),
+            Err(_) => tracing::warn!("Could not tell Discord the commands in time"),
         }
     }
 

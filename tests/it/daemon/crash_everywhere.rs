@@ -120,11 +120,15 @@ async fn random_kills_of_all_platforms_at_once_lose_nothing_and_double_nothing_u
         let alive = if fastrand::u8(..3) == 0 { 1000..1500 } else { 10..400 };
         let alive = Duration::from_millis(fastrand::u64(alive));
         let quiet = alive.mul_f64(fastrand::f64());
+        if fastrand::u8(..4) == 0 {
+            platforms.discord.ignore_session();
+        }
         sleep(quiet).await;
         platforms.say();
         sleep(alive.saturating_sub(quiet)).await;
         daemon.kill().await;
     }
+    platforms.discord.heed_sessions();
     platforms.say();
     let daemon = scene.daemon().await;
     settled(&scene.home(), platforms.said).await;

@@ -118,11 +118,11 @@ async fn strangers_and_places_that_are_off_are_told_so() {
 async fn commands_are_told_to_discord_when_it_does_not_have_them_so() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
     let puts = || api.received().iter().filter(|call| call.call.starts_with("PUT ")).count();
-    for _ in 0..2 {
+    for round in 1..3 {
         desk.listening(&discord(&api), async {
-            let sessions = api.sessions().0 + 1;
-            api.wait_for_sessions(sessions, 0).await;
-            // Whatever comes after that has waited for it.
+            api.wait_for_sessions(round, 0).await;
+            api.wait_for_calls("GET /applications/*/commands", round).await;
+            api.wait_for_calls("PUT /applications/*/commands", 1).await;
             api.wait_for_answer(api.invoke(&ADA, CREW, "status", None)).await;
         })
         .await;

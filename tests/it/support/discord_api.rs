@@ -197,6 +197,11 @@ impl DiscordApi {
         self.state.change(|state| state.sessions.ignore += 1);
     }
 
+    /// From now on, each IDENTIFY and RESUME is answered again.
+    pub(crate) fn heed_sessions(&self) {
+        self.state.change(|state| state.sessions.ignore = 0);
+    }
+
     /// Sessions are to be resumed at another address.
     pub(crate) fn resume_at(&self, url: &str) {
         self.state.change(|state| state.sessions.resume_url = Some(url.to_owned()));
@@ -271,6 +276,11 @@ impl DiscordApi {
     /// What the bot did wrong at the gateway.
     pub(crate) fn gateway_faults(&self) -> Vec<String> {
         self.state.look().sessions.faults.clone()
+    }
+
+    /// Until so many calls of `call` (`GET /channels/*`) have come.
+    pub(crate) async fn wait_for_calls(&self, call: &str, count: usize) {
+        self.state.becomes(call, |state| state.calls.count(call) >= count).await;
     }
 
     pub(crate) async fn wait_for_sent(&self, count: usize) -> Vec<Sent> {

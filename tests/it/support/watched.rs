@@ -112,6 +112,14 @@ impl<Fault> Calls<Fault> {
     }
 }
 
+#[cfg(feature = "discord")]
+impl<Fault> Calls<Fault> {
+    /// How many calls came that `call` stands for, as in [`Calls::fail`].
+    pub(crate) fn count(&self, call: &str) -> usize {
+        self.received.iter().filter(|received| fits(call, &received.call)).count()
+    }
+}
+
 /// Whether a call is one of `failing`.
 fn fits(failing: &str, call: &str) -> bool {
     let (failing, call): (Vec<_>, Vec<_>) =

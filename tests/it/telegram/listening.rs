@@ -232,7 +232,7 @@ async fn hears_who_replies_to_what_it_said() {
 async fn says_in_its_status_whether_it_sees_all_of_groups() {
     let (api, desk) = (BotApi::start().await, Desk::new());
     api.turn_privacy_off();
-    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 1)).await;
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 2)).await;
     assert_eq!(desk.link.state().about, "@peacrab_bot");
 }
 
@@ -240,12 +240,43 @@ async fn says_in_its_status_whether_it_sees_all_of_groups() {
 async fn has_its_commands_listed_once() {
     let (api, desk) = (BotApi::start().await, Desk::new());
     let polls = |count| api.wait_for_calls("getUpdates", count);
-    desk.listening(&telegram(&api, DEADLINES), polls(1)).await;
+    // They are listed after the first poll of a link.
+    desk.listening(&telegram(&api, DEADLINES), polls(2)).await;
     assert_eq!(api.commands()[0]["command"], "stop");
     assert_eq!(api.commands().as_array().unwrap().len(), replies::COMMANDS.len());
-    desk.listening(&telegram(&api, DEADLINES), polls(2)).await;
+    desk.listening(&telegram(&api, DEADLINES), polls(4)).await;
     let told = api.received().iter().filter(|call| call.call == "setMyCommands").count();
     assert_eq!(told, 1);
+}
+
+#[tokio::test]
+async fn a_poll_that_fails_repeats_nothing_else() {
+    let (api, desk) = (BotApi::start().await, Desk::new());
+    let telegram = telegram(&api, DEADLINES);
+    desk.listening(&telegram, api.wait_for_calls("getUpdates", 2)).await;
+    for _ in 0..6 {
+        api.fail("getUpdates", 1, &Fault::Status(502));
+        desk.listen(&telegram).await;
+    }
+    api.say(&from_ada("hello"));
+    desk.listening(&telegram, api.wait_for_confirmed()).await;
+    assert_eq!(desk.texts().await, ["hello"]);
+    let calls = api.received();
+    let others: Vec<_> =
+        calls.iter().map(|call| &call.call).filter(|call| *call != "getUpdates").collect();
+    assert_eq!(others, ["getMe", "getMyCommands", "setMyCommands"]);
+}
+
+#[tokio::test]
+async fn is_up_once_a_poll_is_answered() {
+    let (api, desk) = (BotApi::start().await, Desk::new());
+    for fault in [Fault::CONFLICT, Fault::Status(502), Fault::Hang] {
+        api.fail("getUpdates", 1, &fault);
+        desk.listen(&telegram(&api, DEADLINES)).await;
+        assert!(!desk.link.state().up, "{fault:?}");
+    }
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_calls("getUpdates", 5)).await;
+    assert!(desk.link.state().up);
 }
 
 #[tokio::test]
