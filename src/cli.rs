@@ -26,7 +26,8 @@ use crate::daemon::{Daemon, Plan};
 use crate::heartbeat::Wish;
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
-use crate::{logging, people, schedule, store};
+use crate::workspace::skills::Surroundings;
+use crate::{logging, people, replies, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -392,9 +393,17 @@ fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode
             print::line(&config.describe());
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            let Some(exposed) = config.exposed(home) else { return ExitCode::SUCCESS };
-            print::error(&exposed);
-            ExitCode::from(USED_WRONGLY)
+            match config.exposed(home) {
+                None => ExitCode::SUCCESS,
+                Some(exposure) if exposure.is_by_system => {
+                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
+                    ExitCode::SUCCESS
+                }
+                Some(exposure) => {
+                    print::error(&exposure.words);
+                    ExitCode::from(USED_WRONGLY)
+                }
+            }
         }
         Err(faults) => refuse(faults),
     }
