@@ -62,7 +62,7 @@ const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of the owner; their time zone may stand there.
-const USER: &str = "USER.md";
+pub const USER: &str = "USER.md";
 
 /// What a daemon is made of.
 pub struct Plan {
