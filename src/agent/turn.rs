@@ -20,14 +20,14 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::commits::{self, CommitError, End, Made};
 use super::invoked::{Invoked, invoked};
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
-use super::{Means, progress, taint};
+use super::{Means, progress, taint, transcript};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
@@ -35,7 +35,7 @@ use crate::people::Role;
 use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
-use crate::store::StoreError;
+use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
@@ -109,8 +109,9 @@ pub(super) async fn run(
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
     let is_errand = active.part.errand.is_some();
+    let time_left = time_max.saturating_sub(active.part.worked);
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    let ended = timeout(time_max, active.work()).await;
+    let ended = timeout(time_left, active.work()).await;
     match ended.unwrap_or_else(|_| {
         end.words = Some(too_slow);
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
@@ -156,7 +157,8 @@ struct Asker {
 impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
         if self.settle_calls().await? == Settled::Parked {
-            return Ok(None);
+        let begun = Instant::now();
+            return self.suspend(begun).await;
         }
         loop {
             if let Some(said) = self.finished() {
@@ -183,7 +185,7 @@ impl Active<'_> {
                 Ok(completion) => {
                     self.plan(step, completion).await?;
                     if self.settle_calls().await? == Settled::Parked {
-                        return Ok(None);
+                        return self.suspend(begun).await;
                     }
                 }
                 Err(error) => return self.fail(&error).await,
@@ -192,6 +194,14 @@ impl Active<'_> {
     }
 
     /// A limit is reached: the model says what it has and what is left. What was said meanwhile
+    /// The turn waits without a task. What it has worked counts when it goes on: its time is bounded in all.
+    async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
+        let (turn, worked) = (self.turn, begun.elapsed());
+        let note = move |store: &Connection| transcript::add_worked(store, turn, worked);
+        self.means.bus.store.write("turn suspended", Sync::Later, note).await?;
+        Ok(None)
+    }
+
     /// stays for the next turn.
     async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
         let UsedUp { note, words } = used_up;

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
@@ -36,6 +38,8 @@ pub(super) struct Part {
     pub(super) steps_max: usize,
     tokens_max: Option<u64>,
     pub(super) time_max: Duration,
+    /// How much of that was used before the turn was last suspended.
+    pub(super) worked: Duration,
 }
 
 /// What a turn has ended with by a call.
@@ -59,9 +63,12 @@ impl Part {
     ) -> Result<Self, StoreError> {
         let store = &means.bus.store;
         let Some(errand) = Errand::of(address) else {
-            let is_job = store.read(move |store| Ok(schedule::of_turn(store, turn)?.is_some()));
+            let look = move |store: &Connection| {
+                Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
+            };
+            let (is_job, worked) = store.read(look).await?;
             return Ok(Self {
-                caller: match is_job.await? {
+                caller: match is_job {
                     true => Caller::JobHere(means.finish),
                     false => Caller::Conversation(means.finish),
                 },
@@ -73,6 +80,7 @@ impl Part {
                 time_max: TURN_TIME_MAX,
             });
         };
+                worked,
         let (caller, asked_at) = match errand.kind {
             Kind::Subagent => {
                 let id = SubagentId(errand.number);
@@ -93,6 +101,7 @@ impl Part {
             errand: Some(errand),
             finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
+        let worked = store.read(move |store| transcript::worked(store, turn)).await?;
             steps_max: match is_beat {
                 true => means.heart.config.steps_max,
                 false => means.subagent_steps_max,
@@ -111,6 +120,7 @@ impl Part {
     /// What is said of a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
         match self.errand {
+            worked,
             None => replies::SOMETHING_BROKE.to_owned(),
             Some(_) => replies::errand_too_slow(self.time_max),
         }
