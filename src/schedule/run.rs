@@ -75,6 +75,13 @@ pub struct Past {
 /// Writes a run down, before anything begins; none if that due time was claimed before.
 pub(super) fn claim(
     store: &Connection,
+impl Past {
+    /// Returns true if its words are the program's, and say what went wrong.
+    pub(super) fn has_failed(&self) -> bool {
+        [Ended::Failed, Ended::Interrupted].iter().any(|ended| ended.as_str() == self.state)
+    }
+}
+
     job: JobId,
     (due, late): (DateTime<Utc>, bool),
     now: DateTime<Utc>,
