@@ -15,7 +15,7 @@ use crate::support::script::{Gate, calls, held, says};
 
 impl Scene {
     /// What `peacrab cron` asks for.
-    async fn cron(&self, wanted: Value, to: &str) -> String {
+    pub(super) async fn cron(&self, wanted: Value, to: &str) -> String {
         let to = json!({"channel": "home", "chat": to, "thread": null});
         let request = json!({"verb": "cron", "wanted": wanted, "to": to});
         let mut stream = UnixStream::connect(self.rig.path().join("control.sock")).await.unwrap();
