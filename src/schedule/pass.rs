@@ -204,7 +204,7 @@ fn begin(
         }
         return Ok(false);
     };
-    let run = Run { id, job, due: due.at, late, row: None, turn: None };
+    let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
     match due.what {
         What::Skip => settle(store, &run, Ended::Skipped, None, now)?,
         What::Run | What::RunLate => doing::begin(store, &run, (now, zone))?,

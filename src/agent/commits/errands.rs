@@ -15,9 +15,7 @@ use crate::errands::{self, Errand, Kind};
 use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
-use crate::schedule::{
-    self, Brief, Ended, JobId, Order, Payload, Run, State as JobState, Where, Whose,
-};
+use crate::schedule::{self, Brief, Ended, JobId, Order, Run, State as JobState, Whose};
 use crate::session::{Ending, SessionId, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{State, SubagentId};
@@ -204,26 +202,23 @@ fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
 /// Ends what works on a run: a turn of its own, one in a conversation with the subagents that it waits for,
 /// or a command. Gives those subagents' addresses.
 fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Result<Vec<Address>> {
-    let Brief { known_on, payload, to, .. } = &run.job.brief;
+    let Brief { known_on, to, .. } = &run.job.brief;
     let mut subagents = Vec::new();
-    match payload {
-        Payload::Prompt { session: Where::Here, .. } => {
-            if let Some(row) = run.row {
-                journal::settle(store, row, Fate::Stopped)?;
-            }
-            if let Some(turn) = run.turn.filter(|_| run.row.is_some()) {
-                subagents = delegated::stop_awaited(store, to, turn)?;
-                if transcript::runs(store, turn)? {
-                    transcript::end_turn(store, turn, Ending::Stopped)?;
-                }
-                journal::settle_turn(store, turn, Fate::Stopped)?;
-            }
+    if run.is_here {
+        if let Some(row) = run.row {
+            journal::settle(store, row, Fate::Stopped)?;
         }
-        Payload::Prompt { session: Where::Own, .. } | Payload::Command(_) | Payload::Message(_) => {
-            withdraw(store, &run.job.id.errand().address(known_on))?;
-            errands::close(store, run.job.id.errand(), known_on)?;
+        if let Some(turn) = run.turn {
+            subagents = delegated::stop_awaited(store, to, turn)?;
+            if transcript::runs(store, turn)? {
+                transcript::end_turn(store, turn, Ending::Stopped)?;
+            }
+            journal::settle_turn(store, turn, Fate::Stopped)?;
         }
     }
+    } else {
+        withdraw(store, &run.job.id.errand().address(known_on))?;
+        errands::close(store, run.job.id.errand(), known_on)?;
     schedule::settle(store, run, Ended::Stopped, why, Utc::now())?;
     Ok(subagents)
 }
