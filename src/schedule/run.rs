@@ -75,9 +75,6 @@ pub struct Past {
     pub words: Option<String>,
 }
 
-/// Writes a run down, before anything begins; none if that due time was claimed before.
-pub(super) fn claim(
-    store: &Connection,
 impl Past {
     /// Returns true if its words are the program's, and say what went wrong.
     pub(super) fn has_failed(&self) -> bool {
@@ -85,6 +82,9 @@ impl Past {
     }
 }
 
+/// Writes a run down, before anything begins; none if that due time was claimed before.
+pub(super) fn claim(
+    store: &Connection,
     job: JobId,
     (due, late): (DateTime<Utc>, bool),
     now: DateTime<Utc>,
@@ -212,6 +212,19 @@ pub(super) struct Working {
     pub(super) job: JobId,
     /// It is one of those that work at a time.
     pub(super) counts: bool,
+}
+
+/// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
+/// be one of [`AT_ONCE_MAX`] for ever.
+pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
+    let mut rows =
+        store.prepare_cached(&format!("SELECT DISTINCT job FROM runs WHERE {RUNNING}"))?;
+    let jobs = rows.query_map([], |row| row.get(0).map(JobId))?;
+    let mut found = Vec::new();
+    for job in jobs.collect::<rusqlite::Result<Vec<_>>>()? {
+        found.extend(job::illegible(store, job)?);
+    }
+    Ok(found)
 }
 
 /// Jobs of which runs work, on a machine with these channels.
