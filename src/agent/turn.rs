@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use rusqlite::Connection;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
@@ -108,8 +109,8 @@ pub(super) async fn run(
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
-    let is_errand = active.part.errand.is_some();
     let time_left = time_max.saturating_sub(active.part.worked);
+    let is_errand = active.part.errand.is_some();
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_left, active.work()).await;
     match ended.unwrap_or_else(|_| {
@@ -156,8 +157,8 @@ struct Asker {
 
 impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
-        if self.settle_calls().await? == Settled::Parked {
         let begun = Instant::now();
+        if self.settle_calls().await? == Settled::Parked {
             return self.suspend(begun).await;
         }
         loop {
@@ -193,7 +194,6 @@ impl Active<'_> {
         }
     }
 
-    /// A limit is reached: the model says what it has and what is left. What was said meanwhile
     /// The turn waits without a task. What it has worked counts when it goes on: its time is bounded in all.
     async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
         let (turn, worked) = (self.turn, begun.elapsed());
@@ -202,6 +202,7 @@ impl Active<'_> {
         Ok(None)
     }
 
+    /// A limit is reached: the model says what it has and what is left. What was said meanwhile
     /// stays for the next turn.
     async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
         let UsedUp { note, words } = used_up;
@@ -363,7 +364,12 @@ impl Active<'_> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
+        let holds = end.is_quiet;
         let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if holds {
+            // It wakes at the end of the quiet hours, then.
+            self.means.heart.switched.up();
+        }
         if let Some(draft) = left {
             progress::erase(self.means, &self.session.address, draft).await;
         }
@@ -411,6 +417,7 @@ impl Active<'_> {
             // Nobody else hands on what it says.
             tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
             zone: self.means.zone,
+            is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) fn turn_ended(
                 Ending::Stopped => heartbeat::Ended::Stopped,
                 Ending::Failed => heartbeat::Ended::Failed,
             };
-            beat_ended(store, &end.to, Some(turn), (ended, came))
+            beat_ended(store, &end.to, Some(turn), (ended, came), end.is_quiet)
         }
     }
 }
@@ -88,7 +88,7 @@ pub(in crate::agent) async fn gave_up(
             Kind::Heartbeat => {
                 let came = Some(Came::ours(replies::JOB_CUT_OFF));
                 let outcome = (heartbeat::Ended::Interrupted, came);
-                beat_ended(store, &at, Some(turn), outcome)
+                beat_ended(store, &at, Some(turn), outcome, false)
             }
         }
     })
@@ -108,7 +108,7 @@ pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlit
         }
         Kind::Heartbeat => {
             let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
-            beat_ended(store, at, None, outcome)
+            beat_ended(store, at, None, outcome, false)
         }
     }
 }
@@ -140,12 +140,13 @@ fn beat_ended(
     at: &Address,
     turn: Option<TurnId>,
     (ended, came): (heartbeat::Ended, Option<Came<'_>>),
+    is_quiet: bool,
 ) -> rusqlite::Result<()> {
     let Some(errand) = Errand::of(at) else { return Ok(()) };
     // It may have been settled without it.
     if let Some(beat) = heartbeat::get(store, BeatId(errand.number))? {
         let said = came.as_ref().map(|came| (came.result, came.tainted));
-        let is_told = heartbeat::settle(store, &beat, ended, said)?;
+        let is_told = heartbeat::settle(store, &beat, ended, said, is_quiet)?;
         if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
             let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
             let heard = prompt::heartbeat_told(came.tainted);
@@ -215,10 +216,10 @@ fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Resul
             }
             journal::settle_turn(store, turn, Fate::Stopped)?;
         }
-    }
     } else {
         withdraw(store, &run.job.id.errand().address(known_on))?;
         errands::close(store, run.job.id.errand(), known_on)?;
+    }
     schedule::settle(store, run, Ended::Stopped, why, Utc::now())?;
     Ok(subagents)
 }
@@ -246,7 +247,7 @@ pub(super) fn stop(
     if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {
         let address = beat.id.errand().address(&beat.known_on);
         withdraw(store, &address)?;
-        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None)?;
+        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None, false)?;
         errands::close(store, beat.id.errand(), &beat.known_on)?;
         stopped.push(address);
     }

@@ -40,6 +40,8 @@ pub(super) struct Part {
     pub(super) time_max: Duration,
     /// How much of that was used before the turn was last suspended.
     pub(super) worked: Duration,
+    /// It ends when quiet hours begin: a beat that nobody asked for.
+    pub(super) keeps_quiet: bool,
 }
 
 /// What a turn has ended with by a call.
@@ -78,9 +80,11 @@ impl Part {
                 steps_max: means.steps_max,
                 tokens_max: None,
                 time_max: TURN_TIME_MAX,
+                worked,
+                keeps_quiet: false,
             });
         };
-                worked,
+        let mut keeps_quiet = false;
         let (caller, asked_at) = match errand.kind {
             Kind::Subagent => {
                 let id = SubagentId(errand.number);
@@ -92,16 +96,18 @@ impl Part {
             }
             Kind::Heartbeat => {
                 let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));
-                (Caller::Heartbeat, beat.await?.map(|beat| beat.to))
+                let beat = beat.await?;
+                keeps_quiet = beat.as_ref().is_some_and(|beat| !beat.asked);
+                (Caller::Heartbeat, beat.map(|beat| beat.to))
             }
         };
+        let worked = store.read(move |store| transcript::worked(store, turn)).await?;
         let is_beat = errand.kind == Kind::Heartbeat;
         Ok(Self {
             caller,
             errand: Some(errand),
             finish: Finish::Explicit,
             people_at: asked_at.unwrap_or_else(|| address.clone()),
-        let worked = store.read(move |store| transcript::worked(store, turn)).await?;
             steps_max: match is_beat {
                 true => means.heart.config.steps_max,
                 false => means.subagent_steps_max,
@@ -114,13 +120,14 @@ impl Part {
                 false => ERRAND_TOKENS_MAX,
             }),
             time_max: ERRAND_TIME_MAX,
+            worked,
+            keeps_quiet,
         })
     }
 
     /// What is said of a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
         match self.errand {
-            worked,
             None => replies::SOMETHING_BROKE.to_owned(),
             Some(_) => replies::errand_too_slow(self.time_max),
         }
@@ -141,6 +148,10 @@ impl Active<'_> {
                 _ => prompt::steps_used_up(steps),
             };
             return Ok(Some(UsedUp { note, words }));
+        }
+        if self.part.keeps_quiet && self.means.heart.is_quiet() {
+            let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
+            return Ok(Some(UsedUp { note: note.to_owned(), words: words.to_owned() }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
