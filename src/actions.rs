@@ -8,7 +8,8 @@ mod seen;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use chrono::{DateTime, Local, Utc};
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
@@ -56,11 +57,11 @@ pub struct Action {
 }
 
 impl Action {
-    /// On a line, for people and models.
-    pub fn words(&self) -> String {
+    /// One line, for people and models, with the time by the clock of `zone`.
+    pub fn words(&self, zone: Tz) -> String {
         replies::action(&replies::Action {
             id: self.id.0,
-            at: self.at.with_timezone(&Local).format("%m-%d %H:%M").to_string(),
+            at: self.at.with_timezone(&zone).format("%m-%d %H:%M").to_string(),
             tool: &self.tool,
             input: &self.input,
             state: &self.state,

@@ -45,7 +45,7 @@ use tokio_util::sync::CancellationToken;
 pub use command::{Pairing, pair};
 pub use commits::obey_order;
 pub use house::prompt_tokens;
-pub use jobs::may_command;
+pub use jobs::{may_command, place_of_command};
 pub use means::Means;
 pub use paces::Paces;
 pub use skills::skills_words;

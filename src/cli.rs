@@ -12,21 +12,22 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chrono_tz::Tz;
 use clap::{Parser, Subcommand};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::Action;
 use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
-use crate::daemon::{Daemon, Plan};
+use crate::daemon::{self, Daemon, Plan};
 use crate::heartbeat::Wish;
 use crate::secret::Redactor;
 use crate::workspace::Workspace;
-use crate::{logging, people, schedule, store};
+use crate::workspace::skills::Surroundings;
+use crate::{logging, people, replies, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.
@@ -215,7 +216,8 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             print::line(&if json {
                 serde_json::to_string_pretty(&done)?
             } else {
-                let lines: Vec<_> = done.iter().map(Action::words).collect();
+                let zone = owners_zone(&home, load());
+                let lines: Vec<_> = done.iter().map(|action| action.words(zone)).collect();
                 lines.join("\n")
             });
         }
@@ -255,8 +257,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             return Ok(send::tell(&daemon.send(parcel).await?));
         }
         Command::Cron(cron) => {
-            let zone = load().map_or_else(|_| schedule::system_zone(), |it| it.agent.zone(""));
-            cron::obey(&home, cron, zone).await?;
+            cron::obey(&home, cron, owners_zone(&home, load())).await?;
         }
         Command::Heartbeat { wish } => {
             match chat::ask(&home, &Request::Heartbeat { wish }).await? {
@@ -337,6 +338,15 @@ fn keep_to_ourselves() {
     }
 }
 
+/// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.
+fn owners_zone(home: &Path, loaded: Result<Config, config::ConfigErrors>) -> Tz {
+    let workspace = Workspace::look(&home.join("workspace"), Surroundings::default());
+    let path = daemon::USER.parse();
+    let user = workspace.ok().zip(path.ok()).and_then(|(it, path)| it.read_text(&path).ok()?);
+    let agent = loaded.map(|config| config.agent).unwrap_or_default();
+    agent.zone(&user.unwrap_or_default())
+}
+
 fn warnings(config: &Config, home: &Path) -> Vec<String> {
     let paired = store::look(home, people::paired).unwrap_or_default();
     config.warnings(&paired)
@@ -392,9 +402,17 @@ fn check(home: &Path, loaded: &Result<Config, config::ConfigErrors>) -> ExitCode
             print::line(&config.describe());
             let warnings = warnings(config, home);
             warnings.iter().for_each(|warning| print::line(&format!("warning: {warning}")));
-            let Some(exposed) = config.exposed(home) else { return ExitCode::SUCCESS };
-            print::error(&exposed);
-            ExitCode::from(USED_WRONGLY)
+            match config.exposed(home) {
+                None => ExitCode::SUCCESS,
+                Some(exposure) if exposure.is_by_system => {
+                    print::line(&format!("warning: {}", replies::shell_refused(&exposure.words)));
+                    ExitCode::SUCCESS
+                }
+                Some(exposure) => {
+                    print::error(&exposure.words);
+                    ExitCode::from(USED_WRONGLY)
+                }
+            }
         }
         Err(faults) => refuse(faults),
     }

@@ -32,6 +32,7 @@ use crate::tools;
 
 pub use agent::AgentConfig;
 pub use environment::Environment;
+pub use exec::Exposure;
 pub use fault::{ConfigErrors, Fault, Place};
 use file::{Unreadable, read_text};
 pub use keys::KEYS;
@@ -182,7 +183,7 @@ impl Config {
     }
 
     /// Why the shell cannot be as this says: commands would see the home, or a file with secrets.
-    pub fn exposed(&self, home: &Path) -> Option<String> {
+    pub fn exposed(&self, home: &Path) -> Option<Exposure> {
         exec::exposed(&self.exec, home, &self.files)
     }
 

@@ -2,10 +2,9 @@
 //! line back; `chat` turns the connection into a terminal.
 
 mod orders;
+mod socket;
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,6 +18,8 @@ use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+
+pub use socket::{SOCKET, bind, connect};
 
 use crate::actions::{self, Action, Sight};
 use crate::agent::{self, Means, Pairing};
@@ -34,9 +35,6 @@ use crate::schedule::Wanted;
 use crate::send::{Parcel, Sent};
 use crate::store::{StoreError, Sync};
 use crate::tools::Lender;
-
-/// The socket's name within the home.
-pub const SOCKET: &str = "control.sock";
 
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -164,16 +162,6 @@ pub struct Desk {
     pub links: BTreeMap<ChannelName, Arc<Link>>,
     pub home: String,
     pub since: DateTime<Utc>,
-}
-
-/// Makes the socket, for this account only.
-pub fn bind(home: &Path) -> std::io::Result<UnixListener> {
-    let path = home.join(SOCKET);
-    // The home is locked: what lies there is left from a crash.
-    std::fs::remove_file(&path).ok();
-    let listener = UnixListener::bind(&path)?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
 }
 
 /// Serves clients until `stop`.

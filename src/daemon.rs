@@ -24,7 +24,7 @@ use crate::channels::deliver::{Arrivals, Post};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
-use crate::config::{AgentConfig, Config, Environment, TERMINAL};
+use crate::config::{AgentConfig, Config, Environment, Exposure, TERMINAL};
 use crate::control::{self, Desk};
 use crate::event::Events;
 use crate::heartbeat::{self, Heart};
@@ -62,7 +62,7 @@ const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of the owner; their time zone may stand there.
-const USER: &str = "USER.md";
+pub const USER: &str = "USER.md";
 
 /// What a daemon is made of.
 pub struct Plan {
@@ -99,8 +99,9 @@ pub struct Plan {
 impl Plan {
     /// What the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
-        if let Some(exposed) = config.exposed(home) {
-            anyhow::bail!(exposed);
+        let exposed = config.exposed(home);
+        if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
+            anyhow::bail!(exposure.words.clone());
         }
         let models = models(&config)?;
         let redactor = Redactor::new(config.secrets());
@@ -121,7 +122,7 @@ impl Plan {
                 channels.insert(name, (channel, access));
             }
         }
-        let shell = shell(&config.exec);
+        let shell = shell(&config.exec, exposed);
         let transcriber = config.transcription.as_ref().map(Transcriber::new).transpose()?;
         let transcriber = transcriber.map(Arc::new);
         Ok(Self {
@@ -160,10 +161,13 @@ fn more_tools(
     Ok(tools)
 }
 
-/// Tries the cage, and says how it is.
-fn shell(config: &tools::shell::Config) -> CageState {
+/// Tries the cage, unless commands would see what they must not, and says how it is.
+fn shell(config: &tools::shell::Config, exposed: Option<Exposure>) -> CageState {
     sandbox::sweep();
-    let standing = tools::shell::standing(config);
+    let standing = match exposed {
+        Some(Exposure { words: why, .. }) => CageState::Refused { why },
+        None => tools::shell::standing(config),
+    };
     match &standing {
         CageState::Off => {}
         CageState::Caged { level: Level::Required, .. } => tracing::info!("{}", standing.words()),

@@ -33,6 +33,11 @@ impl Kind {
         }
     }
 
+    /// Returns true if `channel` is that of its addresses.
+    pub fn is_at(self, channel: &str) -> bool {
+        self.channel() == channel
+    }
+
     /// Of its sessions.
     fn as_str(self) -> &'static str {
         match self {

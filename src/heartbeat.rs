@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use beat::{Beat, BeatId, Ended, get, prune, running_for, settle};
+pub use beat::{Beat, BeatId, Ended, get, may_send, prune, running_for, settle};
 pub use hours::Quiet;
 pub use watched::{FILE, alert, asked_for, in_effect};
 
@@ -196,12 +196,18 @@ impl Heart {
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
         let state = self.bus.store.read(move |store| beat::state(store, now)).await?;
+        let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
+        if state.holds && quiet_ends.is_none() {
+            self.bus.store.write("held alerts", Sync::Now, beat::release).await?;
+            self.bus.outbox.up();
+        }
+        let release = quiet_ends.filter(|_| state.holds);
         let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
         let every = every.filter(|_| state.off.is_none() && now >= schedule::release());
         let Some(every) = every else {
             *due = None;
             self.next.send_replace(None);
-            return Ok(None);
+            return Ok(release);
         };
         let first = || state.last.map_or(now, |last| last + every).max(now + FIRST_AFTER);
         // No later than a pause from now: the clock may have been set back.
@@ -217,7 +223,7 @@ impl Heart {
             *due = Some(usual);
         }
         self.next.send_replace(Some(next));
-        Ok(Some(next))
+        Ok(Some(release.map_or(next, |release| release.min(next))))
     }
 
     /// Failures make the pauses longer.
@@ -232,6 +238,12 @@ impl Heart {
     fn awake(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let quiet = self.config.quiet.as_ref();
         quiet.and_then(|quiet| quiet.ends(at, self.zone)).unwrap_or(at)
+    }
+
+    /// Returns true within quiet hours.
+    pub fn is_quiet(&self) -> bool {
+        let now = self.clock.now();
+        self.awake(now) > now
     }
 
     /// Begins a beat, if there is somebody to tell and something to look after.

@@ -210,6 +210,13 @@ pub enum Effect {
         to: Address,
         body: Body,
     },
+    /// A model sends a message; what a heartbeat has told there shortly before is not sent again.
+    Send {
+        to: Address,
+        body: Body,
+        /// It has read what strangers wrote.
+        tainted: bool,
+    },
     /// The person is asked whether to do something.
     Propose {
         to: Address,

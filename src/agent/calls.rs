@@ -45,6 +45,8 @@ pub(super) struct Calling<'a> {
     pub(super) at: &'a Address,
     /// The person is known there, and so can be asked.
     pub(super) is_there: bool,
+    /// Nothing is to be sent in quiet hours.
+    pub(super) keeps_quiet: bool,
 }
 
 /// A call that could begin.
@@ -125,6 +127,9 @@ pub(super) async fn run(
             let outcome = parking::await_subagent(means, calling, task).await?;
             Ok(Ran { outcome, changed: None })
         }
+        Ok(output) if calling.keeps_quiet && sends(&output) && means.heart.is_quiet() => {
+            refuse(means, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
+        }
         Ok(output) => {
             let reach = tool.reach(&call.arguments, &cx.address);
             match detour(means, cx, reach, output.change.as_ref()).await {
@@ -141,6 +146,10 @@ pub(super) async fn run(
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
+}
+
+fn sends(output: &ToolOutput) -> bool {
+    output.effects.iter().any(|effect| matches!(effect, Effect::Send { .. }))
 }
 
 /// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.

@@ -16,12 +16,13 @@ pub use errands::obey_order;
 pub(super) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
 pub(super) use stopping::{StopKind, interrupted, stopped};
 
-use super::{plans, transcript};
+use super::{plans, prompt, transcript};
 use crate::asks::{self, AskId};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::errands::Errand;
 use crate::foreign;
+use crate::heartbeat;
 use crate::message::{Address, Body, MessageId, Place, Sender};
 use crate::proposals;
 use crate::provider::{Completion, ToolCall, Usage};
@@ -185,6 +186,12 @@ pub(super) async fn call_ends(
         for effect in ends.effects {
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
+                Effect::Send { to, body, tainted } => {
+                    match heartbeat::may_send(store, turn, (&to, body.text()), tainted)? {
+                        true => drop(outbox::put_body(store, &to, &body)?),
+                        false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                    }
+                }
                 Effect::Plan(plan) => plans::set(store, turn, &plan)?,
                 Effect::Spawn(task) => {
                     outcome = delegated::spawn(store, (turn, ends.call), &task)?;
@@ -273,6 +280,8 @@ pub(super) struct End {
     pub(super) tainted: bool,
     /// The owner's.
     pub(super) zone: Tz,
+    /// It is within the heartbeat's quiet hours.
+    pub(super) is_quiet: bool,
 }
 
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the

@@ -1,13 +1,14 @@
 //! `/jobs`: what is to be done later, as people see and change it.
 
 use chrono::Utc;
+use rusqlite::Connection;
 
 use super::{Means, commits, role_of};
 use crate::bus::journal::Waiting;
 use crate::message::Place;
 use crate::people::Role;
 use crate::replies;
-use crate::schedule::{Action, Asker, Kind, Wanted, Whose};
+use crate::schedule::{self, Action, Asker, JobId, Kind, Wanted, Whose};
 use crate::store::StoreError;
 use crate::tools::shell::EXEC;
 
@@ -63,6 +64,18 @@ pub fn may_command(means: &Means, role: Role, place: Place) -> Result<(), String
     }
 }
 
+/// The place in which a command counts that is wanted at `here`: that of the job which is changed, as what comes
+/// of it goes there.
+pub fn place_of_command(
+    store: &Connection,
+    wanted: &Wanted,
+    here: Place,
+) -> rusqlite::Result<Place> {
+    let changed = wanted.id.filter(|_| wanted.action == Action::Edit).map(JobId);
+    let job = changed.map(|id| schedule::get(store, id, &Whose::All)).transpose()?.flatten();
+    Ok(job.map_or(here, |job| job.brief.place))
+}
+
 /// Carries it out: on all jobs for the owner in private, else on those of who speaks.
 pub(super) async fn obey(
     means: &Means,
@@ -83,7 +96,10 @@ pub(super) async fn obey(
         _ if role < Role::User => Err(replies::NO_JOBS_FOR_GUESTS.to_owned()),
         None => Err(replies::JOBS_USAGE.to_owned()),
         Some(wanted) if wanted.has_command() => {
-            may_command(means, role, inbound.place).and_then(|()| wanted.read(asker, now, zone))
+            let (here, asked) = (inbound.place, wanted.clone());
+            let look = move |store: &Connection| place_of_command(store, &asked, here);
+            let place = means.bus.store.read(look).await?;
+            may_command(means, role, place).and_then(|()| wanted.read(asker, now, zone))
         }
         Some(wanted) => wanted.read(asker, now, zone),
     };

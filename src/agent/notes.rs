@@ -102,7 +102,15 @@ async fn work(
             Ok(()) => {
                 calls::run(
                     means,
-                    &Calling { turn, call, person: &sender, role, at, is_there: true },
+                    &Calling {
+                        turn,
+                        call,
+                        person: &sender,
+                        role,
+                        at,
+                        is_there: true,
+                        keeps_quiet: false,
+                    },
                     &cx,
                 )
                 .await
@@ -194,6 +202,7 @@ impl End {
             over_draft: false,
             tainted: false,
             zone: chrono_tz::Tz::UTC,
+            is_quiet: false,
         }
     }
 }

@@ -197,6 +197,19 @@ pub(super) fn beat_steps_used_up(steps: usize) -> String {
     )
 }
 
+/// The model of a heartbeat at whose work the quiet hours begin.
+pub(super) const QUIET_HOURS_BEGAN: &str = "\
+[The quiet hours of your owner have begun, and you cannot call tools any more. Answer now with what they would want \
+to be told, which they are when these hours end; with NO_REPLY alone if that is nothing.]";
+
+/// The outcome of a message that a heartbeat has sent before.
+pub(super) const TOLD_BEFORE: &str =
+    "Not sent: you have told them the same there in the last 24 hours.";
+
+/// The outcome of a message that a heartbeat would send in quiet hours.
+pub(super) const NOT_IN_QUIET_HOURS: &str = "\
+Not sent: the quiet hours of your owner have begun. What you answer in the end is told when these are over.";
+
 /// What a model is told before the conversation is folded; nobody hears what it says to that.
 pub(super) const TAKE_NOTES: &str = "\
 [The older part of this conversation is about to be folded into a summary. If something in it should last \

@@ -4,6 +4,8 @@
 mod calls;
 mod folding;
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
@@ -220,6 +222,27 @@ pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>
 pub(super) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn.0])?;
     Ok(())
+}
+
+/// How long a turn had worked before it was last suspended.
+pub(super) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
+    let worked = store
+        .prepare_cached("SELECT worked FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| row.get(0))?;
+    Ok(Duration::from_millis(worked))
+}
+
+/// The turn is suspended, after it has worked for so long more.
+pub(super) fn add_worked(
+    store: &Connection,
+    turn: TurnId,
+    worked: Duration,
+) -> rusqlite::Result<()> {
+    let worked = i64::try_from(worked.as_millis()).unwrap_or(i64::MAX);
+    store
+        .prepare_cached("UPDATE turns SET worked = worked + ? WHERE id = ?")?
+        .execute([worked, turn.0])
+        .map(drop)
 }
 
 /// The turn may be taken up again; that it waited was no failed attempt.

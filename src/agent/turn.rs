@@ -19,15 +19,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use rusqlite::Connection;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::commits::{self, CommitError, End, Made};
 use super::invoked::{Invoked, invoked};
 use super::loops::{self, Verdict};
 use super::prompt::{self, Tail, files};
 use super::transcript::Unfinished;
-use super::{Means, progress, taint};
+use super::{Means, progress, taint, transcript};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::event::{Event, Happening};
 use crate::message::{Hint, MessageId, Place, Reaction, Sender};
@@ -35,7 +36,7 @@ use crate::people::Role;
 use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
-use crate::store::StoreError;
+use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
@@ -108,9 +109,10 @@ pub(super) async fn run(
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
+    let time_left = time_max.saturating_sub(active.part.worked);
     let is_errand = active.part.errand.is_some();
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
-    let ended = timeout(time_max, active.work()).await;
+    let ended = timeout(time_left, active.work()).await;
     match ended.unwrap_or_else(|_| {
         end.words = Some(too_slow);
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
@@ -159,8 +161,9 @@ struct Asker {
 
 impl Active<'_> {
     async fn work(mut self) -> Result<Option<Session>, TurnError> {
+        let begun = Instant::now();
         if self.settle_calls().await? == Settled::Parked {
-            return Ok(None);
+            return self.suspend(begun).await;
         }
         loop {
             if let Some(said) = self.finished() {
@@ -187,12 +190,20 @@ impl Active<'_> {
                 Ok(completion) => {
                     self.plan(step, completion).await?;
                     if self.settle_calls().await? == Settled::Parked {
-                        return Ok(None);
+                        return self.suspend(begun).await;
                     }
                 }
                 Err(error) => return self.fail(&error).await,
             }
         }
+    }
+
+    /// The turn waits without a task. What it has worked counts when it goes on: its time is bounded in all.
+    async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
+        let (turn, worked) = (self.turn, begun.elapsed());
+        let note = move |store: &Connection| transcript::add_worked(store, turn, worked);
+        self.means.bus.store.write("turn suspended", Sync::Later, note).await?;
+        Ok(None)
     }
 
     /// A limit is reached: the model says what it has and what is left. What was said meanwhile
@@ -357,7 +368,12 @@ impl Active<'_> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet().await;
         end.over_draft = quiet.is_some();
+        let holds = end.is_quiet;
         let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if holds {
+            // It wakes at the end of the quiet hours, then.
+            self.means.heart.switched.up();
+        }
         if let Some(draft) = left {
             progress::erase(self.means, &self.session.address, draft).await;
         }
@@ -405,6 +421,7 @@ impl Active<'_> {
             // Nobody else hands on what it says.
             tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
             zone: self.means.zone,
+            is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
         }
     }
 

@@ -173,7 +173,7 @@ pub(super) async fn list(
     if found.is_empty() {
         return Ok(replies::NO_ACTIONS.to_owned());
     }
-    Ok(replies::actions(found.iter().map(actions::Action::words)))
+    Ok(replies::actions(found.iter().map(|action| action.words(means.zone))))
 }
 
 /// What `/plan` shows.

@@ -13,7 +13,7 @@ use tokio::net::UnixStream;
 
 use super::print;
 use crate::actions::{self, Action, Sight};
-use crate::control::{self, Desk, Request, Response, SOCKET, Say};
+use crate::control::{self, Desk, Request, Response, Say};
 use crate::store;
 
 /// Bytes that may be under way in the pipe.
@@ -105,7 +105,7 @@ pub(super) async fn is_running(home: &Path) -> anyhow::Result<bool> {
 
 async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
     use std::io::ErrorKind::{ConnectionRefused, NotFound};
-    match UnixStream::connect(home.join(SOCKET)).await {
+    match control::connect(home).await {
         Ok(stream) => Ok(Some(stream)),
         Err(error) if matches!(error.kind(), NotFound | ConnectionRefused) => Ok(None),
         Err(error) => {

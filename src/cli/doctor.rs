@@ -33,7 +33,7 @@ pub(super) fn run(home: &Path, loaded: &Result<Config, ConfigErrors>) -> ExitCod
         let words = standing.words();
         let refused = matches!(standing, CageState::Refused { .. });
         let found = if refused { Err(words) } else { Ok(words) };
-        say("shell", config.exposed(home).map_or(found, Err));
+        say("shell", config.exposed(home).map_or(found, |exposure| Err(exposure.words)));
     }
     ExitCode::from(u8::from(!well))
 }

@@ -151,14 +151,24 @@ pub(super) fn warning(config: &Config) -> Option<String> {
     Some(format!("[exec] sandbox = \"{}\": {says}", config.cage.level.as_str()))
 }
 
+/// Something that commands must not see, and would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exposure {
+    pub words: String,
+    /// It lies where every command may look, as config files on NixOS do: a fact of the system that costs the
+    /// shell, and no contradiction in the config.
+    pub is_by_system: bool,
+}
+
 /// Why commands may not run as the config is: they would see what they must not. `secrets` are files.
-pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<String> {
+pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Option<Exposure> {
     if !config.enabled || config.cage.level == Level::Off {
         return None;
     }
     let workspace = home.join("workspace");
     let found = sandbox::exposed(&config.cage, (home, &workspace), secrets)?;
-    Some(replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden)))
+    let words = replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden));
+    Some(Exposure { words, is_by_system: found.is_by_system() })
 }
 
 /// What a person checks before a start.

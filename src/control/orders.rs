@@ -1,5 +1,7 @@
 //! What the command line has the daemon do: send something, and look after jobs.
 
+use std::sync::Arc;
+
 use chrono::Utc;
 use rusqlite::Connection;
 
@@ -33,13 +35,7 @@ pub(super) async fn cron(
     }
     // For what goes nowhere.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
-    let may_command = match wanted.has_command() {
-        true => agent::may_command(means, Role::Owner, Place::Private),
-        false => Ok(()),
-    };
-    if let Err(words) = may_command {
-        return Ok(Response::Failed(words));
-    }
+    let judge = Arc::clone(means);
     let obey = move |store: &Connection| {
         let owner = people::owner_place(store)?;
         let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
@@ -50,6 +46,12 @@ pub(super) async fn cron(
             (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
         });
         let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
+        if wanted.has_command() {
+            let place = agent::place_of_command(store, &wanted, place)?;
+            if let Err(words) = agent::may_command(&judge, Role::Owner, place) {
+                return Ok(Err(words));
+            }
+        }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
         match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
             Ok(order) => agent::obey_order(store, &Whose::All, order, (now, zone)),

@@ -15,7 +15,7 @@ use crate::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
 use crate::people;
 use crate::replies;
 use crate::schedule::{FAILURES_MAX, FAILURES_TOLD};
-use crate::session::Settings;
+use crate::session::{Settings, TurnId};
 
 /// Beats that came to their end.
 pub(super) const WORKED: &str = "'told', 'silent', 'repeated'";
@@ -147,7 +147,7 @@ pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rus
         )?
         .exists([beat.id.0])?;
     if is_stray || !channels.contains(&beat.known_on) {
-        settle(store, &beat, Ended::Stopped, None)?;
+        settle(store, &beat, Ended::Stopped, None, false)?;
     }
     if is_stray {
         errands::close(store, beat.id.errand(), &beat.known_on)?;
@@ -164,17 +164,19 @@ pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Settles a beat in the transaction of its end, and says what there is to be said; `tainted` if who said
-/// so has read what strangers wrote. True if that was an alert, which its conversation is to know of.
+/// so has read what strangers wrote. In quiet hours that waits for their end, unless somebody asked for it.
+/// True if that was an alert, which its conversation is to know of.
 pub fn settle(
     store: &Connection,
     beat: &Beat,
     ended: Ended,
     said: Option<(&str, bool)>,
+    is_quiet: bool,
 ) -> rusqlite::Result<bool> {
     let (words, tainted) = said.map_or((None, false), |(words, tainted)| (Some(words), tainted));
     let alert = words.filter(|_| ended == Ended::Said).and_then(alert);
     let (state, kept) = match (ended, alert) {
-        (Ended::Said, Some(words)) if !beat.asked && was_told(store, beat, words)? => {
+        (Ended::Said, Some(words)) if !beat.asked && was_told(store, beat, &beat.to, words)? => {
             ("repeated", None)
         }
         (Ended::Said, Some(words)) => ("told", Some(words)),
@@ -192,6 +194,10 @@ pub fn settle(
         return Ok(false);
     }
     match state {
+        "told" if is_quiet && !beat.asked => {
+            store.prepare_cached("UPDATE beats SET held = 1 WHERE id = ?")?.execute([beat.id.0])?;
+            return Ok(true);
+        }
         "told" => {
             outbox::put(store, &beat.to, None, kept.unwrap_or_default())?;
             return Ok(true);
@@ -201,6 +207,42 @@ pub fn settle(
         _ => {}
     }
     Ok(false)
+}
+
+/// Tells what beats have held back for quiet hours, which are over.
+pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
+    let mut rows = store.prepare_cached(
+        "SELECT channel, chat, thread, ifnull(words, '') FROM beats WHERE held = 1 ORDER BY id",
+    )?;
+    let held = rows.query_map([], |row| Ok((read_address(row)?, row.get::<_, String>(3)?)))?;
+    for held in held.collect::<rusqlite::Result<Vec<_>>>()? {
+        outbox::put(store, &held.0, None, &held.1)?;
+    }
+    store.execute("UPDATE beats SET held = 0 WHERE held = 1", []).map(drop)
+}
+
+/// Notes what a turn is about to send by a message, if it is a beat's; false if the same was told there before,
+/// and is not to be sent.
+pub fn may_send(
+    store: &Connection,
+    turn: TurnId,
+    (to, words): (&Address, &str),
+    tainted: bool,
+) -> rusqlite::Result<bool> {
+    let of_turn = format!("{BEATS} AND session = (SELECT session FROM turns WHERE id = ?)");
+    let beat = store.prepare_cached(&of_turn)?.query_row([turn.0], read).optional()?;
+    let Some(beat) = beat else { return Ok(true) };
+    if !beat.asked && was_told(store, &beat, to, words)? {
+        return Ok(false);
+    }
+    let (channel, chat, thread) = address_params(to);
+    store
+        .prepare_cached(
+            "INSERT INTO beat_messages (beat, channel, chat, thread, words, tainted)
+             VALUES (?, ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![beat.id.0, channel, chat, thread, words, tainted])?;
+    Ok(true)
 }
 
 fn failed(store: &Connection, beat: &Beat, ended: Ended, reason: &str) -> rusqlite::Result<()> {
@@ -225,9 +267,9 @@ fn tell_owner(store: &Connection, beat: &Beat, words: &str) -> rusqlite::Result<
     outbox::put(store, &owner, None, words).map(drop)
 }
 
-fn was_told(store: &Connection, beat: &Beat, words: &str) -> rusqlite::Result<bool> {
+fn was_told(store: &Connection, beat: &Beat, at: &Address, words: &str) -> rusqlite::Result<bool> {
     let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
-    let told = told_since(store, &beat.to, (beat.begun - SAME_FOR, beat.begun))?;
+    let told = told_since(store, at, (beat.begun - SAME_FOR, beat.begun))?;
     Ok(told.iter().any(|(told, _)| same(told)))
 }
 
@@ -240,6 +282,8 @@ pub(super) struct State {
     pub(super) last: Option<DateTime<Utc>>,
     /// In a row.
     pub(super) failures: u32,
+    /// What some have to say waits for the end of the quiet hours.
+    pub(super) holds: bool,
 }
 
 /// Beats that began after `now` were made by a clock that was wrong, and do not count.
@@ -259,7 +303,8 @@ pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<
              AND id > max(?2, ifnull((SELECT max(id) FROM beats WHERE state IN ({WORKED})), 0))"
         ))?
         .query_row([now, after], |row| row.get(0))?;
-    Ok(State { off, last: last.and_then(DateTime::from_timestamp_millis), failures })
+    let holds = store.prepare_cached("SELECT 1 FROM beats WHERE held = 1")?.exists([])?;
+    Ok(State { off, last: last.and_then(DateTime::from_timestamp_millis), failures, holds })
 }
 
 /// Switches it off, with the reason or an empty one, or on; failures are counted anew.

@@ -86,8 +86,8 @@ pub(super) fn line(text: &str) -> String {
     line.chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// What was told at an address by beats that began after a time and not after another, the newest first;
-/// and whether those had read what strangers wrote.
+/// What was told at an address, by messages too, by beats that began after a time and not after another, the
+/// newest first; and whether those had read what strangers wrote.
 pub(super) fn told_since(
     store: &Connection,
     at: &Address,
@@ -95,8 +95,12 @@ pub(super) fn told_since(
 ) -> rusqlite::Result<Vec<(String, bool)>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT words, tainted FROM beats WHERE state = 'told' AND begun > ? AND begun <= ?
-         AND channel = ? AND chat = ? AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
+        "SELECT words, tainted FROM (
+             SELECT id, begun, channel, chat, thread, words, tainted FROM beats WHERE state = 'told'
+             UNION ALL SELECT b.id, b.begun, m.channel, m.chat, m.thread, m.words, m.tainted
+             FROM beat_messages m JOIN beats b ON b.id = m.beat)
+         WHERE begun > ? AND begun <= ? AND channel = ? AND chat = ?
+         AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
     )?;
     let (after, until) = (after.timestamp_millis(), until.timestamp_millis());
     rows.query_map(params![after, until, channel, chat, thread], |row| {

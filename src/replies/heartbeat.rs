@@ -22,6 +22,8 @@ pub const HEARTBEAT_OFF_BY_CONFIG: &str =
     "The config has the heartbeat off: [heartbeat] every_minutes = 0.";
 pub const HEARTBEAT_SILENT: &str = "I looked after HEARTBEAT.md; there is nothing to tell.";
 
+pub const QUIET_HOURS_BEGAN: &str = "(My quiet hours began before I was done.)";
+
 /// How the heartbeat is.
 pub struct HeartShown {
     /// None: the config has it off.

@@ -164,6 +164,19 @@ fn shortened(text: &str, most: usize) -> String {
     as_is(shown)
 }
 
+/// What [`as_is`] was given.
+fn unescaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut signs = text.chars().peekable();
+    while let Some(sign) = signs.next() {
+        match signs.peek() {
+            Some(next) if sign == '\\' && next.is_ascii_punctuation() => out.extend(signs.next()),
+            _ => out.push(sign),
+        }
+    }
+    out
+}
+
 fn head(job: &JobShown) -> String {
     let mut text = format!("{} {}", job.id, as_is(&job.when));
     match (&job.paused, &job.next) {
@@ -274,16 +287,28 @@ pub fn by_cron(fields: &str, zone: Option<&str>) -> String {
     }
 }
 
+/// The words of a run in a list.
+pub enum RunWords<'a> {
+    /// What a model, a command or a person wrote.
+    Theirs(&'a str),
+    /// A sentence of the bot's own, in which others' words may be escaped already.
+    Ours(&'a str),
+}
+
 /// Due times with whether they came late, state and words; the newest first.
 pub fn history<'a>(
     id: impl Display,
-    runs: impl Iterator<Item = (String, bool, &'a str, &'a str)>,
+    runs: impl Iterator<Item = (String, bool, &'a str, RunWords<'a>)>,
 ) -> String {
     let mut text = String::new();
     for (due, late, state, words) in runs {
         let late = if late { ", late" } else { "" };
         let _ = write!(text, "{due} {state}{late}");
-        let _ = match shortened(words, WORDS_CHARS_MAX) {
+        let words = match words {
+            RunWords::Theirs(words) => shortened(words, WORDS_CHARS_MAX),
+            RunWords::Ours(words) => shortened(&unescaped(words), WORDS_CHARS_MAX),
+        };
+        let _ = match words {
             words if words.is_empty() => writeln!(text),
             words => writeln!(text, ": {words}"),
         };

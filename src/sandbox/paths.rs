@@ -121,6 +121,13 @@ pub struct Exposed {
     pub by: PathBuf,
 }
 
+impl Exposed {
+    /// Returns true if it belongs to the system, which every command may see, and not to what the config opens.
+    pub fn is_by_system(&self) -> bool {
+        system().any(|path| path == self.by)
+    }
+}
+
 /// What a command would see of the home, but for the workspace in it, and of these secrets. Neither a
 /// root of its own nor Landlock can take something out of a folder that is opened.
 pub fn exposed(

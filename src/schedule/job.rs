@@ -245,6 +245,15 @@ pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Op
     Ok(found.and_then(legible))
 }
 
+/// Why a job cannot be read; none if it can, or if there is none.
+pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<Illegible>> {
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id.0], read)
+        .optional()?;
+    Ok(found.and_then(Result::err))
+}
+
 /// Those that were not removed and are not done, in their order.
 pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
     let (channel, sender) = whose.params();
@@ -271,11 +280,14 @@ pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Ille
 }
 
 /// It is done no more until somebody has looked at it; also of a job that cannot be read.
-pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("UPDATE jobs SET state = 'paused', why = ? WHERE id = ?")?
+/// False if there is none any more.
+pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Result<bool> {
+    let paused = store
+        .prepare_cached(
+            "UPDATE jobs SET state = 'paused', why = ? WHERE id = ? AND state <> 'removed'",
+        )?
         .execute(params![why, id.0])?;
-    Ok(())
+    Ok(paused > 0)
 }
 
 /// Removes one that cannot be read; false if there is none.

@@ -9,7 +9,7 @@ use super::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
 use super::run;
 use super::timing::Timing;
 use super::wanted::{Kind, payload};
-use crate::replies::{self, JobShown};
+use crate::replies::{self, JobShown, RunWords};
 
 /// Jobs of one person that are not done.
 pub const JOBS_MAX: usize = 50;
@@ -86,6 +86,10 @@ pub fn obey(
             let runs = run::history(store, id, SHOWN_MAX)?;
             let lines = runs.iter().map(|past| {
                 let words = past.words.as_deref().unwrap_or_default();
+                let words = match past.has_failed() {
+                    true => RunWords::Ours(words),
+                    false => RunWords::Theirs(words),
+                };
                 (clock(past.due, zone), past.late, &*past.state, words)
             });
             return Ok(Ok(replies::history(id, lines)));

@@ -76,6 +76,7 @@ pub(super) fn look(
     let can_begin =
         |due: &Due| jobs.iter().any(|job| job.id == due.job && may_begin(job, &working));
     let needs = !illegible.is_empty()
+        || (!working.is_empty() && !run::unread(store)?.is_empty())
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
     Ok(Passed { needs, claimed: 0, wake })
@@ -87,7 +88,11 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
-    let (jobs, illegible) = grounds.served(store)?;
+    let (jobs, mut illegible) = grounds.served(store)?;
+    let unread = run::unread(store)?.into_iter();
+    let others: Vec<_> =
+        unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
+    illegible.extend(others);
     for Illegible { id, why } in illegible {
         give_up(store, id, &why, now)?;
     }
@@ -152,8 +157,9 @@ fn is_the_stores(error: &rusqlite::Error) -> bool {
 fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
     tracing::error!(job = %id, why, "Paused a job that breaks");
     settle_unread(store, id, why, now)?;
-    job::pause(store, id, replies::JOB_BREAKS)?;
-    if let Some(owner) = people::owner_place(store)? {
+    if job::pause(store, id, replies::JOB_BREAKS)?
+        && let Some(owner) = people::owner_place(store)?
+    {
         outbox::put(store, &owner, None, &replies::job_breaks(id, why))?;
     }
     Ok(())
@@ -204,7 +210,7 @@ fn begin(
         }
         return Ok(false);
     };
-    let run = Run { id, job, due: due.at, late, row: None, turn: None };
+    let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
     match due.what {
         What::Skip => settle(store, &run, Ended::Skipped, None, now)?,
         What::Run | What::RunLate => doing::begin(store, &run, (now, zone))?,

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use super::job::{self, Job, JobId, Payload, Where};
+use super::job::{self, Illegible, Job, JobId};
 use crate::bus::journal::RowId;
 use crate::errands::{self, Kind};
 use crate::message::{Address, ChannelName, SenderId};
@@ -59,6 +59,9 @@ pub struct Run {
     pub row: Option<RowId>,
     /// The turn that works on it.
     pub turn: Option<TurnId>,
+    /// Its task was handed to the conversation at the job's address, and not to a session of its own; known
+    /// by its row, as the job may have been changed since.
+    pub is_here: bool,
 }
 
 /// A run in a list.
@@ -70,6 +73,13 @@ pub struct Past {
     /// `running`, or how it ended.
     pub state: String,
     pub words: Option<String>,
+}
+
+impl Past {
+    /// Returns true if its words are the program's, and say what went wrong.
+    pub(super) fn has_failed(&self) -> bool {
+        [Ended::Failed, Ended::Interrupted].iter().any(|ended| ended.as_str() == self.state)
+    }
 }
 
 /// Writes a run down, before anything begins; none if that due time was claimed before.
@@ -104,7 +114,8 @@ pub fn begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Resu
     rows.iter().try_for_each(|row| begin.execute([turn.0, row.0]).map(drop))
 }
 
-const RUNS: &str = "SELECT id, job, due, late, row, turn";
+const RUNS: &str = "SELECT id, job, due, late, row, turn,
+    (SELECT channel FROM inbound WHERE inbound.id = runs.row)";
 const RUNNING: &str = "state = 'running'";
 
 /// The run on which a turn works.
@@ -134,6 +145,7 @@ struct Head {
     late: bool,
     row: Option<RowId>,
     turn: Option<TurnId>,
+    is_here: bool,
 }
 
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
@@ -144,13 +156,14 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         late: row.get(3)?,
         row: row.get::<_, Option<i64>>(4)?.map(RowId),
         turn: row.get::<_, Option<i64>>(5)?.map(TurnId),
+        is_here: row.get::<_, Option<String>>(6)?.is_some_and(|channel| !Kind::Job.is_at(&channel)),
     })
 }
 
 fn with_job(store: &Connection, head: Head) -> rusqlite::Result<Option<Run>> {
-    let Head { id, job, due, late, row, turn } = head;
+    let Head { id, job, due, late, row, turn, is_here } = head;
     let job = job::even_removed(store, job)?;
-    Ok(job.map(|job| Run { id, job, due, late, row, turn }))
+    Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
 }
 
 /// A run of which a command is to be run, or runs.
@@ -165,7 +178,7 @@ pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
     let mut rows = store.prepare_cached(&format!(
         "{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"
     ))?;
-    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(6)?)))?;
+    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(7)?)))?;
     let mut found = Vec::new();
     for row in rows {
         let (head, began) = row?;
@@ -177,10 +190,10 @@ pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
 /// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
 pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
     let mut rows = store.prepare_cached(
-        "SELECT r.id, r.job, r.due, r.late, r.row, r.turn, i.outcome FROM runs r
+        "SELECT r.id, r.job, r.due, r.late, r.row, r.turn, i.channel, i.outcome FROM runs r
          JOIN inbound i ON i.id = r.row WHERE r.state = 'running' AND i.state = 'done'",
     )?;
-    let rows = rows.query_map([], |row| Ok((head(row)?, row.get::<_, Option<String>>(6)?)))?;
+    let rows = rows.query_map([], |row| Ok((head(row)?, row.get::<_, Option<String>>(7)?)))?;
     let mut stray = Vec::new();
     for row in rows {
         let (head, outcome) = row?;
@@ -199,6 +212,19 @@ pub(super) struct Working {
     pub(super) job: JobId,
     /// It is one of those that work at a time.
     pub(super) counts: bool,
+}
+
+/// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
+/// be one of [`AT_ONCE_MAX`] for ever.
+pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
+    let mut rows =
+        store.prepare_cached(&format!("SELECT DISTINCT job FROM runs WHERE {RUNNING}"))?;
+    let jobs = rows.query_map([], |row| row.get(0).map(JobId))?;
+    let mut found = Vec::new();
+    for job in jobs.collect::<rusqlite::Result<Vec<_>>>()? {
+        found.extend(job::illegible(store, job)?);
+    }
+    Ok(found)
 }
 
 /// Jobs of which runs work, on a machine with these channels.
@@ -232,9 +258,7 @@ pub fn running_for(
     for head in heads {
         found.extend(with_job(store, head)?.filter(|run| {
             let brief = &run.job.brief;
-            let is_there = matches!(brief.payload, Payload::Prompt { session: Where::Here, .. })
-                && run.row.is_some();
-            !is_there && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
+            !run.is_here && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
         }));
     }
     Ok(found)

@@ -83,8 +83,8 @@ impl Tool for SendMessage {
         };
         let choices = self::choices(&choices).map_err(ToolError::TellModel)?;
         let bodies = bodies(text, attached, choices, who_presses(&to, cx));
-        let say = |body| Effect::Say { to: to.clone(), body };
-        let effects = bodies.into_iter().map(say).collect();
+        let send = |body| Effect::Send { to: to.clone(), body, tainted: cx.tainted };
+        let effects = bodies.into_iter().map(send).collect();
         Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
     }
 }

@@ -2,6 +2,7 @@
 //! and can itself be undone.
 
 use async_trait::async_trait;
+use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -50,7 +51,7 @@ impl Tool for ListActions {
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
         }
-        let lines: Vec<_> = found.iter().map(line).collect();
+        let lines: Vec<_> = found.iter().map(|action| line(action, cx.now.timezone())).collect();
         Ok(ToolOutput::text(cut(&lines.join("\n"), "Use a smaller limit.")))
     }
 }
@@ -113,9 +114,9 @@ fn sight(cx: &ToolContext) -> Sight {
     Sight::of(&cx.who, cx.role, cx.place, Some(cx.session))
 }
 
-fn line(action: &Action) -> String {
+fn line(action: &Action, zone: Tz) -> String {
     let output = action.output.replace(char::is_control, " ");
     let shown: String = output.chars().take(OUTPUT_CHARS_MAX).collect();
     let more = if shown.len() < output.len() { "…" } else { "" };
-    format!("{}\n  → {shown}{more}", action.words())
+    format!("{}\n  → {shown}{more}", action.words(zone))
 }

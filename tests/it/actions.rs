@@ -5,7 +5,9 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
+use chrono::DateTime;
 use peacrab::actions::Images;
+use peacrab::config::AgentConfig;
 use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
 use peacrab::workspace::Hash;
@@ -261,4 +263,24 @@ fn several_blobs_are_kept_together_or_not_at_all() {
     assert_eq!(images.get(&hash).unwrap(), b"one");
     put().finish().unwrap();
     assert_eq!(std::fs::read_dir(home.path().join("undo")).unwrap().count(), 2);
+}
+
+#[tokio::test]
+async fn the_times_of_actions_are_those_of_the_owners_clock() {
+    // No machine of a test is there.
+    let zone = chrono_tz::Pacific::Kiritimati;
+    let agent = AgentConfig { timezone: Some(zone), ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    write(&mut rig, OWNER, "1", ("a.md", "one")).await;
+    let actions = rig.ask("1", "/actions").await;
+    let started: i64 = rig.look("SELECT started || '' FROM calls")[0].parse().unwrap();
+    let started = DateTime::from_timestamp_millis(started).unwrap().with_timezone(&zone);
+    let shown = format!("1 · {} · write_file", started.format("%m-%d %H:%M"));
+    assert!(actions.starts_with(&shown), "{actions}");
+    let list = [calls(&[("list_actions", json!({}))]), says("listed")];
+    rig.model.on("what did you do", list);
+    rig.ask("1", "what did you do").await;
+    let told = rig.model.last().messages.pop().unwrap();
+    assert!(told.contains(&shown), "{told}");
+    rig.finish().await;
 }

@@ -1099,3 +1099,14 @@ fn a_discord_channel_has_its_threads() {
     let errors = load(telegram, &env).unwrap_err();
     assert!(errors.contains("`threads` in [channels.a] means nothing"), "{errors}");
 }
+
+#[test]
+fn lets_in_as_many_as_the_file_holds() {
+    let ids: Vec<String> = (1..=20_000).map(|id| format!("\"{id}\"")).collect();
+    let allow = ids.join(", ");
+    let text =
+        format!("[channels.home]\ntype = 'telegram'\ntoken = '{TOKEN}'\nallow = [{allow}]\n");
+    let config = load(text, &secrets()).unwrap();
+    let access = &config.channels[&"home".into()].access;
+    assert_eq!((access.allow.len(), &*access.allow[19_999]), (20_000, "20000"));
+}

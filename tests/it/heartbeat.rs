@@ -385,3 +385,80 @@ async fn what_it_changed_can_be_undone_by_its_owner() {
     assert!(!scene.rig.workspace().join("tide.md").exists());
     scene.rig.finish().await;
 }
+
+/// Quiet hours from 40 minutes after the beginning until 200.
+async fn quiet_soon() -> Scene {
+    let begun = Utc::now();
+    let clock = |minutes: i64| (begun + Duration::minutes(minutes)).format("%H:%M").to_string();
+    let quiet: Quiet = format!("{}-{}", clock(40), clock(200)).parse().unwrap();
+    Scene::of(Config { quiet: Some(quiet), ..Config::default() }, Parts::default()).await
+}
+
+#[tokio::test]
+async fn what_a_beat_finds_in_quiet_hours_is_told_when_they_end() {
+    let mut scene = quiet_soon().await;
+    let gate = Gate::shut();
+    let replies = [held(&gate, tells("The tide is high.")), is_silent()];
+    scene.rig.model.on("Is the tide high?", replies);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.at(45).await;
+    gate.open();
+    scene.ended(1).await;
+    assert_eq!(scene.beats(), ["told"]);
+    assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
+    assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
+    scene.rig.stop_and_start_again().await;
+    scene.at(201).await;
+    assert_eq!(scene.rig.hear("1").await, "The tide is high.");
+    // After a start, a minute later.
+    scene.at(203).await;
+    scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_beat_ends_when_quiet_hours_begin() {
+    let mut scene = quiet_soon().await;
+    let gate = Gate::shut();
+    let message = json!({"text": "The tide is high."});
+    let works = calls(&[("list_files", json!({})), ("message", message)]);
+    scene.rig.model.on("Is the tide high?", [held(&gate, works), is_silent()]);
+    scene.rig.model.on("The quiet hours of your owner have begun", [says("The tide rises.")]);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.at(45).await;
+    gate.open();
+    scene.ended(1).await;
+    let told = scene.rig.model.last().transcript();
+    assert!(told.contains("result: Not sent: the quiet hours of your owner have begun."), "{told}");
+    assert!(told.contains("[The quiet hours of your owner have begun, and you cannot"), "{told}");
+    scene.at(201).await;
+    let heard = format!("The tide rises.\n\n{}", replies::QUIET_HOURS_BEGAN);
+    assert_eq!(scene.rig.hear("1").await, heard);
+    scene.ended(2).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn the_same_message_is_sent_once_in_a_day() {
+    let mut scene = Scene::new().await;
+    let sends = || calls(&[("message", json!({"text": "The tide is  high."}))]);
+    let beats = [sends(), is_silent(), sends(), is_silent(), tells("The tide is high.")];
+    scene.rig.model.on("Is the tide high?", beats.into_iter().chain([sends(), is_silent()]));
+    for (beat, at) in (1..).zip([31, 62, 93, 31 + 24 * 60 + 2]) {
+        scene.at(at).await;
+        scene.ended(beat).await;
+        if beat == 2 {
+            let told = scene.rig.model.last().transcript();
+            assert!(told.contains("result: Not sent: you have told them the same"), "{told}");
+            assert!(
+                told.contains("What you have told them lately:\n- The tide is high."),
+                "{told}"
+            );
+        }
+    }
+    assert_eq!(scene.beats(), ["silent", "silent", "repeated", "silent"]);
+    assert_eq!(scene.rig.heard("1", 2).await, ["The tide is  high.", "The tide is  high."]);
+    scene.rig.finish().await;
+}

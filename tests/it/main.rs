@@ -17,6 +17,7 @@ mod compaction;
 mod config;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod conformance;
+mod control;
 mod crash;
 #[cfg(any(feature = "discord", feature = "telegram"))]
 mod daemon;

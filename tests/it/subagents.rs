@@ -400,3 +400,33 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     assert!(rig.ask("1", "/undo").await.starts_with("Undone"));
     rig.finish().await;
 }
+
+#[tokio::test]
+async fn one_that_waited_for_somebody_has_no_more_time_than_one_that_did_not() {
+    let approvals = Approvals { tools: vec!["write_file".to_owned()], roles: Vec::new() };
+    let asking = Asking { approvals, ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    let (gate, waits) = (Gate::shut(), Gate::shut());
+    let writes = calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
+    rig.model.on("go", [awaits(TASK), says("It took too long.")]);
+    rig.model.on(TASK, [held(&gate, writes), held(&waits, completes("lost"))]);
+    rig.say("1", "go");
+    rig.hangs_at(&gate).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(400)).await;
+    tokio::time::resume();
+    gate.open();
+    assert!(rig.hear("1").await.contains("May I?"));
+    rig.say("1", "/approve 1");
+    rig.hangs_at(&waits).await;
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(201)).await;
+    tokio::time::resume();
+    let heard = rig.heard("1", 3).await;
+    assert!(heard.contains(&"It took too long.".to_owned()), "{heard:?}");
+    let words = replies::errand_too_slow(Duration::from_secs(600));
+    assert!(rig.model.last().transcript().ends_with(&words));
+    assert_eq!(states(&rig), ["failed"]);
+    rig.finish().await;
+}

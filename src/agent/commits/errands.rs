@@ -15,9 +15,7 @@ use crate::errands::{self, Errand, Kind};
 use crate::heartbeat::{self, BeatId};
 use crate::message::{Address, SenderId};
 use crate::replies;
-use crate::schedule::{
-    self, Brief, Ended, JobId, Order, Payload, Run, State as JobState, Where, Whose,
-};
+use crate::schedule::{self, Brief, Ended, JobId, Order, Run, State as JobState, Whose};
 use crate::session::{Ending, SessionId, TurnId};
 use crate::store::{Store, Sync};
 use crate::subagents::{State, SubagentId};
@@ -42,7 +40,7 @@ pub(super) fn turn_ended(
                 Ending::Stopped => heartbeat::Ended::Stopped,
                 Ending::Failed => heartbeat::Ended::Failed,
             };
-            beat_ended(store, &end.to, Some(turn), (ended, came))
+            beat_ended(store, &end.to, Some(turn), (ended, came), end.is_quiet)
         }
     }
 }
@@ -90,7 +88,7 @@ pub(in crate::agent) async fn gave_up(
             Kind::Heartbeat => {
                 let came = Some(Came::ours(replies::JOB_CUT_OFF));
                 let outcome = (heartbeat::Ended::Interrupted, came);
-                beat_ended(store, &at, Some(turn), outcome)
+                beat_ended(store, &at, Some(turn), outcome, false)
             }
         }
     })
@@ -110,7 +108,7 @@ pub(super) fn broke(store: &Connection, errand: Errand, at: &Address) -> rusqlit
         }
         Kind::Heartbeat => {
             let outcome = (heartbeat::Ended::Failed, Some(Came::ours(replies::JOB_BROKE)));
-            beat_ended(store, at, None, outcome)
+            beat_ended(store, at, None, outcome, false)
         }
     }
 }
@@ -142,12 +140,13 @@ fn beat_ended(
     at: &Address,
     turn: Option<TurnId>,
     (ended, came): (heartbeat::Ended, Option<Came<'_>>),
+    is_quiet: bool,
 ) -> rusqlite::Result<()> {
     let Some(errand) = Errand::of(at) else { return Ok(()) };
     // It may have been settled without it.
     if let Some(beat) = heartbeat::get(store, BeatId(errand.number))? {
         let said = came.as_ref().map(|came| (came.result, came.tainted));
-        let is_told = heartbeat::settle(store, &beat, ended, said)?;
+        let is_told = heartbeat::settle(store, &beat, ended, said, is_quiet)?;
         if let (true, Some(turn), Some(came)) = (is_told, turn, came) {
             let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
             let heard = prompt::heartbeat_told(came.tainted);
@@ -204,25 +203,22 @@ fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
 /// Ends what works on a run: a turn of its own, one in a conversation with the subagents that it waits for,
 /// or a command. Gives those subagents' addresses.
 fn stop_run(store: &Connection, run: &Run, why: Option<&str>) -> rusqlite::Result<Vec<Address>> {
-    let Brief { known_on, payload, to, .. } = &run.job.brief;
+    let Brief { known_on, to, .. } = &run.job.brief;
     let mut subagents = Vec::new();
-    match payload {
-        Payload::Prompt { session: Where::Here, .. } => {
-            if let Some(row) = run.row {
-                journal::settle(store, row, Fate::Stopped)?;
-            }
-            if let Some(turn) = run.turn.filter(|_| run.row.is_some()) {
-                subagents = delegated::stop_awaited(store, to, turn)?;
-                if transcript::runs(store, turn)? {
-                    transcript::end_turn(store, turn, Ending::Stopped)?;
-                }
-                journal::settle_turn(store, turn, Fate::Stopped)?;
-            }
+    if run.is_here {
+        if let Some(row) = run.row {
+            journal::settle(store, row, Fate::Stopped)?;
         }
-        Payload::Prompt { session: Where::Own, .. } | Payload::Command(_) | Payload::Message(_) => {
-            withdraw(store, &run.job.id.errand().address(known_on))?;
-            errands::close(store, run.job.id.errand(), known_on)?;
+        if let Some(turn) = run.turn {
+            subagents = delegated::stop_awaited(store, to, turn)?;
+            if transcript::runs(store, turn)? {
+                transcript::end_turn(store, turn, Ending::Stopped)?;
+            }
+            journal::settle_turn(store, turn, Fate::Stopped)?;
         }
+    } else {
+        withdraw(store, &run.job.id.errand().address(known_on))?;
+        errands::close(store, run.job.id.errand(), known_on)?;
     }
     schedule::settle(store, run, Ended::Stopped, why, Utc::now())?;
     Ok(subagents)
@@ -251,7 +247,7 @@ pub(super) fn stop(
     if let (None, Some(beat)) = (whose, heartbeat::running_for(store, at)?) {
         let address = beat.id.errand().address(&beat.known_on);
         withdraw(store, &address)?;
-        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None)?;
+        heartbeat::settle(store, &beat, heartbeat::Ended::Stopped, None, false)?;
         errands::close(store, beat.id.errand(), &beat.known_on)?;
         stopped.push(address);
     }

@@ -141,6 +141,7 @@ impl<'a> Active<'a> {
                 over_draft: true,
                 tainted: false,
                 zone: means.zone,
+                is_quiet: false,
             };
             commits::answer(store, turn, None, end).await?;
             return Ok(None);

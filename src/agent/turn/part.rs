@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use rusqlite::Connection;
+
 use super::super::{Means, prompt, transcript};
 use super::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::bus::journal::Fate;
@@ -36,6 +38,10 @@ pub(super) struct Part {
     pub(super) steps_max: usize,
     tokens_max: Option<u64>,
     pub(super) time_max: Duration,
+    /// How much of that was used before the turn was last suspended.
+    pub(super) worked: Duration,
+    /// It ends when quiet hours begin: a beat that nobody asked for.
+    pub(super) keeps_quiet: bool,
 }
 
 /// What a turn has ended with by a call.
@@ -59,9 +65,12 @@ impl Part {
     ) -> Result<Self, StoreError> {
         let store = &means.bus.store;
         let Some(errand) = Errand::of(address) else {
-            let is_job = store.read(move |store| Ok(schedule::of_turn(store, turn)?.is_some()));
+            let look = move |store: &Connection| {
+                Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
+            };
+            let (is_job, worked) = store.read(look).await?;
             return Ok(Self {
-                caller: match is_job.await? {
+                caller: match is_job {
                     true => Caller::JobHere(means.finish),
                     false => Caller::Conversation(means.finish),
                 },
@@ -71,8 +80,11 @@ impl Part {
                 steps_max: means.steps_max,
                 tokens_max: None,
                 time_max: TURN_TIME_MAX,
+                worked,
+                keeps_quiet: false,
             });
         };
+        let mut keeps_quiet = false;
         let (caller, asked_at) = match errand.kind {
             Kind::Subagent => {
                 let id = SubagentId(errand.number);
@@ -84,9 +96,12 @@ impl Part {
             }
             Kind::Heartbeat => {
                 let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));
-                (Caller::Heartbeat, beat.await?.map(|beat| beat.to))
+                let beat = beat.await?;
+                keeps_quiet = beat.as_ref().is_some_and(|beat| !beat.asked);
+                (Caller::Heartbeat, beat.map(|beat| beat.to))
             }
         };
+        let worked = store.read(move |store| transcript::worked(store, turn)).await?;
         let is_beat = errand.kind == Kind::Heartbeat;
         Ok(Self {
             caller,
@@ -105,6 +120,8 @@ impl Part {
                 false => ERRAND_TOKENS_MAX,
             }),
             time_max: ERRAND_TIME_MAX,
+            worked,
+            keeps_quiet,
         })
     }
 
@@ -131,6 +148,10 @@ impl Active<'_> {
                 _ => prompt::steps_used_up(steps),
             };
             return Ok(Some(UsedUp { note, words }));
+        }
+        if self.part.keeps_quiet && self.means.heart.is_quiet() {
+            let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
+            return Ok(Some(UsedUp { note: note.to_owned(), words: words.to_owned() }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;

@@ -83,6 +83,7 @@ impl Active<'_> {
             role: self.asker.role,
             at: &self.part.people_at,
             is_there: errands::channel_of(&self.session.address) == self.part.people_at.channel,
+            keeps_quiet: self.part.keeps_quiet,
         }
     }
 

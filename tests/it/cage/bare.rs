@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use peacrab::sandbox::{self, Bounds, Ending, Over};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::degrade::{NO_NAMESPACES, without};
 use super::{MB, Scene};
@@ -103,12 +103,18 @@ fn orphans_that_end_are_waited_for() {
             while !scene.workspace().join("made").exists() {
                 sleep(Duration::from_millis(10)).await;
             }
-            sleep(Duration::from_millis(300)).await;
-            let all = processes();
-            let cages = cages(&all);
-            assert!(!cages.is_empty());
-            let dead = all.iter().filter(|it| it.state == 'Z' && cages.contains(&it.parent));
-            let dead = dead.count();
+            let until = Instant::now() + Duration::from_secs(20);
+            let dead = loop {
+                let all = processes();
+                let cages = cages(&all);
+                assert!(!cages.is_empty());
+                let dead = all.iter().filter(|it| it.state == 'Z' && cages.contains(&it.parent));
+                let dead = dead.count();
+                if dead < 10 || Instant::now() > until {
+                    break dead;
+                }
+                sleep(Duration::from_millis(10)).await;
+            };
             scene.write("looked", "");
             dead
         };

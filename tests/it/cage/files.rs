@@ -8,7 +8,8 @@ use peacrab::sandbox::{self, Cage, Ending, Over};
 
 use super::{SECRET, Scene, have};
 
-/// Each in sh, with `R` for the folder in which the home is, and `P` for the test's process.
+/// Each in sh, with `R` for the folder in which the home is, and `P` for the test's process. `others` is
+/// followed by what must not be there, unless it is on the way to `R`, wherever that is.
 const READS: &[(&str, &str)] = &[
     ("the config", "cat R/home/config.toml"),
     ("the state", "cat R/home/state.db"),
@@ -43,14 +44,11 @@ const READS: &[(&str, &str)] = &[
     ),
     ("passwords", "cat /etc/shadow /etc/gshadow /etc/sudoers && echo the-secret"),
     ("keys of the machine", "cat /etc/ssh/*key /etc/ssl/private/* && echo the-secret"),
-    ("the home of root", "ls /root && echo the-secret"),
-    ("homes", "ls /home/* && echo the-secret"),
-    (
-        "what others wrote to /tmp",
-        "ls -a /tmp | grep -v '^[.]*$' | grep -v '^[.]tmp' && echo the-secret",
-    ),
+    ("the home of root", "others /root/* /root/.[!.]*"),
+    ("homes", "others /home/* /home/*/*"),
+    ("what others wrote to /tmp", "others /tmp/* /tmp/.[!.]*"),
     ("logs", "cat /var/log/* && echo the-secret"),
-    ("what services keep", "ls /run/* /var/lib/* && echo the-secret"),
+    ("what services keep", "others /run/* /run/*/* /var/lib/* /var/lib/*/*"),
 ];
 
 /// Each must change nothing.
@@ -82,6 +80,12 @@ const WRITES: &[(&str, &str)] = &[
 
 fn filled(scene: &Scene, command: &str) -> String {
     let root = format!("{}/", scene.root().display());
+    let command = match command.strip_prefix("others ") {
+        Some(places) => &format!(
+            "for f in {places}; do case R/ in \"$f\"/*) ;; *) ls -d \"$f\" && echo the-secret ;; esac; done"
+        ),
+        None => command,
+    };
     command.replace("R/", &root).replace("/proc/P/", &format!("/proc/{}/", std::process::id()))
 }
 

@@ -1,6 +1,7 @@
 //! What the command line prints, and how it ends.
 
 use std::collections::BTreeSet;
+use std::fs;
 
 use serde_json::Value;
 
@@ -240,4 +241,29 @@ async fn tells_what_it_has_used_and_learned() {
 
 fn keys(object: &Value) -> BTreeSet<&str> {
     object.as_object().unwrap().keys().map(String::as_str).collect()
+}
+
+#[tokio::test]
+async fn secrets_in_a_folder_of_the_system_cost_the_shell_and_nothing_else() {
+    let places = ["/etc/hostname", "/etc/debian_version", "/etc/timezone"];
+    let is_word =
+        |text: &str| !text.trim().is_empty() && !text.trim().contains(char::is_whitespace);
+    let place =
+        places.into_iter().find(|it| fs::read_to_string(it).is_ok_and(|text| is_word(&text)));
+    let place = place.expect("a Linux has one of these");
+    let config = format!(
+        "{}\n[providers.main]\ntype = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9\"\n\
+         api_key = {{ file = \"{place}\" }}\n",
+        home_at("http://127.0.0.1:9", TOKEN)
+    );
+    let scene = Scene::new(&config);
+    let checked = scene.run(&["check"]).await;
+    let words = format!("Commands of [exec] can see {place}");
+    assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""), "{checked:?}");
+    assert!(checked.out.contains("warning: Shell: not offered"), "{checked:?}");
+    let daemon = scene.daemon().await;
+    let status = scene.status().await;
+    assert_eq!(status["shell"]["state"], "refused", "{status}");
+    assert!(status["shell"]["why"].as_str().unwrap().starts_with(&words), "{status}");
+    daemon.terminate().await;
 }

@@ -204,3 +204,14 @@ async fn what_a_job_sent_is_repeated_to_the_model_in_short() {
     assert!((NOTE_CHARS_MAX..NOTE_CHARS_MAX + 500).contains(&length), "{length}");
     scene.rig.finish().await;
 }
+
+#[tokio::test]
+async fn what_a_command_said_when_it_failed_is_escaped_once_in_the_history() {
+    let mut scene = Scene::of(parts()).await;
+    scene.add("1", command("every 1h", "echo '__init__ *now*'; exit 1")).await;
+    scene.later(61);
+    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'failed'", 1).await;
+    let history = scene.rig.ask("1", "/jobs history 1").await;
+    assert!(history.ends_with(r"(exit code 1): \_\_init\_\_ \*now\*"), "{history}");
+    scene.rig.finish().await;
+}

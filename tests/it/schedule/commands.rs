@@ -417,3 +417,24 @@ fn a_role_counts_where_it_is_used() {
     assert!(open.may(Role::Owner, Place::Private).is_ok());
     assert!(open.may(Role::Admin, Place::Private).is_err());
 }
+
+#[tokio::test]
+async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
+    let config = shell::Config { role: Role::Owner, ..config() };
+    let mut scene = Scene::of(with(&config)).await;
+    scene.rig.ask("1", "hello").await;
+    let date = json!({"action": "add", "when": "20m", "text": "date", "kind": "command"});
+    let why = "commands need the role owner";
+    let told = scene.cron(date.clone(), "77").await;
+    assert!(told.contains("failed") && told.contains(why), "{told}");
+    let tea = json!({"action": "add", "when": "20m", "text": "Tea.", "kind": "message"});
+    assert!(scene.cron(tea, "77").await.contains("Job 1 "));
+    // Nor does a job of the group become one, wherever that is said.
+    let edit = json!({"action": "edit", "id": 1, "text": "date", "kind": "command"});
+    let told = scene.cron(edit, "1").await;
+    assert!(told.contains(why), "{told}");
+    let told = scene.rig.ask("1", "/jobs check 1 date").await;
+    assert!(told.contains(why), "{told}");
+    assert!(scene.cron(date, "1").await.contains("Job 2 "));
+    scene.rig.finish().await;
+}

@@ -15,7 +15,7 @@ use crate::support::script::{Gate, calls, held, says};
 
 impl Scene {
     /// What `peacrab cron` asks for.
-    async fn cron(&self, wanted: Value, to: &str) -> String {
+    pub(super) async fn cron(&self, wanted: Value, to: &str) -> String {
         let to = json!({"channel": "home", "chat": to, "thread": null});
         let request = json!({"verb": "cron", "wanted": wanted, "to": to});
         let mut stream = UnixStream::connect(self.rig.path().join("control.sock")).await.unwrap();
@@ -249,5 +249,48 @@ async fn a_run_that_was_interrupted_by_words_says_so_in_its_history() {
     scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'stopped'", 1).await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
     assert!(history.contains(&format!(" stopped: {}", replies::JOB_SPOKEN_INTO)), "{history}");
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_run_of_a_job_that_cannot_be_read_holds_no_place() {
+    let mut scene = Scene::of(Parts::default()).await;
+    let gate = Gate::shut();
+    for _ in 0..AT_ONCE_MAX {
+        scene.add("1", json!({"when": "20m", "text": TASK})).await;
+        scene.rig.model.on(TASK, [held(&gate, completes("lost"))]);
+    }
+    scene.add("1", json!({"when": "30m", "text": "count the crabs"})).await;
+    scene.rig.model.on("count", [completes("42")]);
+    scene.later(21);
+    scene.rig.hang_at(&gate, AT_ONCE_MAX).await;
+    // They are due no more, so that nobody looks at them but for their runs.
+    scene.rig.change("UPDATE jobs SET payload = '{' WHERE id <= 4");
+    scene.later(31);
+    let heard = scene.rig.heard("1", AT_ONCE_MAX + 1).await;
+    assert!(heard.contains(&"42".to_owned()), "{heard:#?}");
+    let broken = heard.iter().filter(|told| told.contains("cannot be read or kept"));
+    assert_eq!(broken.count(), AT_ONCE_MAX, "{heard:#?}");
+    gate.open();
+    scene.rig.counts("SELECT count(*) FROM turns WHERE ending IS NULL", 0).await;
+    scene.rig.finish().await;
+}
+
+#[tokio::test]
+async fn stop_reaches_a_run_whose_job_was_changed_meanwhile() {
+    let mut scene = Scene::of(Parts::default()).await;
+    let gate = Gate::shut();
+    for (id, (kind, other, minutes)) in (1..).zip([("prompt", "here", 61), ("here", "prompt", 92)])
+    {
+        let text = format!("look {id}");
+        let when = format!("{}m", minutes - 1);
+        scene.add("1", json!({"when": when, "text": text, "kind": kind})).await;
+        scene.rig.model.on(&text, [held(&gate, completes("lost"))]);
+        scene.later(minutes);
+        scene.rig.hangs_at(&gate).await;
+        scene.add("2", json!({"action": "edit", "id": id, "kind": other})).await;
+        assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
+        assert_eq!(scene.runs().last().unwrap(), "stopped");
+    }
     scene.rig.finish().await;
 }

@@ -1,0 +1,52 @@
+//! The control socket in a home, made by the daemon and found by its clients, however long the home's path is.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+use tokio::net::{UnixListener, UnixStream};
+
+/// The socket's name within the home.
+pub const SOCKET: &str = "control.sock";
+
+/// The longest path by which a socket can be named, in bytes (`sun_path` without its NUL, unix(7)).
+const PATH_BYTES_MAX: usize = 107;
+
+/// Makes the socket in `home`, for this account only.
+pub fn bind(home: &Path) -> io::Result<UnixListener> {
+    let path = home.join(SOCKET);
+    // The home is locked: what lies there is left from a crash.
+    fs::remove_file(&path).ok();
+    let listener = UnixListener::bind(&Name::of_socket_in(home)?.path)?;
+    fs::set_permissions(&path, Permissions::from_mode(0o600))?;
+    Ok(listener)
+}
+
+/// Connects to the daemon that runs in `home`.
+pub async fn connect(home: &Path) -> io::Result<UnixStream> {
+    let name = Name::of_socket_in(home)?;
+    UnixStream::connect(&name.path).await
+}
+
+/// A path of the socket that is short enough, while this lives.
+struct Name {
+    path: PathBuf,
+    _home: Option<OwnedFd>,
+}
+
+impl Name {
+    /// The plain path, or one through the opened home where that is too long.
+    fn of_socket_in(home: &Path) -> io::Result<Self> {
+        let path = home.join(SOCKET);
+        if path.as_os_str().len() <= PATH_BYTES_MAX {
+            return Ok(Self { path, _home: None });
+        }
+        let how = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let home = rustix::fs::open(home, how, Mode::empty())?;
+        let path = format!("/proc/self/fd/{}/{SOCKET}", home.as_raw_fd()).into();
+        Ok(Self { path, _home: Some(home) })
+    }
+}
