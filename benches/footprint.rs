@@ -28,7 +28,7 @@ mod measure;
 )]
 mod support;
 
-use measure::{BINARY, Result, count_syncs, cpu_time, field, quiet};
+use measure::{BINARY, Result, cpu_time, field, quiet};
 use support::bot_api::BotApi;
 use support::discord_api::DiscordApi;
 use support::slack_api::SlackApi;
@@ -344,6 +344,14 @@ fn signal(name: &str, to: &Child) -> Result<()> {
 fn answered(mut person: Child) -> Result<()> {
     let status = person.wait()?;
     if status.success() { Ok(()) } else { Err(format!("`chat -m` failed ({status})").into()) }
+}
+
+/// The syncs in a table of `strace -c`: percent, seconds, each, calls, perhaps errors, name.
+fn count_syncs(table: &str) -> u64 {
+    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    rows.filter(|row| matches!(row.last(), Some(&("fsync" | "fdatasync"))))
+        .filter_map(|row| row.get(3)?.parse::<u64>().ok())
+        .sum()
 }
 
 fn ms(time: Duration) -> String {

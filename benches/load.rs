@@ -3,7 +3,7 @@
 //! machine, and on what else runs there, while counts (syncs, bytes, CPU) hardly do.
 //!
 //! `cargo bench --bench load`, which takes about ten minutes, or `-- quick`, which takes one. Further
-//! words choose: `cases`, `stop`, `start`, `prune`, `drain`, `peak`; among the cases `chats=10`,
+//! words choose: `cases`, `stop`, `start`, `prune`, `drain`, `jobs`, `peak`; among the cases `chats=10`,
 //! `pause=2`, `turns_max=256`, `messages=5000`, `rows=1000000`; and `seconds=5` is how long each is
 //! measured.
 
@@ -41,16 +41,14 @@ const ROWS_QUICK: usize = 60_000;
 const SECONDS: u64 = 5;
 const SECONDS_QUICK: u64 = 2;
 
-/// All cases; those of a quick run come first.
 const CASES: &[Case] = &[
     Case::new(1, 16),
     Case::new(10, 16),
-    Case::new(100, 256),
-    Case { rows: ROWS, ..Case::new(10, 16) },
-    Case::new(1, 256),
-    Case::new(10, 256),
     Case::new(100, 16),
     Case::new(1_000, 16),
+    Case::new(1, 256),
+    Case::new(10, 256),
+    Case::new(100, 256),
     Case::new(1_000, 256),
     Case { pause: 2, ..Case::new(100, 16) },
     Case { pause: 2, ..Case::new(1_000, 256) },
@@ -58,11 +56,18 @@ const CASES: &[Case] = &[
     Case { messages: 5_000, ..Case::new(10, 16) },
     Case { messages: 5_000, ..Case::new(100, 256) },
     Case { rows: ROWS, ..Case::new(1, 16) },
+    Case { rows: ROWS, ..Case::new(10, 16) },
     Case { rows: ROWS, ..Case::new(100, 256) },
     Case { rows: ROWS, ..Case::new(1_000, 16) },
     Case { rows: ROWS, messages: 5_000, ..Case::new(10, 16) },
 ];
-const QUICK_CASES: usize = 4;
+
+const CASES_QUICK: &[Case] = &[
+    Case::new(1, 16),
+    Case::new(10, 16),
+    Case::new(100, 256),
+    Case { rows: ROWS, ..Case::new(10, 16) },
+];
 
 fn main() -> Result<()> {
     let wish = Wish::parse(env::args().skip(1))?;
@@ -84,6 +89,7 @@ fn main() -> Result<()> {
     wish.print("start", || scenarios::start(&mut seed, &fakes, rows));
     wish.print("prune", || scenarios::prune(&mut seed, &fakes, rows));
     wish.print("drain", || scenarios::drain(&mut seed, &fakes));
+    wish.print("jobs", || scenarios::jobs(&mut seed, &fakes));
     if !wish.is_quick || wish.parts.iter().any(|part| part == "peak") {
         wish.print("peak", || scenarios::peak(&mut seed, &fakes));
     }
@@ -114,7 +120,7 @@ impl Wish {
         for word in words {
             match (word.as_str(), word.split_once('=')) {
                 ("quick", _) => {}
-                ("cases" | "stop" | "start" | "prune" | "drain" | "peak", _) => {
+                ("cases" | "stop" | "start" | "prune" | "drain" | "jobs" | "peak", _) => {
                     wish.parts.push(word);
                 }
                 (_, Some(("seconds", value))) => wish.window = Duration::from_secs(value.parse()?),
@@ -138,8 +144,8 @@ impl Wish {
     }
 
     fn cases(&self) -> impl Iterator<Item = Case> {
-        let count = if self.is_quick { QUICK_CASES } else { CASES.len() };
-        let cases = CASES.iter().take(count).map(|case| Case {
+        let cases = if self.is_quick { CASES_QUICK } else { CASES };
+        let cases = cases.iter().map(|case| Case {
             rows: if case.rows == ROWS { self.rows } else { case.rows },
             ..*case
         });

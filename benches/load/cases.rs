@@ -1,20 +1,23 @@
 //! Conversations under load: the cases, how one is measured, and its row of the table.
 
-use std::ops::Range;
 use std::path::Path;
 use std::process;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use chrono::TimeDelta;
+use tempfile::TempDir;
 
 use super::daemon::{Daemon, Traced, configure};
 use super::fakes::Fakes;
-use super::people::Measured;
+use super::people::{Measured, Talk};
 use super::stored::{History, Seed, fill};
 use crate::measure::{Result, cpu_time};
 
 const FIRST_CHAT: i64 = 1_000_001;
+/// Conversations that are short stay so: there are at least so many, in which people talk in turn.
+const CHATS_MIN: usize = 4_000;
+const MESSAGES_FEW: usize = 100;
 
 /// Until connections are open and caches are warm.
 const WARM_UP: Duration = Duration::from_secs(2);
@@ -56,41 +59,64 @@ impl Case {
 
     pub(crate) const HEADER: &str = "\
 | chats | pause s | turns_max | messages | rows | turns/s | CPU ms/turn | before p50/p95/p99 ms \
-| after p50/p95/p99 ms | both p50/p95/p99 ms | syncs/turn | kB/turn | RSS MB | files | fakes ms/turn |
+| after p50/p95/p99 ms | said → heard p50/p95/p99 ms | syncs/turn | kB/turn | RSS MB | files | fakes ms/turn |
 |--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|";
 
-    pub(crate) fn chats(&self) -> Range<i64> {
-        FIRST_CHAT..FIRST_CHAT + i64::try_from(self.chats).unwrap_or(i64::MAX)
+    pub(crate) fn talk(&self) -> Talk {
+        // Long conversations hardly grow while they are measured, and are too large to have many.
+        let times = if self.messages > MESSAGES_FEW { 1 } else { (CHATS_MIN / self.chats).max(1) };
+        let chats = i64::try_from(self.chats * times).unwrap_or(i64::MAX);
+        Talk {
+            chats: FIRST_CHAT..FIRST_CHAT + chats,
+            at_once: self.chats,
+            turns: self.messages.max(1) as u64,
+            pause: Duration::from_secs(self.pause),
+        }
     }
 
     /// Measures for `window` and returns the row.
     pub(crate) fn row(&self, seed: &mut Seed, fakes: &Fakes, window: Duration) -> Result<String> {
+        let home = self.home(seed)?;
+        let mut figures = self.run(home.path(), fakes, window)?;
+        figures.syncs = self.syncs(home.path(), fakes).ok();
+        Ok(self.describe(figures))
+    }
+
+    /// A home with the conversations and all else that is stored.
+    pub(crate) fn home(&self, seed: &mut Seed) -> Result<TempDir> {
         let home = seed.home(self.rows)?;
+        let chats = self.talk().chats.count();
         let history = History {
             first_chat: FIRST_CHAT,
-            chats: self.chats,
-            turns: self.chats * self.messages / 2,
+            chats,
+            turns: chats * self.messages / 2,
             oldest: TimeDelta::hours(2),
             newest: TimeDelta::hours(1),
         };
         fill(home.path(), &history)?;
-        configure(home.path(), fakes, self.turns_max)?;
-        let daemon = Daemon::start(home.path())?;
+        Ok(home)
+    }
+
+    /// Turns in a second, and milliseconds of CPU for each.
+    pub(crate) fn speed(&self, home: &Path, fakes: &Fakes, window: Duration) -> Result<String> {
+        let Figures { measured, seconds, cpu, .. } = self.run(home, fakes, window)?;
+        let (turns, cpu) = (measured.turns as f64, cpu.as_secs_f64() * 1e3);
+        Ok(format!("{:.0} turns/s, {:.2} ms CPU a turn", turns / seconds, cpu / turns))
+    }
+
+    fn run(&self, home: &Path, fakes: &Fakes, window: Duration) -> Result<Figures> {
+        configure(home, fakes, self.turns_max)?;
+        let daemon = Daemon::start(home)?;
         let figures = self.measure(&daemon, fakes, window);
-        let log = daemon.log();
-        drop(daemon);
-        let mut figures = figures.map_err(|error| format!("{error}\n{log}"))?;
-        figures.syncs = self.syncs(home.path(), fakes).ok();
-        fakes.people.forget();
-        Ok(self.describe(figures))
+        Ok(figures.map_err(|error| format!("{error}\n{}", daemon.log()))?)
     }
 
     fn measure(&self, daemon: &Daemon, fakes: &Fakes, window: Duration) -> Result<Figures> {
         let people = &fakes.people;
         people.forget();
-        let pause = Duration::from_secs(self.pause);
-        people.talk(self.chats(), pause);
-        sleep(WARM_UP + pause);
+        let talk = self.talk();
+        people.talk(&talk);
+        sleep(WARM_UP + talk.pause);
         let (before, ours_before) = (daemon.counters()?, cpu_time(process::id())?);
         people.take_measured();
         let begun = Instant::now();
@@ -118,15 +144,16 @@ impl Case {
     /// Counts the syncs of a second run, in which strace looks on.
     fn syncs(&self, home: &Path, fakes: &Fakes) -> Result<f64> {
         let people = &fakes.people;
-        let traced = Traced::start(home)?;
         people.forget();
-        let pause = Duration::from_secs(self.pause);
-        people.talk(self.chats(), pause);
-        sleep(TRACED + pause);
-        people.hush();
-        people.wait_until_quiet(QUIET_MAX);
-        let turns = people.take_measured().turns;
-        Ok(traced.count()? as f64 / turns.max(1) as f64)
+        let traced = Traced::start(home)?;
+        let talk = self.talk();
+        people.talk(&talk);
+        sleep(WARM_UP + talk.pause);
+        let before = traced.syncs()?;
+        people.take_measured();
+        sleep(TRACED);
+        let (turns, after) = (people.take_measured().turns, traced.syncs()?);
+        Ok((after - before) as f64 / turns.max(1) as f64)
     }
 
     fn describe(&self, figures: Figures) -> String {
@@ -134,14 +161,14 @@ impl Case {
         let Figures { seconds, measured, cpu, fakes_cpu, written, memory, files, syncs } = figures;
         let turns = measured.turns as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e3 / turns;
-        let [before, after, both] =
-            [measured.before, measured.after, measured.both].map(percentiles);
+        let [before, after, whole] =
+            [measured.before, measured.after, measured.whole].map(percentiles);
         let written = shown(written.map(|bytes| format!("{:.0}", bytes as f64 / turns / 1e3)));
         let syncs = shown(syncs.map(|syncs| format!("{syncs:.2}")));
         let files = shown(files.map(|files| files.to_string()));
         format!(
             "| {chats} | {pause} | {turns_max} | {messages} | {rows} | {:.0} | {:.2} | {before} \
-             | {after} | {both} | {syncs} | {written} | {:.0} | {files} | {:.2} |",
+             | {after} | {whole} | {syncs} | {written} | {:.0} | {files} | {:.2} |",
             turns / seconds,
             each(cpu),
             memory as f64 / 1e6,

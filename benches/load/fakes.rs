@@ -15,6 +15,10 @@ pub(crate) const TOKEN: &str = "4242:AAAA-this-is-a-token-of-the-right-length";
 /// How a message opens that a person says to the model; their chat follows.
 const MARK: &[u8] = b"talk-";
 
+/// How a message of a person opens in a request, and what a result has; quotes within texts are escaped.
+const NEWEST: &[u8] = br#"{"role":"user""#;
+const RESULT: &[u8] = br#""tool_call_id":"#;
+
 /// Both fakes, at their addresses, and the people behind them.
 pub(crate) struct Fakes {
     pub(crate) people: Arc<People>,
@@ -72,20 +76,32 @@ fn telegram(people: &People, request: &Request<'_>, out: &mut Vec<u8>) {
 
 /// One chat completion.
 fn complete(people: &People, request: &Request<'_>, out: &mut Vec<u8>) {
-    // The newest message comes last; what follows it are the results of calls.
-    let body = request.body;
-    let place = body.windows(MARK.len()).rposition(|bytes| bytes == MARK);
-    let newest = place.map_or(&[][..], |place| &body[place + MARK.len()..]);
-    let digits = newest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let chat = std::str::from_utf8(&newest[..digits]).ok().and_then(|chat| chat.parse().ok());
+    // The newest message comes last; what follows it are calls and their results, which may quote
+    // older ones.
+    let newest = after_last(request.body, NEWEST);
+    let place = newest.windows(MARK.len()).position(|bytes| bytes == MARK);
+    let id = place.map_or(&[][..], |place| &newest[place + MARK.len()..]);
+    let digits = id.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let chat = std::str::from_utf8(&id[..digits]).ok().and_then(|chat| chat.parse().ok());
     let chat: i64 = chat.unwrap_or_default();
-    let has_called = newest.windows(12).any(|bytes| bytes == b"tool_call_id");
+    let has_called = newest.windows(RESULT.len()).any(|bytes| bytes == RESULT);
     let events = match people.asked(chat) {
-        Model::Searches(calls) if !has_called => search(calls),
-        Model::Searches(_) | Model::Answers | Model::Hangs => words(),
+        Model::Searches(calls) if !has_called => {
+            people.called(chat);
+            search(calls)
+        }
+        Model::Searches(_) | Model::Answers | Model::Hangs => {
+            people.answered(chat);
+            words()
+        }
     };
-    people.answered(chat);
     http::events(events.iter().map(String::as_str).chain(["[DONE]"]), out);
+}
+
+/// What follows the last `mark`; all, if there is none.
+fn after_last<'a>(body: &'a [u8], mark: &[u8]) -> &'a [u8] {
+    let place = body.windows(mark.len()).rposition(|bytes| bytes == mark);
+    place.map_or(body, |place| &body[place + mark.len()..])
 }
 
 /// An answer in some pieces.
@@ -98,7 +114,7 @@ fn words() -> Vec<String> {
 /// Calls of `search_past`, every second one for words that were never said.
 fn search(calls: usize) -> Vec<String> {
     let call = |index: usize| {
-        let words = if index % 2 == 0 { "list bread" } else { "zebra" };
+        let words = if index.is_multiple_of(2) { "list bread" } else { "zebra" };
         let arguments = json!({"query": format!("{words} {}", ["the", "on"][index / 2 % 2])});
         let function = json!({"name": "search_past", "arguments": arguments.to_string()});
         let id = format!("call_{index}");

@@ -28,6 +28,19 @@ pub(crate) enum Model {
     Searches(usize),
 }
 
+/// Who talks, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Talk {
+    /// The chats that there are.
+    pub(crate) chats: Range<i64>,
+    /// In so many of them at a time somebody talks.
+    pub(crate) at_once: usize,
+    /// After so many turns they go on in the next free chat, so that none grows long.
+    pub(crate) turns: u64,
+    /// From an answer to the next message.
+    pub(crate) pause: Duration,
+}
+
 /// What was measured since it was last taken.
 #[derive(Default)]
 pub(crate) struct Measured {
@@ -39,8 +52,8 @@ pub(crate) struct Measured {
     pub(crate) before: Vec<Duration>,
     /// From the model's answer to the message at the platform.
     pub(crate) after: Vec<Duration>,
-    /// Both of one turn.
-    pub(crate) both: Vec<Duration>,
+    /// From what somebody says to the answer, with the time in which the platform keeps it.
+    pub(crate) whole: Vec<Duration>,
     /// From updates handed out to the poll that confirms them.
     pub(crate) confirmed: Vec<Duration>,
 }
@@ -48,7 +61,9 @@ pub(crate) struct Measured {
 /// A person in a private chat, whose id is the chat's.
 #[derive(Default)]
 struct Person {
+    turns: u64,
     said: u64,
+    said_at: Option<Instant>,
     heard: u64,
     model: Model,
     handed: Option<Instant>,
@@ -57,7 +72,8 @@ struct Person {
     answered: Option<Instant>,
     /// From a message handed out to the first one that came back.
     waited: Option<Duration>,
-    /// From the model's calls to its next request.
+    /// When the model asked for tools, until it is asked again.
+    called: Option<Instant>,
     tools_took: Option<Duration>,
 }
 
@@ -78,10 +94,12 @@ struct State {
     updates: VecDeque<Update>,
     last_update: i64,
     last_sent: u64,
-    /// Between an answer and the person's next message; none: nobody speaks by themselves.
-    pause: Option<Duration>,
+    /// None: nobody speaks by themselves.
+    talk: Option<Talk>,
     /// The newest poll, which ends those before it.
     poll: u64,
+    /// The model answers nobody.
+    hang: bool,
     measured: Measured,
 }
 
@@ -100,15 +118,15 @@ impl People {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Everybody in `chats` begins to talk within one pause, and goes on.
-    pub(crate) fn talk(&self, chats: Range<i64>, pause: Duration) {
+    /// All who talk begin within one pause, and go on.
+    pub(crate) fn talk(&self, talk: &Talk) {
         let mut state = self.state();
-        state.pause = Some(pause);
+        state.talk = Some(talk.clone());
         state.updates.clear();
         state.due.clear();
-        let each = pause / u32::try_from(chats.end - chats.start).unwrap_or(u32::MAX).max(1);
+        let each = talk.pause / u32::try_from(talk.at_once).unwrap_or(u32::MAX).max(1);
         let mut when = Instant::now();
-        for chat in chats {
+        for chat in talk.chats.clone().take(talk.at_once) {
             state.due.push(Reverse((when, chat)));
             when += each;
         }
@@ -126,7 +144,7 @@ impl People {
     /// Nobody speaks any more.
     pub(crate) fn hush(&self) {
         let mut state = self.state();
-        state.pause = None;
+        state.talk = None;
         state.due.clear();
     }
 
@@ -156,6 +174,18 @@ impl People {
         self.changed.notify_all();
     }
 
+    /// Whether the model answers nobody for the time being.
+    pub(crate) fn hang(&self, hang: bool) {
+        self.state().hang = hang;
+        self.changed.notify_all();
+    }
+
+    /// Waits until so many turns have asked the model since the last figures were taken.
+    pub(crate) fn wait_until_at_model(&self, turns: usize, max: Duration) -> bool {
+        let asked = |state: &State| (state.measured.before.len() >= turns).then_some(());
+        self.wait_for(max, asked).is_some()
+    }
+
     pub(crate) fn take_measured(&self) -> Measured {
         mem::take(&mut self.state().measured)
     }
@@ -183,12 +213,12 @@ impl People {
         self.wait_for(max, |state| state.persons.get(&chat)?.waited)
     }
 
-    /// Waits until the model has been asked by a person, and has answered if it does.
+    /// Waits until the model has been asked by a person, and hangs or has asked for tools.
     pub(crate) fn wait_until_asked(&self, chat: i64, max: Duration) -> Option<()> {
         self.wait_for(max, |state| {
             let person = state.persons.get(&chat)?;
             let asked = person.before != Duration::ZERO;
-            (asked && (person.model == Model::Hangs || person.answered.is_some())).then_some(())
+            (asked && (person.model == Model::Hangs || person.called.is_some())).then_some(())
         })
     }
 
@@ -238,18 +268,30 @@ impl People {
         let now = Instant::now();
         let mut state = self.state();
         let Some(person) = state.persons.get_mut(&chat) else { return Model::Answers };
-        if let Some(answered) = person.answered.take() {
-            person.tools_took = Some(now - answered);
+        if let Some(called) = person.called.take() {
+            person.tools_took = Some(now - called);
         } else if let Some(handed) = person.handed {
             person.before = (now - handed).max(Duration::from_nanos(1));
             let before = person.before;
             state.measured.before.push(before);
         }
         self.changed.notify_all();
-        while let Some(Person { model: Model::Hangs, .. }) = state.persons.get(&chat) {
+        let hangs = |state: &State| {
+            let person = state.persons.get(&chat);
+            state.hang || person.is_some_and(|person| person.model == Model::Hangs)
+        };
+        while hangs(&state) {
             state = self.wait(state, HANG_LOOK);
         }
         state.persons.get(&chat).map_or(Model::Answers, |person| person.model)
+    }
+
+    /// The model is about to ask for tools.
+    pub(crate) fn called(&self, chat: i64) {
+        if let Some(person) = self.state().persons.get_mut(&chat) {
+            person.called = Some(Instant::now());
+        }
+        self.changed.notify_all();
     }
 
     /// The model's answer is about to be sent.
@@ -266,21 +308,35 @@ impl People {
         let mut state = self.state();
         state.last_sent += 1;
         state.measured.sends += 1;
-        let (id, pause) = (state.last_sent, state.pause);
+        let id = state.last_sent;
         let Some(person) = state.persons.get_mut(&chat) else { return id };
         person.heard = person.said;
         person.waited = person.waited.or(person.handed.map(|handed| now - handed));
         if let Some(answered) = person.answered.take() {
-            let (after, both) = (now - answered, person.before + (now - answered));
+            person.turns += 1;
+            let (said_at, turns) = (person.said_at, person.turns);
             state.measured.turns += 1;
-            state.measured.after.push(after);
-            state.measured.both.push(both);
-            state.due.extend(pause.map(|pause| Reverse((now + pause, chat))));
+            state.measured.after.push(now - answered);
+            state.measured.whole.extend(said_at.map(|said_at| now - said_at));
+            let next = state.talk.as_ref().map(|talk| (now + talk.pause, talk.next(chat, turns)));
+            state.due.extend(next.map(Reverse));
         }
         drop(state);
         self.spoken.notify_all();
         self.changed.notify_all();
         id
+    }
+}
+
+impl Talk {
+    /// Where a person speaks next, who has had so many turns in a chat.
+    fn next(&self, chat: i64, turns: u64) -> i64 {
+        if !turns.is_multiple_of(self.turns) {
+            return chat;
+        }
+        let count = self.chats.end - self.chats.start;
+        let step = i64::try_from(self.at_once).unwrap_or(count);
+        self.chats.start + (chat - self.chats.start + step) % count
     }
 }
 
@@ -311,7 +367,9 @@ impl State {
         self.last_update += 1;
         let person = self.persons.entry(chat).or_default();
         person.said += 1;
-        (person.answered, person.tools_took, person.before) = (None, None, Duration::ZERO);
+        person.said_at = Some(Instant::now());
+        (person.handed, person.answered) = (None, None);
+        (person.called, person.tools_took, person.before) = (None, None, Duration::ZERO);
         self.updates.push_back(Update { id: self.last_update, chat, text, handed: None });
     }
 

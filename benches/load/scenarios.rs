@@ -1,7 +1,8 @@
 //! What else must not take long: `/stop` beside searches, a start and pruning with much that is stored,
-//! messages that wait to be delivered, and what is left open after a peak. Each returns its rows of the
+//! messages that wait to be delivered, many jobs, and what is left open after a peak. Each returns its rows of the
 //! table: what, and how much.
 
+use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -11,8 +12,8 @@ use rusqlite::{Connection, OpenFlags};
 use super::cases::Case;
 use super::daemon::{Daemon, OWNER, configure};
 use super::fakes::Fakes;
-use super::people::Model;
-use super::stored::{Copied, History, Seed, fill, open};
+use super::people::{Model, Talk};
+use super::stored::{Copied, History, Seed, fill, fill_jobs, open};
 use crate::measure::Result;
 
 /// How long something is waited for that must come.
@@ -100,60 +101,84 @@ const PRUNING_LOOK: Duration = Duration::from_millis(50);
 /// Between the answer and the next message of whoever talks meanwhile.
 const PROBE_PAUSE: Duration = Duration::from_millis(20);
 
-/// A start with so many rows that are to be pruned, while somebody talks.
+/// Runs of a job that are to be pruned: three weeks of one a minute.
+const RUNS: usize = 30_000;
+const FIRST_RUN: i64 = 6_000_000;
+
+/// A start with so many rows, and one with many runs of jobs, that are to be pruned.
 pub(crate) fn prune(seed: &mut Seed, fakes: &Fakes, rows: usize) -> Result<Rows> {
-    let home = seed.home(0)?;
     let (oldest, newest) = (TimeDelta::days(400), TimeDelta::days(200));
+    let home = seed.home(0)?;
     let copied = fill(home.path(), &History::of_others(rows, oldest, newest))?;
-    configure(home.path(), fakes, 16)?;
+    let what = format!("{rows} rows to prune");
+    let mut figures = watch_pruning(home.path(), fakes, &what, &copied)?;
+    let home = seed.home(0)?;
+    // Each run had a conversation of its own.
+    let (first_chat, chats, turns) = (FIRST_RUN, RUNS, RUNS);
+    let copied = fill(home.path(), &History { first_chat, chats, turns, oldest, newest })?;
+    let (after, until) = copied.of("sessions");
+    open(home.path())?.execute(
+        "UPDATE sessions SET kind = 'job', closed = opened WHERE id > ? AND id <= ?",
+        [after, until],
+    )?;
+    let what = format!("{RUNS} runs of a job to prune");
+    figures.extend(watch_pruning(home.path(), fakes, &what, &copied)?);
+    Ok(figures)
+}
+
+/// Starts a daemon with what was copied to be pruned, while somebody talks.
+fn watch_pruning(home: &Path, fakes: &Fakes, what: &str, copied: &Copied) -> Result<Rows> {
+    configure(home, fakes, 16)?;
     let people = &fakes.people;
     people.forget();
-    people.talk(GUEST..GUEST + 1, PROBE_PAUSE);
+    let chats = GUEST..GUEST + 1;
+    people.talk(&Talk { chats, at_once: 1, turns: 1, pause: PROBE_PAUSE });
     let begun = Instant::now();
-    let daemon = Daemon::start(home.path())?;
+    let daemon = Daemon::start(home)?;
     let ready = daemon.ready;
-    let store = Connection::open_with_flags(
-        home.path().join("state.db"),
-        OpenFlags::SQLITE_OPEN_READ_ONLY,
-    )?;
-    let mut pruned = None;
-    while pruned.is_none() && begun.elapsed() < PRUNING_MAX {
+    let store = look_into(home)?;
+    let mut left = left(&store, copied)?;
+    while !left.is_empty() && begun.elapsed() < ready + PRUNING_MAX {
         sleep(PRUNING_LOOK);
-        pruned = is_pruned(&store, &copied)?.then(|| begun.elapsed());
+        left = self::left(&store, copied)?;
     }
-    let mut left: Vec<_> = Vec::new();
-    for table in copied.ids.keys() {
-        left.extend((count(&store, table, &copied)? > 0).then_some(*table));
-    }
+    let took = shown(Some(begun.elapsed()));
     people.hush();
     people.wait_until_quiet(PATIENCE);
     let measured = people.take_measured();
     drop(daemon);
     people.forget();
-    let left = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
-    let pruned = pruned.map_or(format!("not in {PRUNING_MAX:?}"), |time| shown(Some(time)));
+    let pruned = if left.is_empty() { took } else { format!("left: {}", left.join(", ")) };
+    let waits = [measured.confirmed, measured.before, measured.after].map(|it| longest(&it));
     Ok(vec![
-        (format!("start → ready with {rows} rows to prune"), shown(Some(ready))),
-        ("start → journal and outbox pruned".to_owned(), format!("{pruned}{left}")),
-        ("longest wait of a message for its journal row".to_owned(), longest(&measured.confirmed)),
-        ("longest wait for the model".to_owned(), longest(&measured.before)),
-        ("longest wait for the sending".to_owned(), longest(&measured.after)),
+        (format!("start → ready with {what}"), shown(Some(ready))),
+        ("start → all pruned".to_owned(), pruned),
+        ("longest wait meanwhile: journal / model / sending".to_owned(), waits.join(" / ")),
     ])
+}
+
+fn look_into(home: &Path) -> Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
+    let store = Connection::open_with_flags(home.join("state.db"), flags)?;
+    store.busy_timeout(PATIENCE)?;
+    Ok(store)
+}
+
+/// The tables that still have one of the rows that were copied.
+fn left(store: &Connection, copied: &Copied) -> Result<Vec<&'static str>> {
+    let mut left = Vec::new();
+    for table in ["inbound", "outbox", "turns", "ledger"] {
+        let (after, until) = copied.of(table);
+        let exists = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id > ? AND id <= ?)");
+        if store.query_row(&exists, [after, until], |row| row.get(0))? {
+            left.push(table);
+        }
+    }
+    Ok(left)
 }
 
 fn longest(times: &[Duration]) -> String {
     shown(times.iter().max().copied())
-}
-
-fn is_pruned(store: &Connection, copied: &Copied) -> Result<bool> {
-    Ok(count(store, "inbound", copied)? + count(store, "outbox", copied)? == 0)
-}
-
-/// 1 if there still is one of the rows that were copied, else 0.
-fn count(store: &Connection, table: &str, copied: &Copied) -> Result<i64> {
-    let ids = copied.ids.get(table).copied().unwrap_or_default();
-    let exists = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id > ? AND id <= ?)");
-    Ok(store.query_row(&exists, [ids.0, ids.1], |row| row.get(0))?)
 }
 
 /// Messages that wait when the daemon starts, and their chats.
@@ -170,7 +195,7 @@ pub(crate) fn drain(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
     let (oldest, newest) = (TimeDelta::hours(2), TimeDelta::hours(1));
     let (first_chat, chats, turns) = (2_000_001, WAITING_CHATS, WAITING);
     let copied = fill(home.path(), &History { first_chat, chats, turns, oldest, newest })?;
-    let (after, until) = copied.ids.get("outbox").copied().ok_or("nothing was copied")?;
+    let (after, until) = copied.of("outbox");
     let store = open(home.path())?;
     store.execute("DELETE FROM chunks WHERE delivery > ? AND delivery <= ?", [after, until])?;
     let wait = "UPDATE outbox SET state = 'pending' WHERE id > ? AND id <= ?";
@@ -200,8 +225,29 @@ pub(crate) fn drain(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
     ])
 }
 
+const JOBS: usize = 10_000;
+const JOBS_CASE: Case = Case::new(10, 16);
+const JOBS_WINDOW: Duration = Duration::from_secs(3);
+
+/// Turns while many jobs wait for their time.
+pub(crate) fn jobs(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
+    let mut figures = Rows::new();
+    for jobs in [1, JOBS] {
+        let home = JOBS_CASE.home(seed)?;
+        fill_jobs(home.path(), jobs - 1)?;
+        let speed = JOBS_CASE.speed(home.path(), fakes, JOBS_WINDOW)?;
+        figures.push((
+            format!("{} chats, jobs that wait for their time: {jobs}", JOBS_CASE.chats),
+            speed,
+        ));
+    }
+    Ok(figures)
+}
+
 const PEAK: Case = Case::new(1_000, 256);
-const PEAK_LASTS: Duration = Duration::from_secs(5);
+/// Until as many turns as may run have asked the model, which does not answer them yet.
+const PEAK_BEGINS: Duration = Duration::from_secs(10);
+const PEAK_LASTS: Duration = Duration::from_secs(3);
 /// How long connections and memory are given to fall back.
 const REST: Duration = Duration::from_secs(30);
 
@@ -218,9 +264,12 @@ pub(crate) fn peak(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
         Ok((format!("open files, RSS {when}"), format!("{files}, {memory:.1} MB")))
     };
     let before = look("after the start")?;
-    people.talk(PEAK.chats(), Duration::ZERO);
+    people.hang(true);
+    people.talk(&PEAK.talk());
+    people.wait_until_at_model(PEAK.turns_max, PEAK_BEGINS);
+    let at_peak = look(&format!("with turns_max = {} and a model that hangs", PEAK.turns_max))?;
+    people.hang(false);
     sleep(PEAK_LASTS);
-    let at_peak = look(&format!("with {} turns at once", PEAK.turns_max))?;
     people.hush();
     people.wait_until_quiet(PATIENCE);
     sleep(REST);

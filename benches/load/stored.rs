@@ -1,4 +1,4 @@
-//! Homes to measure in: one turn of the real daemon, copied in the database as often as is wished, so
+//! Homes to measure in: one turn and one job of the real daemon, copied in the database as often as is wished, so
 //! that what is stored looks as the daemon writes it.
 
 use std::collections::BTreeMap;
@@ -13,16 +13,19 @@ use tempfile::TempDir;
 use super::daemon::{Daemon, configure};
 use super::fakes::Fakes;
 use super::people::Model;
-use crate::measure::Result;
+use crate::measure::{self, Result};
 
 /// Who says the first message; nobody else's id holds these digits.
 const SEED_CHAT: i64 = 987_654_321;
+
+/// Not while the bench runs.
+const SEED_JOB: &str = "0 4 1 1 *";
 
 /// How long the first turn may take.
 const SEED_MAX: Duration = Duration::from_secs(30);
 
 /// A finished turn: its row in the journal, the turn, its step, its tokens, the message and its chunk.
-pub(crate) const ROWS_PER_TURN: usize = 6;
+const ROWS_PER_TURN: usize = 6;
 
 /// Chats that the rows belong to which are only stored.
 const OTHER_CHATS: usize = 1_000;
@@ -47,11 +50,15 @@ impl History {
     }
 }
 
-/// The rows that were copied.
+/// The rows that were copied, by their tables.
 #[derive(Clone, Debug)]
-pub(crate) struct Copied {
+pub(crate) struct Copied(BTreeMap<&'static str, (i64, i64)>);
+
+impl Copied {
     /// The ids of a table: all above the first, up to the last.
-    pub(crate) ids: BTreeMap<&'static str, (i64, i64)>,
+    pub(crate) fn of(&self, table: &str) -> (i64, i64) {
+        self.0.get(table).copied().unwrap_or_default()
+    }
 }
 
 /// A home with one turn in it, which is copied from.
@@ -70,8 +77,13 @@ impl Seed {
         let Some(_) = fakes.people.wait_until_heard(SEED_CHAT, SEED_MAX) else {
             return Err(format!("no answer to the first message:\n{}", daemon.log()).into());
         };
+        let job = ["cron", "add", "--cron", SEED_JOB, "--message", "--to", "terminal:main", "Tea."];
+        let added = measure::peacrab(&[], home.path(), &job).status()?;
         daemon.stop()?;
         fakes.people.forget();
+        if !added.success() {
+            return Err(format!("`cron add` failed ({added})").into());
+        }
         let store = open(home.path())?;
         // What the fake of the model looks for stands in new messages only.
         store.execute("UPDATE steps SET heard = replace(heard, 'talk-', 'said-')", [])?;
@@ -131,13 +143,8 @@ pub(crate) fn fill(home: &Path, history: &History) -> Result<Copied> {
     let History { first_chat, chats, turns, oldest, newest } = *history;
     let now = Utc::now();
     let (from, until) = ((now - oldest).timestamp_millis(), (now - newest).timestamp_millis());
-    store.execute_batch("BEGIN; CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY);")?;
-    store.execute(
-        "INSERT INTO numbers WITH RECURSIVE n (i) AS
-             (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?) SELECT i FROM n",
-        [i64::try_from(turns.max(chats))?],
-    )?;
-    let mut copied = Copied { ids: BTreeMap::new() };
+    begin(&store, turns.max(chats))?;
+    let mut copied = Copied(BTreeMap::new());
     for table in ["sessions", "turns", "steps", "ledger", "inbound", "outbox", "chunks"] {
         let last = |table: &str| -> Result<i64> {
             let last = format!("SELECT ifnull(max(id), 0) FROM {table}");
@@ -147,9 +154,9 @@ pub(crate) fn fill(home: &Path, history: &History) -> Result<Copied> {
         let has_id = !matches!(table, "steps" | "chunks");
         if has_id {
             let last = last(table)?;
-            copied.ids.insert(table, (last, last + count));
+            copied.0.insert(table, (last, last + count));
         }
-        let first = |table: &str| copied.ids.get(table).map_or(0, |(last, _)| last + 1);
+        let first = |table: &str| copied.of(table).0 + 1;
         let (id, session, turn, delivery) =
             (first(table), first("sessions"), first("turns"), first("outbox"));
         let chat = format!("cast({first_chat} + n.i % {chats} AS TEXT)");
@@ -166,16 +173,55 @@ pub(crate) fn fill(home: &Path, history: &History) -> Result<Copied> {
             "sender" | "message" | "heard" => other_chat(column),
             column => format!("s.{column}"),
         };
-        let columns = columns(&store, table)?;
-        let values: Vec<_> = columns.iter().map(|column| value(column)).collect();
-        let (columns, values) = (columns.join(", "), values.join(", "));
-        store.execute_batch(&format!(
-            "INSERT INTO {table} ({columns}) SELECT {values} FROM
-             (SELECT * FROM {table} LIMIT 1) s, numbers n WHERE n.i < {count} ORDER BY n.i"
-        ))?;
+        copy_rows(&store, table, count, value)?;
     }
-    store.execute_batch("COMMIT; DROP TABLE numbers; PRAGMA wal_checkpoint(TRUNCATE);")?;
+    end(&store)?;
     Ok(copied)
+}
+
+/// Copies the one job so many times, each due a minute after the other.
+pub(crate) fn fill_jobs(home: &Path, jobs: usize) -> Result<()> {
+    let store = open(home)?;
+    begin(&store, jobs)?;
+    copy_rows(&store, "jobs", i64::try_from(jobs)?, |column| match column {
+        "id" => "s.id + 1 + n.i".to_owned(),
+        "next" => "s.next + n.i * 60000".to_owned(),
+        column => format!("s.{column}"),
+    })?;
+    end(&store)
+}
+
+/// Begins to copy; `numbers` are those below `count`.
+fn begin(store: &Connection, count: usize) -> Result<()> {
+    store.execute_batch("BEGIN; CREATE TEMP TABLE numbers (i INTEGER PRIMARY KEY);")?;
+    store.execute(
+        "INSERT INTO numbers WITH RECURSIVE n (i) AS
+             (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < ?) SELECT i FROM n",
+        [i64::try_from(count)?],
+    )?;
+    Ok(())
+}
+
+fn end(store: &Connection) -> Result<()> {
+    let end = "COMMIT; DROP TABLE numbers; PRAGMA wal_checkpoint(TRUNCATE);";
+    Ok(store.execute_batch(end)?)
+}
+
+/// Copies a table's first row `s`; `value` is the expression of a column for the number `n.i`.
+fn copy_rows(
+    store: &Connection,
+    table: &str,
+    count: i64,
+    value: impl Fn(&str) -> String,
+) -> Result<()> {
+    let columns = columns(store, table)?;
+    let values: Vec<_> = columns.iter().map(|column| value(column)).collect();
+    let (columns, values) = (columns.join(", "), values.join(", "));
+    store.execute_batch(&format!(
+        "INSERT INTO {table} ({columns}) SELECT {values} FROM
+         (SELECT * FROM {table} LIMIT 1) s, numbers n WHERE n.i < {count} ORDER BY n.i"
+    ))?;
+    Ok(())
 }
 
 fn columns(store: &Connection, table: &str) -> Result<Vec<String>> {

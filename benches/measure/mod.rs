@@ -56,11 +56,3 @@ pub(crate) fn field(path: &Path, key: &str) -> Result<u64> {
     let number = value.and_then(|value| value.split_whitespace().next());
     Ok(number.ok_or_else(|| format!("{} has no {key}", path.display()))?.parse()?)
 }
-
-/// The syncs in a table of `strace -c`: percent, seconds, each, calls, perhaps errors, name.
-pub(crate) fn count_syncs(table: &str) -> u64 {
-    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| matches!(row.last(), Some(&("fsync" | "fdatasync"))))
-        .filter_map(|row| row.get(3)?.parse::<u64>().ok())
-        .sum()
-}
