@@ -18,6 +18,7 @@ pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};
 use crate::asks;
+use crate::bus::journal::read_address;
 use crate::conversations::open_at;
 use crate::message::{Address, MessageId, Sender};
 use crate::provider::Usage;
@@ -190,30 +191,41 @@ pub(super) fn begin_turn(
     Ok(TurnId(store.last_insert_rowid()))
 }
 
+const UNFINISHED: &str =
+    "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
+     t.parked
+     FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
+
 /// The turns that have not ended, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
-    let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
-         t.parked
-         FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
-    )?;
-    rows.query_map([], |row| {
-        Ok(Unfinished {
-            turn: TurnId(row.get(0)?),
-            address: Address {
-                channel: row.get::<_, String>(1)?.into(),
-                chat: row.get::<_, String>(2)?.into(),
-                thread: row.get::<_, Option<String>>(3)?.map(Into::into),
-            },
-            sender: from_json(row, 4)?,
-            reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
-            attempts: row.get(6)?,
-            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
-            silent: row.get(8)?,
-            parked: row.get(9)?,
-        })
-    })?
-    .collect()
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} ORDER BY t.id"))?;
+    rows.query_map([], read_unfinished)?.collect()
+}
+
+/// The turn, if it has not ended.
+pub(super) fn unfinished_turn(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Option<Unfinished>> {
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} AND t.id = ?"))?;
+    rows.query_row([turn.0], read_unfinished).optional()
+}
+
+fn read_unfinished(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
+    Ok(Unfinished {
+        turn: TurnId(row.get(0)?),
+        address: Address {
+            channel: row.get::<_, String>(1)?.into(),
+            chat: row.get::<_, String>(2)?.into(),
+            thread: row.get::<_, Option<String>>(3)?.map(Into::into),
+        },
+        sender: from_json(row, 4)?,
+        reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
+        attempts: row.get(6)?,
+        draft: row.get::<_, Option<String>>(7)?.map(Into::into),
+        silent: row.get(8)?,
+        parked: row.get(9)?,
+    })
 }
 
 /// The turn has no task until somebody has answered.
@@ -248,17 +260,13 @@ pub(super) fn is_current(store: &Connection, session: &Session) -> rusqlite::Res
     Ok(found == (session.turns.len(), newest))
 }
 
-/// Those of the turns that were stopped.
-pub(super) fn stopped(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<Vec<TurnId>> {
-    let mut ended = store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending = ?")?;
-    let stopped = to_json(&Ending::Stopped);
-    let mut found = Vec::new();
-    for turn in turns {
-        if ended.exists(params![turn.0, stopped])? {
-            found.push(*turn);
-        }
-    }
-    Ok(found)
+/// The address of a turn that was stopped; none if it was not.
+pub(super) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Address>> {
+    let mut stopped = store.prepare_cached(
+        "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE t.id = ? AND t.ending = ?",
+    )?;
+    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_address).optional()
 }
 
 /// For whom a turn works, and who answers.

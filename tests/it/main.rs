@@ -22,6 +22,7 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod events;
+mod fairness;
 mod finish;
 mod foreign;
 mod groups;
@@ -37,6 +38,7 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod passes;
 mod past;
 mod prompt;
 mod proposals;
