@@ -44,6 +44,7 @@ mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod restarts;
 mod schedule;
 mod secrets;
 mod settings;
