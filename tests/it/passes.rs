@@ -90,3 +90,32 @@ async fn cost_of_ends(chats: usize) -> u64 {
 async fn turns_that_end_at_once_cost_no_more_each() {
     check_flat(cost_of_ends(5).await, cost_of_ends(150).await);
 }
+
+/// A turn that ends has the jobs looked at. There is one for each of so many later times.
+async fn cost_beside_jobs(jobs: usize) -> u64 {
+    let (mut rig, steps) = counted(16).await;
+    let made = rig.ask("1", "/jobs message every 300d | water the plants").await;
+    assert!(made.starts_with("Job 1 every 300d"), "{made}");
+    rig.stop().await;
+    rig.change(&format!(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {jobs})
+         INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
+                           state, next, failures, made, tainted)
+         SELECT channel, chat, thread, known_on, place, sender, timing, payload, missed,
+                state, next + i, failures, made, tainted FROM jobs, n WHERE id = 1"
+    ));
+    rig.start().await;
+    rig.ask("1", "hello").await;
+    let before = steps.load(Ordering::Relaxed);
+    for n in 0..ASKED {
+        rig.ask(&format!("o{n}"), "hello").await;
+    }
+    let cost = steps.load(Ordering::Relaxed) - before;
+    rig.finish().await;
+    cost
+}
+
+#[tokio::test]
+async fn a_turn_costs_no_more_beside_many_jobs() {
+    check_flat(cost_beside_jobs(1).await, cost_beside_jobs(2_000).await);
+}

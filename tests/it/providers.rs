@@ -1,6 +1,7 @@
 //! Model providers, against strict fakes of the APIs behind them.
 
 mod anthropic;
+mod connections;
 mod effort;
 mod errors;
 mod openai;
