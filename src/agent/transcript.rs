@@ -4,6 +4,8 @@
 mod calls;
 mod folding;
 
+use std::collections::HashMap;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::Serialize;
@@ -80,42 +82,46 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
         Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
-    for turn in &mut session.turns {
-        turn.steps = steps(store, turn.id)?;
-    }
+    read_steps(store, &mut session)?;
     if let Some(mark) = session.shortened {
         shorten::apply(&mut session.turns, mark);
     }
     Ok(Some(session))
 }
 
-fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
+/// Reads the steps and calls of a session's turns, one statement a table: a long conversation must not cost
+/// two for each of its turns.
+fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()> {
+    let at: HashMap<_, _> =
+        session.turns.iter().enumerate().map(|(at, turn)| (turn.id.0, at)).collect();
+    let seen = [session.id.0, session.begins.0];
     let mut rows = store.prepare_cached(
-        "SELECT heard, text, thinking, ifnull(images, '[]') FROM steps WHERE turn = ? ORDER BY seq",
+        "SELECT turn, heard, text, thinking, ifnull(images, '[]') FROM steps
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
     )?;
-    let mut steps = rows
-        .query_map([turn.0], |row| {
-            Ok(Step {
-                heard: row.get(0)?,
-                images: from_json(row, 3)?,
-                text: row.get(1)?,
-                thinking: from_json(row, 2)?,
-                calls: Vec::new(),
-            })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(0)?) else { continue };
+        session.turns[*turn].steps.push(Step {
+            heard: row.get(1)?,
+            images: from_json(row, 4)?,
+            text: row.get(2)?,
+            thinking: from_json(row, 3)?,
+            calls: Vec::new(),
+        });
+    }
     let mut rows = store.prepare_cached(
-        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images FROM calls
-         WHERE turn = ? ORDER BY id",
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images, turn FROM calls
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, id",
     )?;
-    let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, calls::read(row)?)))?;
-    for call in calls {
-        let (step, call) = call?;
-        if let Some(step) = steps.get_mut(step) {
-            step.calls.push(call);
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(9)?) else { continue };
+        if let Some(step) = session.turns[*turn].steps.get_mut(row.get::<_, usize>(0)?) {
+            step.calls.push(calls::read(row)?);
         }
     }
-    Ok(steps)
+    Ok(())
 }
 
 /// Keeps a question that was answered aside as a conversation of its own, which is over.

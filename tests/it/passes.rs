@@ -91,6 +91,28 @@ async fn turns_that_end_at_once_cost_no_more_each() {
     check_flat(cost_of_ends(5).await, cost_of_ends(150).await);
 }
 
+/// What a question costs in a conversation of so many turns, after so many others were had.
+async fn cost_after_others(turns: usize, others: usize) -> u64 {
+    let (mut rig, steps) = counted(16).await;
+    for _ in 0..turns {
+        rig.ask("1", "hello").await;
+    }
+    for n in 0..others {
+        rig.ask(&format!("o{n}"), "hello").await;
+    }
+    let before = steps.load(Ordering::Relaxed);
+    rig.ask("1", "hello").await;
+    let cost = steps.load(Ordering::Relaxed) - before;
+    rig.finish().await;
+    cost
+}
+
+/// Forty small ones are well within what is kept in memory.
+#[tokio::test]
+async fn a_conversation_is_not_read_again_because_there_are_others() {
+    check_flat(cost_after_others(40, 0).await, cost_after_others(40, 40).await);
+}
+
 /// A turn that ends has the jobs looked at. There is one for each of so many later times.
 async fn cost_beside_jobs(jobs: usize) -> u64 {
     let (mut rig, steps) = counted(16).await;
