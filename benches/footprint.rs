@@ -7,7 +7,6 @@
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::fs;
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -19,6 +18,7 @@ use std::time::{Duration, Instant};
 use peacrab::sandbox::{self, Bounds, Cage, Ending, Enforced, Input, Level, Order};
 use tempfile::TempDir;
 
+mod measure;
 #[path = "../tests/it/support/mod.rs"]
 #[expect(
     dead_code,
@@ -28,13 +28,11 @@ use tempfile::TempDir;
 )]
 mod support;
 
+use measure::{BINARY, Result, count_syncs, cpu_time, field, quiet};
 use support::bot_api::BotApi;
 use support::discord_api::DiscordApi;
 use support::slack_api::SlackApi;
 
-type Result<T> = std::result::Result<T, Box<dyn Error>>;
-
-const BINARY: &str = env!("CARGO_BIN_EXE_peacrab");
 const START_MAX: Duration = Duration::from_secs(10);
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Until what a start set off has come to rest.
@@ -46,8 +44,6 @@ const SLACK_PINGS: Duration = Duration::from_secs(10);
 
 const TURNS: u32 = 100;
 const AT_ONCE: usize = 100;
-/// Clock ticks per second in `/proc/PID/stat`: `sysconf(_SC_CLK_TCK)`, 100 on Linux.
-const TICKS_PER_SECOND: f64 = 100.0;
 
 fn main() {
     row("binary", fs::metadata(BINARY).map(|file| mb(file.len())).map_err(Into::into));
@@ -241,15 +237,15 @@ impl Daemon {
 
     /// A line of `/proc/PID/status` that is in kB.
     fn memory(&self, key: &str) -> Result<String> {
-        Ok(format!("{} kB", status_field(&self.proc().join("status"), key)?))
+        Ok(format!("{} kB", field(&self.proc().join("status"), key)?))
     }
 
     fn switches(&self) -> Result<u64> {
         let mut sum = 0;
         for thread in fs::read_dir(self.proc().join("task"))? {
             let status = thread?.path().join("status");
-            sum += status_field(&status, "voluntary_ctxt_switches")?;
-            sum += status_field(&status, "nonvoluntary_ctxt_switches")?;
+            sum += field(&status, "voluntary_ctxt_switches")?;
+            sum += field(&status, "nonvoluntary_ctxt_switches")?;
         }
         Ok(sum)
     }
@@ -268,22 +264,12 @@ impl Daemon {
         Ok(format!("{} tokens", tokens.ok_or("`status --json` has no prompt_tokens")?))
     }
 
-    fn cpu_ticks(&self) -> Result<u64> {
-        let stat = fs::read_to_string(self.proc().join("stat"))?;
-        // The program's name, in parentheses, may hold anything; utime and stime are the fields 14
-        // and 15 of the whole line (proc(5)), so 12 and 13 of what follows the name.
-        let after_name = stat.rsplit_once(')').ok_or("/proc/PID/stat has no name")?.1;
-        let fields: Vec<&str> = after_name.split_whitespace().collect();
-        let [user, system] = [11, 12].map(|at| fields.get(at).map_or(Ok(0), |text| text.parse()));
-        Ok(user? + system?)
-    }
-
     fn cpu_per_turn(&self) -> Result<String> {
-        let before = self.cpu_ticks()?;
+        let before = cpu_time(self.child.id())?;
         for _ in 0..TURNS {
             answered(self.say("cpu")?)?;
         }
-        let seconds = (self.cpu_ticks()? - before) as f64 / TICKS_PER_SECOND;
+        let seconds = (cpu_time(self.child.id())? - before).as_secs_f64();
         Ok(format!("{:.1} ms", seconds * 1000.0 / f64::from(TURNS)))
     }
 
@@ -304,7 +290,7 @@ impl Daemon {
         }
         signal("INT", &strace)?;
         strace.wait()?;
-        let syncs = count_calls(&fs::read_to_string(&counts)?);
+        let syncs = count_syncs(&fs::read_to_string(&counts)?);
         Ok(format!("{:.2}", syncs as f64 / messages as f64))
     }
 
@@ -312,7 +298,7 @@ impl Daemon {
         let begun = Instant::now();
         loop {
             let mut threads = fs::read_dir(self.proc().join("task"))?;
-            let traced = |thread: &Path| status_field(&thread.join("status"), "TracerPid");
+            let traced = |thread: &Path| field(&thread.join("status"), "TracerPid");
             if threads.all(|thread| thread.is_ok_and(|it| traced(&it.path()).unwrap_or(0) > 0)) {
                 return Ok(());
             }
@@ -346,16 +332,7 @@ impl Drop for Daemon {
 
 /// Our binary on this home, with no key in its environment, so that the provider is rehearsal.
 fn peacrab(home: &Path, args: &[&str]) -> Command {
-    let mut command = quiet(BINARY);
-    command.env_clear().env("HOME", home).arg("--home").arg(home).args(args);
-    command
-}
-
-#[expect(clippy::disallowed_methods, reason = "a bench measures programs from outside")]
-fn quiet(program: &str) -> Command {
-    let mut command = Command::new(program);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command
+    measure::peacrab(&[], home, args)
 }
 
 /// Sends a signal; the standard library knows only how to kill.
@@ -367,22 +344,6 @@ fn signal(name: &str, to: &Child) -> Result<()> {
 fn answered(mut person: Child) -> Result<()> {
     let status = person.wait()?;
     if status.success() { Ok(()) } else { Err(format!("`chat -m` failed ({status})").into()) }
-}
-
-/// The number behind `key:` in a `/proc/…/status`.
-fn status_field(path: &Path, key: &str) -> Result<u64> {
-    let text = fs::read_to_string(path)?;
-    let value = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    let number = value.and_then(|value| value.split_whitespace().next());
-    Ok(number.ok_or_else(|| format!("{} has no {key}", path.display()))?.parse()?)
-}
-
-/// The calls in a table of `strace -c`: percent, seconds, each, calls, perhaps errors, name.
-fn count_calls(table: &str) -> u64 {
-    let rows = table.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
-    rows.filter(|row| matches!(row.last(), Some(&("fsync" | "fdatasync"))))
-        .filter_map(|row| row.get(3)?.parse::<u64>().ok())
-        .sum()
 }
 
 fn ms(time: Duration) -> String {

@@ -2,6 +2,7 @@
 //! waits for either. A message is on it once, in the store.
 
 mod admission;
+mod arrivals;
 pub mod asides;
 pub mod journal;
 pub mod outbox;
@@ -10,7 +11,7 @@ pub mod overheard;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -20,6 +21,7 @@ use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 
 pub use admission::{Received, receive};
+pub use arrivals::Arrival;
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
@@ -264,7 +266,7 @@ impl Publisher {
     pub async fn keep_raw(&self, key: DedupKey, raw: String) -> Result<(), PublishError> {
         tracing::warn!(channel = %self.channel, %key, "Kept a message that could not be read");
         let channel = self.channel.clone();
-        let raw = raw.chars().take(RAW_CHARS_MAX).collect::<String>();
+        let raw = raw_bounded(&raw);
         let keep = move |store: &Connection| journal::keep_raw(store, &key, &channel, &raw);
         Ok(self.bus.store.write("keep raw", Sync::Now, keep).await?)
     }
@@ -280,6 +282,11 @@ impl Publisher {
             state.up = true;
             state.about = about;
         });
+    }
+
+    /// Notes that the link has ended and is being made anew. `reason` is shown by `status`.
+    pub fn link_lost(&self, reason: &str) {
+        self.link.down(reason);
     }
 
     /// The channel's own durable mark (an offset, say), and when it was set.
@@ -299,16 +306,15 @@ impl Publisher {
 
     pub async fn set_mark(&self, mark: String) -> Result<(), PublishError> {
         let channel = self.channel.clone();
-        let set = move |store: &Connection| {
-            store
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES (?, '', ?, ?)",
-                )?
-                .execute(params![channel.as_str(), mark, Utc::now().timestamp_millis()])
-        };
+        let set = move |store: &Connection| arrivals::set_mark(store, &channel, &mark);
         self.bus.store.write("mark", Sync::Later, set).await?;
         Ok(())
     }
+}
+
+/// As much of what could not be read as is kept.
+fn raw_bounded(raw: &str) -> String {
+    raw.chars().take(RAW_CHARS_MAX).collect()
 }
 
 /// How a channel's link to its platform is, for `status`.

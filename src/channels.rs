@@ -2,7 +2,7 @@
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
-mod call;
+pub mod call;
 pub mod config;
 pub mod deliver;
 #[cfg(feature = "discord")]
@@ -52,6 +52,10 @@ pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
     })
 }
 
+/// How long a message is tried while others arrive: a platform's passing trouble with one chat or file is over by
+/// then, and the person who waits is better told.
+pub const GIVE_UP_AFTER: Duration = Duration::from_secs(5 * 60);
+
 /// What a platform allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -65,6 +69,8 @@ pub struct Limits {
     pub drafts: Drafts,
     /// The least time before a message is sent again of which nobody knows whether it arrived.
     pub doubt_pause: Duration,
+    /// How long a message is tried while others of the channel arrive.
+    pub give_up_after: Duration,
     /// What chunks are rendered to.
     pub markup: Markup,
     /// The largest file that it takes, in bytes; 0 where it takes none.

@@ -22,7 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::actions::{self, Action, Sight};
 use crate::agent::{self, Means, Pairing};
-use crate::bus::{Link, LinkState, journal, outbox};
+use crate::bus::outbox::{self, FailingDeliveries};
+use crate::bus::{Link, LinkState, journal};
 use crate::channels::terminal::{Show, Terminal};
 use crate::event::Event;
 use crate::heartbeat::Wish;
@@ -151,6 +152,9 @@ pub struct ChannelStatus {
     pub trouble: Option<String>,
     /// Messages on their way out.
     pub pending: i64,
+    /// Those of them that fail.
+    #[serde(default)]
+    pub failing: FailingDeliveries,
 }
 
 /// What the socket speaks for.
@@ -250,8 +254,9 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
     let counted = means.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
         let used = agent::used_since(store, month_ago)?;
-        let pending: Result<Vec<_>, _> =
-            names.iter().map(|name| outbox::count_pending(store, name)).collect();
+        let pending =
+            |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
+        let pending: rusqlite::Result<Vec<_>> = names.iter().map(pending).collect();
         let waiting = journal::places(store)?.len();
         Ok((agent::count_running(store)?, waiting, used, pending?))
     });
@@ -287,7 +292,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
     })
 }
 
-fn channel_status(link: LinkState, pending: i64) -> ChannelStatus {
+fn channel_status(link: LinkState, (pending, failing): (i64, FailingDeliveries)) -> ChannelStatus {
     let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
     ChannelStatus {
         up: link.up,
@@ -296,6 +301,7 @@ fn channel_status(link: LinkState, pending: i64) -> ChannelStatus {
         last_event_s: age(link.last_event),
         trouble: link.trouble,
         pending,
+        failing,
     }
 }
 

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::actions::{Actions, Images};
 use crate::agent::{self, Means, Paces};
 use crate::bus::{Bus, Link};
-use crate::channels::deliver::Post;
+use crate::channels::deliver::{Arrivals, Post};
 use crate::channels::intake::{self, Intake};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, Channel, Channels, deliver, supervise};
@@ -361,7 +361,8 @@ impl Daemon {
     ) {
         let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
         let redactor = self.means.redactor.clone();
-        let post = Post { name, channel, bus, workspace, events, redactor };
+        let arrivals = Arrivals::default();
+        let post = Post { name, channel, bus, workspace, events, redactor, arrivals };
         let until = stop.clone();
         delivering
             .spawn(forever("deliveries", until, move |stop| deliver::run(post.clone(), stop)));

@@ -317,6 +317,8 @@ pub struct Outbound {
     pub part: u32,
     pub to: Address,
     pub reply_to: Option<MessageId>,
+    /// It is sent before an older one, so that it is not plain what it answers, not even in private.
+    pub overtakes: bool,
     /// A draft that this message takes the place of.
     pub replaces: Option<MessageId>,
     pub body: Body,

@@ -1,8 +1,10 @@
 //! What was said in a place, searched: the log keeps it after the model sees only a summary of it, or
 //! nothing any more.
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, ToSql, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
 
 use crate::foreign;
 use crate::message::Address;
@@ -25,16 +27,17 @@ pub struct Found {
     pub by_others: bool,
 }
 
-/// Whether a turn `f.id` of `f.session` came after something that strangers wrote: in a result that was
+/// The first turn of a session up to a turn with something that strangers wrote: in a result that was
 /// wrapped, an answer with words of others, what was quoted, overheard or handed on; or in calls that are
 /// forgotten since.
-const BY_OTHERS: &str = "
-    EXISTS (SELECT 1 FROM turns e WHERE e.session = f.session AND e.id <= f.id AND (
+const FIRST_BY_OTHERS: &str = "
+    SELECT e.id FROM turns e WHERE e.session = ?5 AND e.id <= ?6 AND (
         e.read_others
         OR EXISTS (SELECT 1 FROM calls c WHERE c.turn = e.id
                    AND (instr(c.output, ?1) = 1 OR instr(c.output, ?2) > 0))
         OR EXISTS (SELECT 1 FROM steps q WHERE q.turn = e.id AND
-                   (instr(q.heard, ?2) > 0 OR instr(q.heard, ?3) > 0 OR instr(q.heard, ?4) > 0))))";
+                   (instr(q.heard, ?2) > 0 OR instr(q.heard, ?3) > 0 OR instr(q.heard, ?4) > 0)))
+    ORDER BY e.id LIMIT 1";
 
 /// What was said in a step: its text, or the calls that have ended its turn.
 fn said() -> String {
@@ -57,33 +60,52 @@ pub fn search(
     let holds = "AND ifnull(heard, '') || char(10) || said LIKE ? ESCAPE '\\' ".repeat(words.len());
     let said = said();
     let mut rows = store.prepare(&format!(
-        "SELECT f.started, f.session, f.id, f.heard, f.said, {BY_OTHERS} FROM (
-             SELECT t.started, t.session, t.id, p.seq, p.heard, {said} AS said
-             FROM sessions s JOIN turns t ON t.session = s.id JOIN steps p ON p.turn = t.id
-             WHERE s.channel = ?5 AND s.chat = ?6 AND s.thread IS ?7 AND NOT t.silent {holds}
-             ORDER BY t.id DESC, p.seq DESC LIMIT ?
-         ) f ORDER BY f.id DESC, f.seq DESC"
+        "SELECT t.started, t.session, t.id, p.heard, {said} AS said
+         FROM sessions s JOIN turns t ON t.session = s.id JOIN steps p ON p.turn = t.id
+         WHERE s.channel = ? AND s.chat = ? AND s.thread IS ? AND NOT t.silent {holds}
+         ORDER BY t.id DESC, p.seq DESC LIMIT ?"
     ))?;
     let (channel, chat) = (at.channel.as_str(), at.chat.as_str());
     let thread = at.thread.as_ref().map(|thread| thread.as_str());
     let patterns: Vec<String> = words.iter().map(|word| pattern(word)).collect();
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let marks = [foreign::BEGINS, foreign::OTHERS_WORDS, foreign::BACKGROUND, foreign::HAS_READ];
-    let mut values: Vec<&dyn ToSql> = marks.iter().map(|mark| mark as &dyn ToSql).collect();
-    values.extend([&channel as &dyn ToSql, &chat, &thread]);
+    let mut values: Vec<&dyn ToSql> = vec![&channel, &chat, &thread];
     values.extend(patterns.iter().map(|pattern| pattern as &dyn ToSql));
     values.push(&limit);
-    rows.query_map(params_from_iter(values), |row| {
+    let found = rows.query_map(params_from_iter(values), |row| {
         Ok(Found {
             at: DateTime::from_timestamp_millis(row.get(0)?).unwrap_or_default(),
             session: SessionId(row.get(1)?),
             turn: TurnId(row.get(2)?),
             heard: row.get(3)?,
             said: row.get(4)?,
-            by_others: row.get(5)?,
+            by_others: false,
         })
-    })?
-    .collect()
+    })?;
+    let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    mark_by_others(store, &mut found)?;
+    Ok(found)
+}
+
+/// Finds out which of what was found, newest first, may retell what strangers wrote: once for each session.
+fn mark_by_others(store: &Connection, found: &mut [Found]) -> rusqlite::Result<()> {
+    let mut first_by_others = BTreeMap::new();
+    let mut look = store.prepare(FIRST_BY_OTHERS)?;
+    let [begins, words, background, has_read] =
+        [foreign::BEGINS, foreign::OTHERS_WORDS, foreign::BACKGROUND, foreign::HAS_READ];
+    for Found { session, turn, by_others, .. } in found {
+        let first = match first_by_others.get(session) {
+            Some(first) => *first,
+            None => {
+                let marks = params![begins, words, background, has_read, session.0, turn.0];
+                let first = look.query_row(marks, |row| row.get(0).map(TurnId)).optional()?;
+                first_by_others.insert(*session, first);
+                first
+            }
+        };
+        *by_others = first.is_some_and(|first| first <= *turn);
+    }
+    Ok(())
 }
 
 /// For LIKE, with its own signs taken as they are.

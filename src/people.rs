@@ -363,8 +363,10 @@ pub fn set_owner_place(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT OR REPLACE INTO owner_place (one, channel, chat, thread, sender)
-             VALUES (1, ?, ?, ?, ?)",
+            // Nothing is written where it is the same as before, as it mostly is.
+            "INSERT INTO owner_place (one, channel, chat, thread, sender) VALUES (1, ?1, ?2, ?3, ?4)
+             ON CONFLICT DO UPDATE SET channel = ?1, chat = ?2, thread = ?3, sender = ?4
+             WHERE (channel, chat, thread, sender) IS NOT (?1, ?2, ?3, ?4)",
         )?
         .execute(params![
             place.channel.as_str(),

@@ -4,10 +4,10 @@
 
 pub mod anthropic;
 pub mod fallback;
-mod fault;
-mod http;
+pub mod fault;
+pub mod http;
 pub mod models;
-mod names;
+pub mod names;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;
@@ -15,7 +15,7 @@ mod room;
 mod sight;
 pub mod text_tools;
 pub mod transcription;
-mod wire;
+pub mod wire;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ use serde_json::Value;
 
 pub use http::Limits;
 pub use models::Models;
-pub use room::default_context;
+pub use room::{default_context, tokens};
 pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen, count_shown};
 pub use text_tools::MALFORMED_CALL;
 

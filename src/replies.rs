@@ -3,6 +3,7 @@
 mod actions;
 mod asks;
 mod commands;
+mod deliveries;
 mod heartbeat;
 mod jobs;
 mod shell;
@@ -13,6 +14,7 @@ use std::fmt::{Display, Write as _};
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
+pub use deliveries::*;
 pub use heartbeat::*;
 pub use jobs::*;
 pub use shell::*;
@@ -160,7 +162,7 @@ pub fn too_many_files(files_max: usize) -> String {
 pub const NO_TRANSCRIPTION: &str = "my owner has not set up [transcription] in config.toml";
 pub const TRANSCRIPT_TOO_SLOW: &str = "the transcription took too long";
 
-// Messages that cannot be taken or delivered.
+// Messages that cannot be taken.
 
 pub fn too_many_waiting(bound: usize) -> String {
     format!(
@@ -174,22 +176,6 @@ pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is f
 pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full or failing. Say it again once that is mended.";
 
 pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
-
-pub fn undeliverable(to: impl Display, reason: &str) -> String {
-    format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
-}
-
-pub fn undeliverable_here(reason: &str) -> String {
-    format!(
-        "I could not deliver my last message here: {}. Ask again if you still want it.",
-        as_is(reason)
-    )
-}
-
-/// Marks a chunk that the platform may already have.
-pub fn perhaps_repeated(text: &str) -> String {
-    format!("(perhaps sent twice)\n{text}")
-}
 
 // Turns.
 
@@ -430,20 +416,4 @@ pub fn another_provider_answered(failed: &[(&str, String)], by: &str) -> String 
         .map(|(name, why)| format!("{name} is not available: {}", as_is(why)))
         .collect();
     format!("({}; {by} answered.)", failed.join("; "))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shows_what_others_wrote_as_it_is() {
-        let asks = stranger_asks("[Tap](https://evil.org) *now*\n# x", "home", "C");
-        let shown = "\\[Tap\\](https://evil.org) \\*now\\* \\# x wants to talk to me on home.";
-        assert_eq!(asks.lines().next(), Some(shown));
-        assert_eq!(as_is("my_long_name.pdf"), "my_long_name.pdf");
-        assert_eq!(as_is("_a_ <b> `c`"), "\\_a\\_ \\<b\\> \\`c\\`");
-        let decided = decided("**Tea?**", "No", "~~me~~ | you");
-        assert_eq!(decided, "**Tea?**\n\n→ No (\\~\\~me\\~\\~ \\| you)");
-    }
 }

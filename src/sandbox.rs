@@ -10,7 +10,7 @@
 //! ```
 
 mod calls;
-mod census;
+pub mod census;
 mod disk;
 mod entry;
 mod inside;
@@ -19,8 +19,8 @@ mod limits;
 mod paths;
 mod raw;
 mod readable;
-mod root;
-mod scratch;
+pub mod root;
+pub mod scratch;
 mod start;
 mod trial;
 mod wire;

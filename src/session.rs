@@ -72,11 +72,27 @@ pub struct Gauge {
     pub used: u64,
     /// The same when it was last tried to fold the conversation.
     pub tried: u64,
+    /// What was counted and does not change any more.
+    pub kept: Counted,
+}
+
+/// The estimated sizes of the turns that have ended, and of the steps of the one that runs that are closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counted {
+    /// The oldest ones.
+    pub turns: usize,
+    /// The last of them.
+    pub last: Option<TurnId>,
+    pub turns_tokens: u64,
+    pub running: Option<TurnId>,
+    /// The first ones of the running turn.
+    pub steps: usize,
+    pub steps_tokens: u64,
 }
 
 impl Default for Gauge {
     fn default() -> Self {
-        Self { permille: 1_000, ceiling: None, used: 0, tried: 0 }
+        Self { permille: 1_000, ceiling: None, used: 0, tried: 0, kept: Counted::default() }
     }
 }
 

@@ -1,5 +1,5 @@
-//! The one database: a writer thread that commits many changes at once, a reader thread, the
-//! schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
+//! The one database: a writer thread that commits many changes at once, a reader thread, searches beside
+//! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
 //! with the noun; there is none of theirs here.
 
 mod changes;
@@ -14,8 +14,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 pub use changes::Changed;
 use changes::Changes;
@@ -23,8 +26,29 @@ use changes::Changes;
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
+/// Bytes of a page of a new home. Each change writes all of the pages that it touches, and most of what
+/// a turn touches is a short row in each of many tables and indices: a quarter of SQLite's usual size
+/// means a quarter of the bytes.
+const PAGE_BYTES: u32 = 1_024;
+
+/// The write-ahead log is folded into the database when it is about so long. Pages that change again
+/// and again are written there once each time.
+const LOG_BYTES: u32 = 4 << 20;
+
+/// Statements that each connection keeps prepared: more than there are in the way of a message.
+const STATEMENTS_KEPT: usize = 128;
+
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
 const QUEUE_MAX: usize = 256;
+
+/// The longest that a search may take. A model waits for it that can search for something narrower.
+const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Searches that run at once; later ones wait. With a core for each, none of them slows another down much.
+const SEARCHES_MAX: usize = 2;
+
+/// SQLite's steps after which a search looks at its deadline; one of them may compare a text of a megabyte.
+const STEPS_BETWEEN_LOOKS: i32 = 100;
 
 /// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
 const BALLAST_BYTES: usize = 256 * 1024;
@@ -59,6 +83,8 @@ pub struct Moment<'a> {
     /// Counted from one since the store was opened.
     pub commit: u64,
     pub phase: Phase,
+    /// Whether it is on the disk once it is made, and all before it.
+    pub sync: Sync,
     /// The names of the changes that it holds.
     pub labels: &'a [&'static str],
 }
@@ -72,7 +98,7 @@ pub enum Phase {
 #[derive(Clone, Default)]
 pub struct Options {
     pub observer: Option<Observer>,
-    /// The largest database, in pages of 4 KiB; none is SQLite's own bound.
+    /// The largest database, in pages; none is SQLite's own bound.
     pub pages_max: Option<u32>,
     /// Counts the work of reads, in steps of SQLite's virtual machine, by [`STEPS_COUNTED`].
     pub read_steps: Option<Arc<AtomicU64>>,
@@ -89,6 +115,9 @@ pub enum StoreError {
     Corrupt(String),
     #[error("the database failed ({0})")]
     Broken(String),
+    /// A search that has reached its deadline.
+    #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
+    TooSlow,
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -98,6 +127,7 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
             }
+            Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
             _ => Self::Broken(error.to_string()),
         }
     }
@@ -157,6 +187,8 @@ pub struct Store {
     writes: mpsc::Sender<threads::Job>,
     reads: mpsc::Sender<threads::Read>,
     changes: Arc<Changes>,
+    path: Arc<Path>,
+    searches: Arc<Semaphore>,
 }
 
 impl Store {
@@ -204,7 +236,8 @@ impl Store {
         let told = (options.observer.clone(), Arc::clone(&changes));
         threads::spawn_writer(connection, queue, told, ballast).map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
-        Ok(Self { writes, reads, changes })
+        let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
+        Ok(Self { writes, reads, path: path.into(), searches, changes })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -259,6 +292,30 @@ impl Store {
         self.reads.send(read).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
     }
+
+    /// Reads one consistent state, on a connection of its own: for work that may look at all that is
+    /// stored, and must not delay other reads. It is interrupted after a second, and when the caller goes
+    /// away.
+    pub async fn search<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let permit = Arc::clone(&self.searches).acquire_owned().await;
+        let permit = permit.expect("the semaphore is never closed");
+        let (path, gone_away) = (Arc::clone(&self.path), CancellationToken::new());
+        let _interrupt = gone_away.clone().drop_guard();
+        let search = move || {
+            let _permit = permit;
+            let mut connection = connect(&path)?;
+            let deadline = Instant::now() + SEARCH_TIME_MAX;
+            let is_over = move || Instant::now() >= deadline || gone_away.is_cancelled();
+            connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over))?;
+            let state = connection.unchecked_transaction()?;
+            work(&state).map_err(StoreError::from)
+        };
+        let searched = AbortOnDropHandle::new(tokio::task::spawn_blocking(search)).await;
+        searched.map_err(|error| StoreError::Broken(format!("a search ended ({error})")))?
+    }
 }
 
 /// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if
@@ -297,12 +354,18 @@ pub fn peek<T>(
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    // Plans do not depend on what is bound: else each binding has cached statements prepared anew.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    // Of a home that there is already, the size stays as it is.
+    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update(None, "journal_mode", "wal")?;
+    let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page.max(1))?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "cache_size", -512)?;
     connection.busy_timeout(Duration::from_secs(5))?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(connection)
 }
 
@@ -315,6 +378,10 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
         step.execute_batch(script)?;
         step.pragma_update(None, "user_version", version)?;
         step.commit()?;
+    }
+    if found < MIGRATIONS.len() {
+        // What was migrated is on the disk and whole by itself before anything else is written.
+        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(found)
 }

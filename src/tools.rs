@@ -255,9 +255,16 @@ pub enum ToolError {
     Abort(#[from] anyhow::Error),
 }
 
+/// What a model is told of a search that took too long.
+const NARROWER: &str = "The search took too long and was stopped: too much is stored to look at all of it. Make it \
+    narrower, with fewer and rarer words or a smaller limit.";
+
 impl From<StoreError> for ToolError {
     fn from(error: StoreError) -> Self {
-        Self::Abort(error.into())
+        match error {
+            StoreError::TooSlow => Self::TellModel(NARROWER.to_owned()),
+            error => Self::Abort(error.into()),
+        }
     }
 }
 

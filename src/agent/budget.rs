@@ -1,20 +1,19 @@
 //! How much of a model's room a conversation takes: an estimate, which the provider's own counts
 //! correct. Pure.
 
-use crate::provider::{ToolSchema, count_shown};
-use crate::session::{Gauge, Turn};
-
-/// A token is about four letters of prose, or three and a half bytes of anything else: code,
-/// figures, scripts that are not Latin. In parts of which 28 make a token.
-const LETTER_WEIGHT: u64 = 7;
-const OTHER_WEIGHT: u64 = 8;
-const TOKEN_WEIGHT: u64 = 28;
+use crate::provider::count_shown;
+pub use crate::provider::tokens;
+use crate::session::{Counted, Gauge, Step, Turn};
 
 /// What a message or a call costs besides its texts, in tokens.
 const FRAME_TOKENS: u64 = 8;
 
 /// What a picture costs, in tokens: about the most that Anthropic counts for one (Vision).
 const PICTURE_TOKENS: u64 = 1_600;
+
+/// Steps at the end of the turn that runs which may still change: the one that is being made, and the one before,
+/// whose calls are settled meanwhile.
+const STEPS_OPEN: usize = 2;
 
 /// Between these a provider's count is believed; beyond it counts something else than its prompt.
 const PERMILLE_LEAST: u64 = 500;
@@ -30,47 +29,41 @@ pub const FULL_AT: u64 = 90;
 /// prompt is too long: it may mean something else.
 const CEILING_LEAST: u64 = 25;
 
-/// About how many tokens a text has.
-pub fn tokens(text: &str) -> u64 {
-    let letters = text.bytes().filter(|byte| byte.is_ascii_alphabetic() || *byte == b' ').count();
-    let others = text.len() - letters;
-    (letters as u64 * LETTER_WEIGHT + others as u64 * OTHER_WEIGHT).div_ceil(TOKEN_WEIGHT)
-}
-
 /// About how many tokens a turn has, its pictures left out.
 pub fn turn_tokens(turn: &Turn) -> u64 {
-    let steps = turn.steps.iter().map(|step| {
-        let calls: u64 = step
-            .calls
-            .iter()
-            .map(|call| {
-                let texts = [&call.tool, &call.arguments, call.outcome.for_model()];
-                FRAME_TOKENS + texts.iter().map(|text| tokens(text)).sum::<u64>()
-            })
-            .sum();
-        let thinking = step.thinking.iter().map(|it| tokens(&it.block.to_string())).sum::<u64>();
-        let heard = step.heard.as_deref().map_or(0, |heard| FRAME_TOKENS + tokens(heard));
-        heard + FRAME_TOKENS + tokens(&step.text) + thinking + calls
-    });
-    steps.sum()
+    turn.steps.iter().map(step_tokens).sum()
 }
 
-/// About how many tokens a prompt has.
-pub fn prompt_tokens(
-    system: &[String],
-    tools: &[ToolSchema],
-    summary: Option<&str>,
-    turns: &[Turn],
-    sees: bool,
-) -> u64 {
+fn step_tokens(step: &Step) -> u64 {
+    let calls: u64 = step
+        .calls
+        .iter()
+        .map(|call| {
+            let texts = [&call.tool, &call.arguments, call.outcome.for_model()];
+            FRAME_TOKENS + texts.iter().map(|text| tokens(text)).sum::<u64>()
+        })
+        .sum();
+    let thinking = step.thinking.iter().map(|it| tokens(&it.block.to_string())).sum::<u64>();
+    let heard = step.heard.as_deref().map_or(0, |heard| FRAME_TOKENS + tokens(heard));
+    heard + FRAME_TOKENS + tokens(&step.text) + thinking + calls
+}
+
+/// About how many tokens the part of a prompt has that stays the same while a turn runs, its tools left out.
+pub fn fixed_tokens(system: &[String], summary: Option<&str>) -> u64 {
     let system: u64 = system.iter().map(|part| tokens(part)).sum();
-    let tools = tools.iter().map(|tool| {
-        let texts = tokens(&tool.name) + tokens(&tool.description);
-        FRAME_TOKENS + texts + tokens(&tool.parameters.to_string())
-    });
+    system + summary.map_or(0, tokens)
+}
+
+/// About how many tokens the pictures of a conversation have that a model is shown.
+pub fn picture_tokens(turns: &[Turn]) -> u64 {
+    count_shown(turns) as u64 * PICTURE_TOKENS
+}
+
+/// About how many tokens a conversation has, all of it counted anew.
+pub fn said_tokens(summary: Option<&str>, turns: &[Turn], sees: bool) -> u64 {
     let turns_tokens: u64 = turns.iter().map(turn_tokens).sum();
-    let pictures = if sees { count_shown(turns) as u64 * PICTURE_TOKENS } else { 0 };
-    system + tools.sum::<u64>() + summary.map_or(0, tokens) + turns_tokens + pictures
+    let pictures = if sees { picture_tokens(turns) } else { 0 };
+    summary.map_or(0, tokens) + turns_tokens + pictures
 }
 
 /// So many percent of a room.
@@ -79,6 +72,39 @@ pub fn percent(room: u64, percent: u64) -> u64 {
 }
 
 impl Gauge {
+    /// About how many tokens the turns of a conversation have, their pictures left out. What does not change any
+    /// more is counted once; who changes it all the same calls [`Self::recount`].
+    pub fn turns_tokens(&mut self, turns: &[Turn]) -> u64 {
+        let Some((running, ended)) = turns.split_last() else { return 0 };
+        let mut kept = self.kept_of(ended);
+        if kept.turns < ended.len() {
+            kept.turns_tokens += ended[kept.turns..].iter().map(turn_tokens).sum::<u64>();
+            kept.turns = ended.len();
+            kept.last = ended.last().map(|turn| turn.id);
+        }
+        let closed = running.steps.len().saturating_sub(STEPS_OPEN);
+        if kept.running != Some(running.id) || kept.steps > closed {
+            (kept.running, kept.steps, kept.steps_tokens) = (Some(running.id), 0, 0);
+        }
+        kept.steps_tokens += running.steps[kept.steps..closed].iter().map(step_tokens).sum::<u64>();
+        kept.steps = closed;
+        self.kept = kept;
+        let open: u64 = running.steps[closed..].iter().map(step_tokens).sum();
+        kept.turns_tokens + kept.steps_tokens + open
+    }
+
+    /// What is kept of the turns that have ended; nothing if they are others than those that were counted.
+    fn kept_of(&self, ended: &[Turn]) -> Counted {
+        let last = self.kept.turns.checked_sub(1).and_then(|last| ended.get(last));
+        let is_same = self.kept.turns == 0 || last.map(|turn| turn.id) == self.kept.last;
+        if is_same { self.kept } else { Counted::default() }
+    }
+
+    /// Turns were shortened, folded or read anew: they are counted anew.
+    pub fn recount(&mut self) {
+        self.kept = Counted::default();
+    }
+
     /// What the provider would count for an estimate of ours.
     pub fn counted(&self, estimate: u64) -> u64 {
         (estimate.saturating_mul(self.permille)).div_ceil(1_000)

@@ -283,11 +283,18 @@ pub(super) async fn answer(
     last: Option<(usize, String, Made)>,
     end: End,
 ) -> Result<Option<MessageId>, CommitError> {
-    guarded(store, "answer", Sync::Now, turn, move |store| {
+    // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
+    // else would sync it.
+    let sync = match (&end.words, Errand::of(&end.to)) {
+        (Some(_), None) => Sync::Later,
+        _ => Sync::Now,
+    };
+    guarded(store, "answer", sync, turn, move |store| {
         if let Some((seq, provider, made)) = &last {
             made.write(store, turn, *seq, provider)?;
         }
         transcript::end_turn(store, turn, end.ending)?;
+        let question = journal::question(store, turn)?;
         journal::settle_turn(store, turn, end.fate)?;
         if let Some(errand) = Errand::of(&end.to) {
             errands::turn_ended(store, (turn, errand), &end)?;
@@ -296,7 +303,8 @@ pub(super) async fn answer(
         let words = errands::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(words) = &words else { return Ok(draft) };
-        outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        let id = outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        outbox::note_question(store, id, question.as_ref())?;
         Ok(None)
     })
     .await

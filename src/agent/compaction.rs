@@ -98,6 +98,7 @@ impl Job {
         session.summary = summary;
         session.frozen = None;
         session.gauge.tried = 0;
+        session.gauge.recount();
     }
 }
 

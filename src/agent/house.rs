@@ -60,9 +60,8 @@ pub(super) async fn context_used(
     sees: bool,
 ) -> Result<u64, StoreError> {
     let session = load(means, at).await?;
-    let said = session.map_or(0, |session| {
-        budget::prompt_tokens(&[], &[], session.summary.as_deref(), &session.turns, sees)
-    });
+    let said = session
+        .map_or(0, |session| budget::said_tokens(session.summary.as_deref(), &session.turns, sees));
     Ok(said + prompt_tokens(means).await as u64)
 }
 

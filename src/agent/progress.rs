@@ -184,6 +184,7 @@ impl Drafter<'_> {
             part: 0,
             to: self.to.clone(),
             reply_to: now.reply_to,
+            overtakes: false,
             replaces: self.made.clone().or(now.made),
             body: Body::Text(text),
         };

@@ -170,7 +170,7 @@ pub(super) fn set_frozen(
     frozen: &Frozen,
 ) -> rusqlite::Result<()> {
     store
-        .prepare_cached("UPDATE sessions SET frozen = ? WHERE id = ?")?
+        .prepare_cached("UPDATE sessions SET frozen = ?1 WHERE id = ?2 AND frozen IS NOT ?1")?
         .execute(params![to_json(frozen), session.0])?;
     Ok(())
 }

@@ -144,6 +144,10 @@ struct Active<'a> {
     invoked: Invoked,
     system: Vec<String>,
     tools: Vec<ToolSchema>,
+    /// About how many tokens the tools have.
+    tools_tokens: u64,
+    /// The same of the system prompt and the summary.
+    fixed_tokens: u64,
 }
 
 /// Who asked, and where the answer goes.

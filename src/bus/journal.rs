@@ -7,7 +7,8 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub use self::past::{
-    bots_in_a_row, files_at, knows, last_heard, note_turned_away, refused_last, was_turned_away,
+    bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last,
+    was_turned_away,
 };
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
 use crate::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};

@@ -1,15 +1,22 @@
 //! The outbox: messages on their way out, each cut into chunks once, each chunk `pending`,
 //! `sending`, `sent` or `dead`. What to do about a failure is decided in `channels::deliver`.
 
+mod failing;
+mod lanes;
+
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::{address_params, read_address};
 use crate::message::{
-    Address, Body, ChannelName, ChatId, DeliveryId, MessageId, Outbound, Press, Question,
+    Address, Body, ChannelName, DeliveryId, MessageId, Outbound, Press, Question,
 };
-use crate::people;
 use crate::replies;
+
+pub use failing::{
+    FailingDeliveries, Failure, Failures, Lost, dead, failing, fails, hasten_failing, note_question,
+};
+pub use lanes::{Head, Lane, hasten, heads};
 
 /// A message and how far it has got.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +24,8 @@ pub struct Delivery {
     pub message: Outbound,
     pub created: DateTime<Utc>,
     pub attempts: u32,
+    /// None while it does not fail.
+    pub failures: Option<Failures>,
     /// Those that were not sent yet, in order; none before it was cut.
     pub chunks: Vec<Chunk>,
 }
@@ -50,7 +59,7 @@ pub fn put_over(
     draft: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
-    insert(store, to, reply_to, draft, &Body::Text(text.to_owned()))
+    insert(store, to, Queued { reply_to, draft, ..Queued::default() }, &text_of(text))
 }
 
 /// Queues the answer to a command.
@@ -60,37 +69,56 @@ pub fn put_urgent(
     reply_to: Option<&MessageId>,
     text: &str,
 ) -> rusqlite::Result<DeliveryId> {
-    let id = put(store, to, reply_to, text)?;
-    store.prepare_cached("UPDATE outbox SET urgent = 1 WHERE id = ?")?.execute([id.0])?;
-    Ok(id)
+    let urgent = Queued { reply_to, urgent: true, ..Queued::default() };
+    insert(store, to, urgent, &text_of(text))
 }
 
 /// Queues a question or a file.
 pub fn put_body(store: &Connection, to: &Address, body: &Body) -> rusqlite::Result<DeliveryId> {
-    insert(store, to, None, None, body)
+    insert(store, to, Queued::default(), body)
+}
+
+/// Queues a word about deliveries that did not arrive, about which there is none itself.
+fn put_notice(store: &Connection, to: &Address, text: &str) -> rusqlite::Result<()> {
+    insert(store, to, Queued { notice: true, ..Queued::default() }, &text_of(text)).map(drop)
+}
+
+fn text_of(text: &str) -> Body {
+    Body::Text(text.to_owned())
+}
+
+/// How a message is queued, besides where it goes and what it says.
+#[derive(Clone, Copy, Default)]
+struct Queued<'a> {
+    reply_to: Option<&'a MessageId>,
+    draft: Option<&'a MessageId>,
+    urgent: bool,
+    notice: bool,
 }
 
 fn insert(
     store: &Connection,
     to: &Address,
-    reply_to: Option<&MessageId>,
-    draft: Option<&MessageId>,
+    how: Queued<'_>,
     body: &Body,
 ) -> rusqlite::Result<DeliveryId> {
     let (channel, chat, thread) = address_params(to);
     store
         .prepare_cached(
-            "INSERT INTO outbox (channel, chat, thread, reply_to, replaces, body, created, state, next)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?7)",
+            "INSERT INTO outbox (channel, chat, thread, reply_to, replaces, body, created, state, next,
+                                 urgent, notice)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, 'pending', ?7, ?8, ?9)",
         )?
         .execute(params![
             channel,
             chat,
             thread,
-            reply_to.map(|id| id.as_str()),
-            draft.map(|id| id.as_str()),
+            how.reply_to.map(|id| id.as_str()),
+            how.draft.map(|id| id.as_str()),
             json(body),
-            Utc::now().timestamp_millis()
+            Utc::now().timestamp_millis(),
+            how.urgent,
+            how.notice
         ])?;
     Ok(DeliveryId(store.last_insert_rowid()))
 }
@@ -170,36 +198,6 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
     Ok(())
 }
 
-/// The next message of a lane: each chat has one, and one for the answers to commands, which wait
-/// behind nothing else.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Head {
-    pub id: DeliveryId,
-    pub lane: Lane,
-    /// Not to be tried before.
-    pub next: DateTime<Utc>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Lane {
-    pub chat: ChatId,
-    pub urgent: bool,
-}
-
-/// The oldest undelivered message of each lane of a channel. A later one never overtakes it.
-pub fn heads(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Head>> {
-    let mut rows = store.prepare_cached(
-        "SELECT id, chat, urgent, next FROM outbox WHERE id IN
-         (SELECT min(id) FROM outbox WHERE state = 'pending' AND channel = ? GROUP BY chat, urgent)",
-    )?;
-    rows.query_map([channel.as_str()], |row| {
-        let next = DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default();
-        let lane = Lane { chat: row.get::<_, String>(1)?.into(), urgent: row.get(2)? };
-        Ok(Head { id: DeliveryId(row.get(0)?), lane, next })
-    })?
-    .collect()
-}
-
 /// How many messages wait to be delivered on a channel.
 pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Result<i64> {
     store
@@ -239,21 +237,29 @@ pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
 pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
     let head = store
         .prepare_cached(
-            "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts
-             FROM outbox WHERE id = ? AND state = 'pending'",
+            "SELECT channel, chat, thread, reply_to, replaces, body, created, attempts,
+             CASE WHEN EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id) THEN overtakes
+             ELSE EXISTS (SELECT 1 FROM outbox older WHERE older.state = 'pending' AND older.id < outbox.id
+                 AND older.channel = outbox.channel AND older.chat = outbox.chat
+                 AND older.urgent = outbox.urgent AND older.aside = 1) END,
+             answers, failing_since, failed_at, others_arrived FROM outbox WHERE id = ? AND state = 'pending'",
         )?
         .query_row([id.0], |row| {
-            let body = read_body(row.get(5)?);
+            let reply_to: Option<String> = row.get(3)?;
+            let overtakes = row.get(8)?;
+            let question: Option<String> = if overtakes { row.get(9)? } else { None };
             let message = Outbound {
                 id,
                 part: 0,
                 to: read_address(row)?,
-                reply_to: row.get::<_, Option<String>>(3)?.map(Into::into),
+                reply_to: reply_to.or(question).map(Into::into),
+                overtakes,
                 replaces: row.get::<_, Option<String>>(4)?.map(Into::into),
-                body,
+                body: read_body(row.get(5)?),
             };
             let created = DateTime::from_timestamp_millis(row.get(6)?).unwrap_or_default();
-            Ok(Delivery { message, created, attempts: row.get(7)?, chunks: Vec::new() })
+            let (attempts, failures) = (row.get(7)?, read_failures(row)?);
+            Ok(Delivery { message, created, attempts, failures, chunks: Vec::new() })
         })
         .optional()?;
     let Some(mut delivery) = head else { return Ok(None) };
@@ -275,12 +281,33 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
     Ok(Some(delivery))
 }
 
+fn read_failures(row: &Row<'_>) -> rusqlite::Result<Option<Failures>> {
+    let time = |at: Option<i64>| at.and_then(DateTime::from_timestamp_millis);
+    let (since, last) = (time(row.get(10)?), time(row.get(11)?));
+    let others_arrived = row.get(12)?;
+    Ok(since.zip(last).map(|(since, last)| Failures { since, last, others_arrived }))
+}
+
 fn read_body(stored: String) -> Body {
     serde_json::from_str(&stored).unwrap_or(Body::Text(stored))
 }
 
-/// Stores how a message is cut, before its first chunk is sent; a second time changes nothing.
-pub fn cut(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Result<()> {
+/// Stores how a message is cut, and whether it overtakes an older one, before its first chunk is sent; a second
+/// time changes nothing.
+pub fn cut(
+    store: &Connection,
+    id: DeliveryId,
+    chunks: &[Chunk],
+    overtakes: bool,
+) -> rusqlite::Result<()> {
+    add_chunks(store, id, chunks)?;
+    if overtakes {
+        store.prepare_cached("UPDATE outbox SET overtakes = 1 WHERE id = ?")?.execute([id.0])?;
+    }
+    Ok(())
+}
+
+fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite::Result<()> {
     let mut insert = store.prepare_cached(
         "INSERT OR IGNORE INTO chunks (delivery, seq, body, state) VALUES (?, ?, ?, 'pending')",
     )?;
@@ -335,32 +362,18 @@ pub fn replace(
         .execute(params![id.0, seq])?;
     let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 };
     let chunks: Vec<_> = (seq..).zip(bodies).map(chunk).collect();
-    cut(store, id, &chunks)?;
-    postpone(store, id, Utc::now(), "without a file")
+    add_chunks(store, id, &chunks)?;
+    begin_anew(store, id, "without a file")
 }
 
-/// The delivery is tried again at `next`; its chunk stays as it is.
-pub fn postpone(
-    store: &Connection,
-    id: DeliveryId,
-    next: DateTime<Utc>,
-    reason: &str,
-) -> rusqlite::Result<()> {
+/// The delivery is tried again at once, in another way.
+pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE outbox SET attempts = attempts + 1, next = ?, reason = ? WHERE id = ?",
+            "UPDATE outbox SET attempts = 0, next = ?, reason = ?, failing_since = NULL, failed_at = NULL,
+             others_arrived = 0 WHERE id = ?",
         )?
-        .execute(params![next.timestamp_millis(), reason, id.0])?;
-    Ok(())
-}
-
-/// Tries what waits for a chat at once: somebody is there to hear it.
-pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
-    store
-        .prepare_cached(
-            "UPDATE outbox SET next = 0 WHERE state = 'pending' AND channel = ? AND chat = ?",
-        )?
-        .execute([channel.as_str(), chat.as_str()])?;
+        .execute(params![Utc::now().timestamp_millis(), reason, id.0])?;
     Ok(())
 }
 
@@ -377,7 +390,10 @@ pub fn sent(
         )?
         .execute(params![platform_id.map(|id| id.as_str()), id.0, seq])?;
     store
-        .prepare_cached("UPDATE outbox SET attempts = 0, reason = NULL WHERE id = ?")?
+        .prepare_cached(
+            "UPDATE outbox SET attempts = 0, reason = NULL, failing_since = NULL, failed_at = NULL,
+             others_arrived = 0 WHERE id = ?",
+        )?
         .execute([id.0])?;
     store
         .prepare_cached(
@@ -385,7 +401,7 @@ pub fn sent(
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'sent')",
         )?
         .execute([id.0])?;
-    Ok(())
+    failing::explain(store, id)
 }
 
 /// Forgets what was sent or given up before a time.
@@ -394,33 +410,5 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> 
     let before = before.timestamp_millis();
     store.execute(&format!("DELETE FROM chunks WHERE delivery IN ({old})"), [before])?;
     store.execute(&format!("DELETE FROM outbox WHERE id IN ({old})"), [before])?;
-    Ok(())
-}
-
-/// Gives a delivery up, takes what is left of it along, and tells the owner, in the same chat if that
-/// is theirs.
-pub fn dead(store: &Connection, message: &Outbound, reason: &str) -> rusqlite::Result<()> {
-    store.execute(
-        "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
-        [message.id.0],
-    )?;
-    let died = store
-        .prepare_cached(
-            "UPDATE outbox SET state = 'dead', reason = ? WHERE id = ? AND state = 'pending'
-             RETURNING notice",
-        )?
-        .query_row(params![reason, message.id.0], |row| row.get::<_, bool>(0))
-        .optional()?;
-    let owner = people::owner_place(store)?;
-    if let (Some(false), Some(owner)) = (died, owner) {
-        let theirs = (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);
-        let words = match theirs {
-            true => replies::undeliverable_here(reason),
-            false => replies::undeliverable(&message.to, reason),
-        };
-        let to = if theirs { &message.to } else { &owner };
-        let notice = put(store, to, None, &words)?;
-        store.prepare_cached("UPDATE outbox SET notice = 1 WHERE id = ?")?.execute([notice.0])?;
-    }
     Ok(())
 }

@@ -71,7 +71,7 @@ impl<Denial: Meaning> CallError<Denial> {
 }
 
 /// The client of one platform's API.
-pub(super) struct Caller {
+pub struct Caller {
     pub(super) client: Client,
     /// Ends in a slash.
     pub(super) base: Url,
@@ -81,7 +81,7 @@ pub(super) struct Caller {
 
 impl Caller {
     /// For the API at `api_url`, which is at `own` unless somebody said otherwise.
-    pub(super) fn new(api_url: &str, own: &str, connect: Duration) -> anyhow::Result<Self> {
+    pub fn new(api_url: &str, own: &str, connect: Duration) -> anyhow::Result<Self> {
         let base: Url = format!("{}/", api_url.trim_end_matches('/'))
             .parse()
             .with_context(|| format!("api_url `{api_url}` is not a URL"))?;
@@ -118,10 +118,10 @@ impl Caller {
         CallError::Unreadable(if error.is_syntax() { self.placed(reason) } else { reason })
     }
 
-    /// What to say of a status that came without the platform's own words, if that may be since
-    /// another answers there. Of the platform's, a server in trouble or one that guards it may be as
+    /// A sentence about a status that came without the platform's own words, if that may be since
+    /// another answers there. A server in trouble or one that guards it may be as
     /// silent.
-    pub(super) fn doubt(&self, status: StatusCode) -> Option<String> {
+    pub fn doubt(&self, status: StatusCode) -> Option<String> {
         let in_trouble = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE);
         self.elsewhere.as_ref().filter(|_| !in_trouble)?;
@@ -167,40 +167,4 @@ pub(super) fn in_words(error: &reqwest::Error) -> String {
         "the connection was lost"
     };
     http::root_cause(error).map_or_else(|| what.to_owned(), |cause| format!("{what}: {cause}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const OWN: &str = "https://api.example/v1";
-
-    fn doubt(api_url: &str, status: u16) -> Option<String> {
-        let caller = Caller::new(api_url, OWN, Duration::from_secs(1)).expect("a URL");
-        caller.doubt(StatusCode::from_u16(status).expect("a status"))
-    }
-
-    #[test]
-    fn only_an_address_that_somebody_wrote_is_doubted() {
-        for own in [OWN, "https://api.example/v1/", "https://API.example:443/v1"] {
-            assert_eq!(doubt(own, 404), None, "{own}");
-        }
-        for (written, place) in [
-            ("http://127.0.0.1:8081", "http://127.0.0.1:8081"),
-            ("http://[::1]:8081/", "http://[::1]:8081"),
-            ("https://api.example/v2", "https://api.example/v2"),
-            ("https://ada:geheim@api.example/v2?key=geheim#geheim", "https://api.example/v2"),
-        ] {
-            let words = format!("404 Not Found at {place}: is api_url right?");
-            assert_eq!(doubt(written, 404), Some(words));
-        }
-    }
-
-    #[test]
-    fn an_address_is_not_doubted_where_a_server_is_in_trouble() {
-        let doubted = |status: &u16| doubt("http://127.0.0.1:8081", *status).is_some();
-        let statuses = [301, 400, 401, 403, 404, 405, 413, 429, 500, 502, 503, 504];
-        let found: Vec<u16> = statuses.into_iter().filter(doubted).collect();
-        assert_eq!(found, [301, 400, 401, 403, 404, 405]);
-    }
 }

@@ -1,6 +1,9 @@
 //! Brings what is in the outbox to one platform: cut once, each chunk written down as `sending`
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
+mod arrivals;
+mod patience;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -14,16 +17,18 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::parcel::{self, NoContent};
-use super::supervise::{AFTER_MAX, backoff};
+use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, Found, Sent};
 use crate::bus::Bus;
-use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane};
+use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane, Lost};
 use crate::event::{Event, Events, Happening};
 use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::replies;
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError, Sync};
 use crate::workspace::Workspace;
+pub use arrivals::Arrivals;
+use patience::{Attempt, Verdict};
 
 /// Chats that are delivered to at once: one that hangs holds up none of the others, until so many
 /// hang that the platform itself must be stuck.
@@ -38,20 +43,11 @@ const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 /// A file takes longer over a slow line.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// Sends of one chunk of which nobody knows whether they arrived, before it is given up.
-const DOUBTS_MAX: u32 = 3;
-
-/// How much longer each pause after a doubtful send is.
-const DOUBT_GROWTH: u32 = 6;
-
-/// A message that could not be delivered for so long is of no use any more.
-const AGE_MAX: chrono::Duration = chrono::Duration::days(7);
-
-/// Fewer attempts than this mean that the clock has jumped, or that nobody was running meanwhile.
-const ATTEMPTS_MIN: u32 = 20;
-
 /// The shortest wait that a platform can ask for.
 const AFTER_MIN: Duration = Duration::from_millis(5);
+
+/// How often it is tried while the platform does not accept our token.
+const CLOSED_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long deliveries rest when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
@@ -66,6 +62,7 @@ pub struct Post {
     pub events: Events,
     /// Nothing that it knows leaves.
     pub redactor: Redactor,
+    pub arrivals: Arrivals,
 }
 
 /// Delivers for one channel until `stop`, and then what is due at once.
@@ -104,13 +101,23 @@ impl Post {
         busy: &mut HashSet<Lane>,
     ) -> Result<Option<Duration>, StoreError> {
         let asked = self.name.clone();
-        let heads = self.bus.store.read(move |store| outbox::heads(store, &asked)).await?;
+        // Those that are busy may be the first ones, and one more tells how long to wait.
+        let heads = self.bus.store.read(move |store| {
+            let mut heads = outbox::heads(store, &asked, true, URGENT_AT_ONCE_MAX + 1)?;
+            heads.extend(outbox::heads(store, &asked, false, AT_ONCE_MAX + 1)?);
+            Ok(heads)
+        });
+        let heads = heads.await?;
         let now = Utc::now();
         let idle = heads.into_iter().filter(|head| !busy.contains(&head.lane));
         // Nothing waits for longer than that: what seems to was put off before the clock was set back.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
         for Head { id, lane, .. } in due {
+            // One that stepped aside and the one behind it may both be due.
+            if busy.contains(&lane) {
+                continue;
+            }
             let alike = busy.iter().filter(|other| other.urgent == lane.urgent).count();
             if alike >= if lane.urgent { URGENT_AT_ONCE_MAX } else { AT_ONCE_MAX } {
                 continue;
@@ -143,22 +150,20 @@ impl Post {
         let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
             return Ok(());
         };
-        if delivery.chunks.is_empty() {
+        let is_cut = !delivery.chunks.is_empty();
+        if !is_cut {
             let text = delivery.message.body.text_mut();
             if let Cow::Owned(redacted) = self.redactor.redact(text) {
                 *text = redacted;
             }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
-            let chunks = delivery.chunks.clone();
-            let stored = move |store: &_| outbox::cut(store, id, &chunks);
-            store.write("cut", Sync::Later, stored).await?;
         }
         let deliverer = Deliverer {
             channel: self.channel.as_ref(),
             store,
-            events: &self.events,
-            workspace: &self.workspace,
+            post: self,
             delivery: &delivery,
+            is_cut,
         };
         for chunk in &delivery.chunks {
             match deliverer.bring(chunk).await? {
@@ -170,6 +175,15 @@ impl Post {
         self.bus.outbox.up();
         Ok(())
     }
+}
+
+/// What is known of a chunk whose attempt has failed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// As much as before: it may have arrived.
+    Kept,
+    /// This sending has certainly not arrived; what is not known of an earlier one is not forgotten.
+    NotSent,
 }
 
 /// What is to be done after a chunk.
@@ -192,16 +206,16 @@ fn bounded(after: Duration) -> Duration {
 struct Deliverer<'a> {
     channel: &'a dyn Channel,
     store: &'a Store,
-    events: &'a Events,
-    workspace: &'a Workspace,
+    post: &'a Post,
     delivery: &'a Delivery,
+    /// How it is cut is stored; else that is done when its first chunk is about to be sent.
+    is_cut: bool,
 }
 
 impl Deliverer<'_> {
     async fn bring(&self, chunk: &Chunk) -> Result<Then, StoreError> {
-        let old = Utc::now() - self.delivery.created > AGE_MAX;
-        if old && self.delivery.attempts >= ATTEMPTS_MIN {
-            return self.dead("it could not be delivered for a week").await;
+        if patience::is_too_old(self.delivery, Utc::now()) {
+            return self.dead(Lost::GivenUp, "it could not be delivered for a week").await;
         }
         let message = self.message(chunk, chunk.doubts > 0);
         let mut doubt = false;
@@ -211,21 +225,39 @@ impl Deliverer<'_> {
                 Ok(Found::Absent) => {}
                 // A draft that is edited twice is the same as edited once.
                 Ok(Found::Unknowable) if message.replaces.is_some() => {}
-                Ok(Found::Unknowable) if chunk.doubts + 1 >= DOUBTS_MAX => {
-                    return self.dead("nobody can say whether it arrived").await;
+                Ok(Found::Unknowable)
+                    if patience::is_in_doubt_for_ever(chunk, self.delivery.failures) =>
+                {
+                    return self.dead(Lost::GivenUp, "nobody can say whether it arrived").await;
+                }
+                Ok(Found::Unknowable) if self.sends_no_more(chunk) => {
+                    let reason = "nobody can say whether it arrived".to_owned();
+                    return self.fails(chunk, Fate::Kept, AFTER_MAX, reason).await;
                 }
                 Ok(Found::Unknowable) => doubt = true,
                 Err(reason) => {
-                    return self.postpone(&reason, backoff(self.delivery.attempts)).await;
+                    let pause = patience::pause_after_failure(self.delivery.attempts, None);
+                    return self.fails(chunk, Fate::Kept, pause, reason).await;
                 }
             }
         }
         self.send(chunk, doubt).await
     }
 
+    /// Returns true if so many copies of a chunk may be there that the next one waits until anything arrives.
+    fn sends_no_more(&self, chunk: &Chunk) -> bool {
+        let failed = self.delivery.failures.map(|failures| failures.last);
+        chunk.doubts + 1 >= patience::COPIES_MAX && self.post.arrivals.last() <= failed
+    }
+
     async fn send(&self, chunk: &Chunk, doubt: bool) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let begun = move |store: &_| outbox::sending(store, id, seq, doubt);
+        let overtakes = self.delivery.message.overtakes;
+        let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
+        let begun = move |store: &_| {
+            uncut.map_or(Ok(()), |chunks| outbox::cut(store, id, &chunks, overtakes))?;
+            outbox::sending(store, id, seq, doubt)
+        };
         self.store.write("sending", Sync::Now, begun).await?;
         let message = self.message(chunk, doubt || chunk.doubts > 0);
         let sent = match &message.body {
@@ -237,26 +269,30 @@ impl Deliverer<'_> {
         match sent {
             Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
-                let wait = after.map_or_else(|| backoff(self.delivery.attempts), bounded);
-                self.not_sent(chunk, wait, reason).await
+                let pause =
+                    patience::pause_after_failure(self.delivery.attempts, after.map(bounded));
+                self.fails(chunk, Fate::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
-                self.not_sent(chunk, Duration::from_secs(60), reason).await
+                self.fails(chunk, Fate::NotSent, CLOSED_PAUSE, reason).await
             }
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
                 Body::File(file) => self.do_without(chunk, file, &reason).await,
-                Body::Text(_) | Body::Choice(_) => self.dead(&reason).await,
+                Body::Text(_) | Body::Choice(_) => self.dead(Lost::Refused, &reason).await,
             },
-            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, &reason).await,
-            Err(_) => self.doubt(chunk, doubt, "the platform did not answer in time").await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, reason).await,
+            Err(_) => {
+                let reason = "the platform did not answer in time".to_owned();
+                self.doubt(chunk, doubt, reason).await
+            }
         }
     }
 
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
         let (wanted, limits) = (file.clone(), self.channel.limits());
         let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
-        match self.workspace.off_thread(open).await {
+        match self.post.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
             Err(NoContent::Gone(reason)) => Err(ChannelError::Refused(reason)),
@@ -280,10 +316,44 @@ impl Deliverer<'_> {
 
     /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
     /// may be over, later each time.
-    async fn doubt(&self, chunk: &Chunk, again: bool, reason: &str) -> Result<Then, StoreError> {
-        let pause = self.channel.limits().doubt_pause;
-        let times = chunk.doubts + u32::from(again);
-        self.postpone(reason, pause * DOUBT_GROWTH.pow(times)).await
+    async fn doubt(&self, chunk: &Chunk, again: bool, reason: String) -> Result<Then, StoreError> {
+        let least = self.channel.limits().doubt_pause;
+        let doubts = chunk.doubts + u32::from(again);
+        let pause = patience::pause_in_doubt(least, self.delivery.attempts, doubts);
+        self.fails(chunk, Fate::Kept, pause, reason).await
+    }
+
+    /// An attempt has failed: another one follows, unless this has been tried for long enough.
+    async fn fails(
+        &self,
+        chunk: &Chunk,
+        fate: Fate,
+        pause: Duration,
+        reason: String,
+    ) -> Result<Then, StoreError> {
+        let (delivery, at) = (self.delivery, Utc::now());
+        let last_arrival = self.post.arrivals.last();
+        self.post.arrivals.note_failure(at);
+        let attempt = Attempt { delivery, chunk, at, pause, last_arrival };
+        let failure = match attempt.judge(self.channel.limits().give_up_after, reason.clone()) {
+            Verdict::TryLater(failure) => failure,
+            Verdict::GiveUp => {
+                return match &chunk.body {
+                    Body::File(file) => self.do_without(chunk, file, &reason).await,
+                    Body::Text(_) | Body::Choice(_) => self.dead(Lost::GivenUp, &reason).await,
+                };
+            }
+        };
+        self.late(&reason);
+        let (id, chunk) = (delivery.message.id, chunk.clone());
+        let fails = move |store: &_| {
+            if fate == Fate::NotSent {
+                outbox::not_sent(store, id, &chunk)?;
+            }
+            outbox::fails(store, id, &failure)
+        };
+        self.store.write("not sent", Sync::Later, fails).await?;
+        Ok(Then::Leave)
     }
 
     /// The chunk as a message of its own; the first one replies, and takes a draft's place.
@@ -316,28 +386,15 @@ impl Deliverer<'_> {
         platform_id: Option<crate::message::MessageId>,
     ) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let sent = move |store: &_| outbox::sent(store, id, seq, platform_id.as_ref());
+        let was_away = self.post.arrivals.note_arrival(Utc::now());
+        let channel = self.post.name.clone();
+        let sent = move |store: &_| {
+            outbox::sent(store, id, seq, platform_id.as_ref())?;
+            if was_away { outbox::hasten_failing(store, &channel) } else { Ok(()) }
+        };
         self.store.write("sent", Sync::Later, sent).await?;
         self.emit(|| Happening::Delivered { delivery: id, part: seq });
         Ok(Then::GoOn)
-    }
-
-    /// This sending has certainly not arrived; what is not known of an earlier one is not forgotten.
-    async fn not_sent(
-        &self,
-        chunk: &Chunk,
-        wait: Duration,
-        reason: String,
-    ) -> Result<Then, StoreError> {
-        let (id, chunk) = (self.delivery.message.id, chunk.clone());
-        self.late(&reason);
-        let next = Utc::now() + wait;
-        let not_sent = move |store: &_| {
-            outbox::not_sent(store, id, &chunk)?;
-            outbox::postpone(store, id, next, &reason)
-        };
-        self.store.write("not sent", Sync::Later, not_sent).await?;
-        Ok(Then::Leave)
     }
 
     /// Certainly not sent: it goes out as a message of its own.
@@ -347,34 +404,30 @@ impl Deliverer<'_> {
         let forget = move |store: &_| {
             outbox::forget_draft(store, id)?;
             outbox::not_sent(store, id, &chunk)?;
-            outbox::postpone(store, id, Utc::now(), "its draft is gone")
+            outbox::begin_anew(store, id, "its draft is gone")
         };
         self.store.write("draft gone", Sync::Later, forget).await?;
         Ok(Then::Leave)
     }
 
-    async fn postpone(&self, reason: &str, wait: Duration) -> Result<Then, StoreError> {
-        self.late(reason);
-        let (id, reason) = (self.delivery.message.id, reason.to_owned());
-        let next = Utc::now() + wait;
-        let postpone = move |store: &_| outbox::postpone(store, id, next, &reason);
-        self.store.write("postpone", Sync::Later, postpone).await?;
-        Ok(Then::Leave)
-    }
-
-    async fn dead(&self, reason: &str) -> Result<Then, StoreError> {
+    async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
         tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
         let delivery = self.delivery.message.id;
         self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
-        let dead = move |store: &_| outbox::dead(store, &message, &reason);
+        let dead = move |store: &_| outbox::dead(store, &message, (lost, &reason));
         self.store.write("dead", Sync::Later, dead).await?;
         Ok(Then::Leave)
     }
 
     fn emit(&self, what: impl FnOnce() -> Happening) {
         let address = || Some(self.delivery.message.to.clone());
-        self.events.emit(|| Event { session: None, turn: None, address: address(), what: what() });
+        self.post.events.emit(|| Event {
+            session: None,
+            turn: None,
+            address: address(),
+            what: what(),
+        });
     }
 
     fn late(&self, reason: &str) {

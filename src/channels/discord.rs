@@ -8,6 +8,7 @@
 mod call;
 mod catch_up;
 mod commands;
+mod endpoints;
 mod fetching;
 pub mod gateway;
 mod hearing;
@@ -22,18 +23,19 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use serenity::http::Route;
 use serenity::model::id;
 use tokio::sync::OnceCell;
 
 pub use super::config::{DiscordConfig as Config, DiscordThreads as Threads};
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
 use crate::bus::Publisher;
 use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, CallError};
+use endpoints::Endpoint;
 use inbound::Identity;
 use link::Progress;
 use spots::Spots;
@@ -64,7 +66,8 @@ pub struct Deadlines {
     pub connect: Duration,
     /// For a whole call, but an upload's.
     pub call: Duration,
-    /// From a connection to the gateway to its word that the session goes.
+    /// From a connection to the gateway, or a missed event on it, to its word that the session goes;
+    /// then another session is begun.
     pub ready: Duration,
     /// How long a link may say nothing at all: longer than from one heartbeat to the next, and less
     /// than a minute.
@@ -124,7 +127,8 @@ impl Discord {
     }
 
     async fn get_me(&self) -> Result<Identity, ChannelError> {
-        let me: User = self.api.get(Route::UserMe, &[]).await.map_err(CallError::while_asking)?;
+        let me = self.api.get::<User>(Endpoint::CurrentUser, &[]).await;
+        let me = me.map_err(CallError::while_asking)?;
         Ok(Identity { id: me.id, name: me.username })
     }
 
@@ -143,6 +147,7 @@ impl Channel for Discord {
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Discord,
             file_max: FILE_MAX,

@@ -2,8 +2,8 @@
 //! down, before a turn sees them. Written once for all adapters. A file is fetched again after a
 //! crash, under the same name.
 
-mod names;
-mod spoken;
+pub mod names;
+pub mod spoken;
 
 use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
@@ -40,8 +40,9 @@ const PAUSE_MAX: Duration = Duration::from_secs(60);
 /// The shortest wait that a platform can ask for.
 const AFTER_MIN: Duration = Duration::from_millis(5);
 
-/// How long the intake rests when the store fails.
+/// How long the intake rests when the store fails, first and at most: what was fetched is kept meanwhile.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
+const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// What is looked at to tell a picture: the longest of their marks.
 const HEAD_BYTES: u64 = 16;
@@ -161,13 +162,20 @@ impl Fetcher {
                 file.fetched = Some(Fetched::Failed(replies::FILE_BROKE.to_owned()));
             }
         }
-        match self.commit(&row, files.clone()).await {
-            Ok(Received::Ready | Received::Partly) => {}
-            Ok(Received::Withdrawn) => self.drop_files(files).await,
-            Err(error) => {
-                tracing::error!(%error, "Could not write down that files have come");
-                sleep(STORE_PAUSE).await;
+        let mut pause = STORE_PAUSE;
+        let received = loop {
+            match self.commit(&row, files.clone()).await {
+                Ok(received) => break received,
+                Err(error) => {
+                    tracing::error!(%error, "Could not write down that files have come");
+                    sleep(pause).await;
+                    pause = (pause * PAUSE_GROWTH).min(STORE_PAUSE_MAX);
+                }
             }
+        };
+        match received {
+            Received::Ready | Received::Partly => {}
+            Received::Withdrawn => self.drop_files(files).await,
         }
         self.bus.inbox.up();
         id

@@ -29,7 +29,8 @@ use tokio::time::timeout;
 
 pub use super::config::{SlackConfig as Config, SlackThreads as Threads};
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
 use crate::bus::Publisher;
 use crate::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
@@ -201,6 +202,7 @@ impl Channel for Slack {
             caption_max: TEXT_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY },
             markup: Markup::Slack,
             file_max: files::FILE_MAX,

@@ -73,7 +73,10 @@ async fn keep_listening(
             failures = 0;
         }
         let wait = match ended {
-            Ok(Ok(())) => backoff(failures),
+            Ok(Ok(())) => {
+                link.down("the platform has ended the link");
+                backoff(failures)
+            }
             Ok(Err(ChannelError::Closed(reason))) => {
                 link.down(&reason);
                 log.closed(reason);
@@ -185,8 +188,15 @@ async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
         }
         told.insert(to.chat.clone(), Instant::now());
         let body = Body::Text(replies::STORE_FAILED.to_owned());
-        let notice =
-            Outbound { id: DeliveryId(0), part: 0, to, reply_to: None, replaces: None, body };
+        let notice = Outbound {
+            id: DeliveryId(0),
+            part: 0,
+            to,
+            reply_to: None,
+            overtakes: false,
+            replaces: None,
+            body,
+        };
         let sent = AssertUnwindSafe(channel.send(&notice)).catch_unwind();
         if !matches!(tokio::time::timeout(NOTICE_TIME_MAX, sent).await, Ok(Ok(Ok(_)))) {
             tracing::warn!(to = %notice.to, "Could not tell that the store fails");

@@ -23,10 +23,11 @@ use teloxide::types::{AllowedUpdate, BotCommand};
 
 pub use super::config::TelegramConfig as Config;
 use super::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
-use crate::bus::{PublishError, Published, Publisher};
-use crate::message::{Address, Hint, MediaRef, Outbound, SenderId};
+use crate::bus::{Arrival, Published, Publisher};
+use crate::message::{Address, Hint, Inbound, Line, MediaRef, MessageId, Outbound, SenderId};
 use crate::people::Groups;
 use crate::replies;
 
@@ -142,6 +143,26 @@ struct Answer {
     published: Option<Published>,
 }
 
+/// An update that was read: what of it is taken in, and what is to be done then.
+struct Heard {
+    arrival: Option<Arrival>,
+    then: Then,
+}
+
+enum Then {
+    Nothing,
+    /// A press is answered.
+    Answer {
+        query: String,
+    },
+    /// The line is overheard, unless it was a change of a message that the bot knows.
+    Overhear {
+        at: Address,
+        id: MessageId,
+        line: Line,
+    },
+}
+
 /// An update before it is understood.
 type RawUpdate = Value;
 
@@ -195,13 +216,39 @@ impl Telegram {
         self.albums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Accepts one update: once this returns, it may be confirmed.
-    async fn accept(
+    /// Takes updates in, and goes on after them: once this returns, they may be confirmed.
+    async fn take_in(
         &self,
-        update: &RawUpdate,
-        bot: &Identity,
-        publisher: &Publisher,
-    ) -> Result<Option<Answer>, PublishError> {
+        updates: &[RawUpdate],
+        offset: &mut Offset,
+        (bot, publisher): (&Identity, &Publisher),
+    ) -> Result<Vec<Answer>, ChannelError> {
+        let (mut arrivals, mut then) = (Vec::new(), Vec::new());
+        // One without an id cannot be confirmed, nor can what comes after it.
+        for (update, id) in updates.iter().map_while(|it| Some((it, update_id(it).ok()?))) {
+            let Heard { arrival, then: next } = self.read(update, bot, publisher);
+            then.push((arrival.is_some(), next));
+            arrivals.extend(arrival);
+            offset.advance(id, Utc::now());
+        }
+        let mut published = publisher.publish_all(arrivals, offset.mark()).await?.into_iter();
+        let mut answers = Vec::new();
+        for (arrived, then) in then {
+            let published = if arrived { published.next().flatten() } else { None };
+            match then {
+                Then::Answer { query } => answers.push(Answer { query, published }),
+                Then::Overhear { at, id, line } if published.is_none() => {
+                    publisher.overheard(&at, id, line);
+                }
+                Then::Overhear { .. } | Then::Nothing => {}
+            }
+        }
+        updates.iter().try_for_each(|update| update_id(update).map(drop))?;
+        Ok(answers)
+    }
+
+    /// Reads one update. A line that does not speak to the bot is overheard at once.
+    fn read(&self, update: &RawUpdate, bot: &Identity, publisher: &Publisher) -> Heard {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
         let ears = Ears {
@@ -212,45 +259,39 @@ impl Telegram {
             album: known.map(|(_, album)| album.as_str()),
             now: Utc::now(),
         };
-        match inbound::read(update, &ears) {
-            Reading::Overheard { at, id, line } => match self.amend(update, &ears, publisher).await
-            {
-                Ok(false) => {
+        let (arrival, then) = match inbound::read(update, &ears) {
+            Reading::Overheard { at, id, line } => match amended(update, &ears) {
+                Some(inbound) => (Some(Arrival::Amended(inbound)), Then::Overhear { at, id, line }),
+                None => {
                     publisher.overheard(&at, id, line);
-                    Ok(None)
+                    (None, Then::Nothing)
                 }
-                amended => amended.map(|_| None),
             },
             Reading::Speaks(inbound) => {
                 if let Some(album) = album {
                     self.albums().note(album);
                 }
-                publisher.publish(*inbound).await.map(|_| None)
+                (Some(Arrival::New(*inbound)), Then::Nothing)
             }
-            Reading::Changed(inbound) => publisher.edit(*inbound).await.map(|_| None),
+            Reading::Changed(inbound) => (Some(Arrival::Changed(*inbound)), Then::Nothing),
             Reading::Pressed { query, press } => {
-                let published = publisher.publish(*press).await;
-                published.map(|published| Some(Answer { query, published: Some(published) }))
+                (Some(Arrival::New(*press)), Then::Answer { query })
             }
-            Reading::PressedOther { query } => Ok(Some(Answer { query, published: None })),
-            Reading::Ignored => Ok(None),
+            Reading::PressedOther { query } => (None, Then::Answer { query }),
+            Reading::Ignored => (None, Then::Nothing),
             Reading::Unreadable(key) => {
-                publisher.keep_raw(key, update.to_string()).await.map(|()| None)
+                (Some(Arrival::Unreadable { key, raw: update.to_string() }), Then::Nothing)
             }
-        }
+        };
+        Heard { arrival, then }
     }
+}
 
-    /// Whether that is a change of what the bot knows, though it does not speak to the bot any more.
-    async fn amend(
-        &self,
-        update: &RawUpdate,
-        ears: &Ears<'_>,
-        publisher: &Publisher,
-    ) -> Result<bool, PublishError> {
-        match inbound::read(update, &Ears { groups: &|_| Groups::Always, ..*ears }) {
-            Reading::Changed(inbound) => publisher.amend(*inbound).await,
-            _ => Ok(false),
-        }
+/// A change of a message that does not speak to the bot any more, if that is what an update is.
+fn amended(update: &RawUpdate, ears: &Ears<'_>) -> Option<Inbound> {
+    match inbound::read(update, &Ears { groups: &|_| Groups::Always, ..*ears }) {
+        Reading::Changed(inbound) => Some(*inbound),
+        _ => None,
     }
 }
 
@@ -273,6 +314,7 @@ impl Channel for Telegram {
             caption_max: CAPTION_MAX,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited { every: DRAFT_EVERY, every_in_groups: DRAFT_EVERY_IN_GROUPS },
             markup: MARKUP,
             file_max: FILE_MAX,
@@ -294,23 +336,14 @@ impl Channel for Telegram {
             let asked = Instant::now();
             let updates = beside(self.poll(offset.ask(Utc::now())), &mut answers).await?;
             publisher.heard_byte();
-            for update in &updates {
-                let accepted = beside(self.accept(update, &bot, publisher), &mut answers).await?;
-                if let Some(Answer { query, published }) = accepted
-                    && answers.len() < ANSWERS_MAX
-                {
+            let taken = self.take_in(&updates, &mut offset, (&bot, publisher));
+            for Answer { query, published } in beside(taken, &mut answers).await? {
+                if answers.len() < ANSWERS_MAX {
                     answers.push(self.answer_press(query, published));
                 }
-                offset.advance(update_id(update)?, Utc::now());
             }
-            match offset.mark() {
-                Some(mark) if !updates.is_empty() => {
-                    publisher.set_mark(mark).await?;
-                }
-                _ if asked.elapsed() < EMPTY_POLL_MIN => {
-                    beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
-                }
-                _ => {}
+            if updates.is_empty() && asked.elapsed() < EMPTY_POLL_MIN {
+                beside(tokio::time::sleep(EMPTY_POLL_MIN), &mut answers).await;
             }
         }
     }

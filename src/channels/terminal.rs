@@ -10,7 +10,7 @@ use chrono::{DateTime, Utc};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::{Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit};
+use super::{Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, Sent, Unit};
 use crate::bus::Publisher;
 use crate::message::{
     Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
@@ -108,6 +108,7 @@ impl Channel for Terminal {
             caption_max: TEXT_CHARS_MAX,
             typing_every: None,
             doubt_pause: Duration::from_secs(1),
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Hinted { every: Duration::from_millis(40) },
             markup: Markup::Plain,
             file_max: 0,

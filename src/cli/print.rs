@@ -3,6 +3,9 @@
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
 
+use chrono::Utc;
+
+use crate::bus::outbox::FailingDeliveries;
 use crate::control::{ChannelStatus, Status};
 use crate::event::Happening;
 
@@ -100,15 +103,26 @@ fn channel_line(channel: &ChannelStatus) -> String {
         1 => Some("a message on its way out".to_owned()),
         n => Some(format!("{n} messages on their way out")),
     };
+    let failing = failing_part(&channel.failing);
     let state = match (&channel.trouble, channel.up) {
         (Some(_), _) => "down".to_owned(),
         (None, true) => format!("up, {}", channel.about),
         (None, false) => "connecting".to_owned(),
     };
-    let parts: Vec<_> = [Some(state), heard, pending].into_iter().flatten().collect();
+    let parts: Vec<_> = [Some(state), heard, pending, failing].into_iter().flatten().collect();
     // The reason comes last: it says what to do, in sentences of its own.
     let trouble = channel.trouble.iter().map(|trouble| format!(": {trouble}"));
     parts.join(", ") + &trouble.collect::<String>()
+}
+
+/// How long deliveries have been failing, and why.
+fn failing_part(failing: &FailingDeliveries) -> Option<String> {
+    let since = match (Utc::now() - failing.since?).num_seconds().max(0) {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds => format!("{} min", seconds / 60),
+    };
+    let reason = failing.reason.as_deref().unwrap_or_default();
+    Some(format!("{} of them failing for {since} ({reason})", failing.count))
 }
 
 /// Without what would command the terminal: models and strangers wrote it.

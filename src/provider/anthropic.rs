@@ -1,6 +1,6 @@
 //! Anthropic's Messages API: streaming, tools, reasoning that is passed back, prompt caching.
 
-mod effort;
+pub mod effort;
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -54,9 +54,9 @@ impl Default for Limits {
 const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 
 impl Limits {
-    /// For what `base_url` names. A server on this machine is mostly a slow one, which may be silent
+    /// The limits for the server that `base_url` names. One on this machine is mostly a slow one, which may be silent
     /// as long as it writes a call.
-    pub(super) fn of(base_url: &str) -> Self {
+    pub fn of(base_url: &str) -> Self {
         let limits = Self::default();
         match Url::parse(base_url) {
             Ok(url) if http::is_loopback(&url) => Self { stall: limits.begin, ..limits },
@@ -299,14 +299,15 @@ impl Events {
 /// name in it. Ours because the ready-made parser fails on fields it does not know (older
 /// llama.cpp reports errors in a field `error`) and holds lines of any length.
 #[derive(Default)]
-struct Parser {
+pub struct Parser {
     line: Vec<u8>,
     data: Vec<u8>,
     after_cr: bool,
 }
 
 impl Parser {
-    fn feed(&mut self, bytes: &[u8], events: &mut VecDeque<String>) {
+    /// Takes the next bytes of the stream, and appends the payloads that they complete to `events`.
+    pub fn feed(&mut self, bytes: &[u8], events: &mut VecDeque<String>) {
         for &byte in bytes {
             match byte {
                 b'\n' if self.after_cr => {}
@@ -322,8 +323,8 @@ impl Parser {
         self.line.len() + self.data.len()
     }
 
-    /// Servers forget the empty line after the last event.
-    fn flush(&mut self, events: &mut VecDeque<String>) {
+    /// Appends the last payload at the end of the stream: servers forget the empty line after it.
+    pub fn flush(&mut self, events: &mut VecDeque<String>) {
         self.end_line(events);
         self.end_event(events);
     }
@@ -349,45 +350,6 @@ impl Parser {
         let data = std::mem::take(&mut self.data);
         if !data.is_empty() {
             events.push_back(String::from_utf8_lossy(&data).into_owned());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    const STREAM: &str = "\u{feff}: hello\r\n\r\nevent: a\ndata: {\"ü\": 1}\nid: 7\n\ndata:x\rdata: y 🦀\r\r\
-                          nonsense\nerror: {\"code\":500}\n\ndata: [DONE]";
-
-    fn parse<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<String> {
-        let (mut parser, mut events) = (Parser::default(), VecDeque::new());
-        chunks.into_iter().for_each(|chunk| parser.feed(chunk, &mut events));
-        parser.flush(&mut events);
-        events.into()
-    }
-
-    #[test]
-    fn reads_payloads_only() {
-        let wanted = ["{\"ü\": 1}", "x\ny 🦀", "{\"error\":{\"code\":500}}", "[DONE]"];
-        assert_eq!(parse([STREAM.as_bytes()]), wanted);
-    }
-
-    #[test]
-    fn waits_longer_for_this_machine() {
-        let stall = |url| Limits::of(url).stall.as_secs();
-        assert_eq!(stall("http://127.0.0.1:11434/v1"), 300);
-        assert_eq!(stall("http://localhost:8080/v1"), 300);
-        assert_eq!(stall("http://[::1]/v1"), 300);
-        assert_eq!(stall("https://api.openai.com/v1"), 60);
-    }
-
-    proptest! {
-        #[test]
-        fn does_not_care_where_a_stream_is_split(size in 1usize..STREAM.len()) {
-            prop_assert_eq!(parse(STREAM.as_bytes().chunks(size)), parse([STREAM.as_bytes()]));
         }
     }
 }

@@ -9,10 +9,11 @@ use super::{ToolSchema, wire};
 const HASH_CHARS: usize = 8;
 
 /// The names that are respelt for one request: ours, and how the API is told.
-pub(super) struct Names(Vec<(String, String)>);
+pub struct Names(Vec<(String, String)>);
 
 impl Names {
-    pub(super) fn of(tools: &[ToolSchema]) -> Self {
+    /// The names of a request that offers `tools`.
+    pub fn of(tools: &[ToolSchema]) -> Self {
         let fits = |name: &str| wire::tool_name(name) == name;
         let mut taken: Vec<_> =
             tools.iter().map(|tool| tool.name.clone()).filter(|name| fits(name)).collect();
@@ -28,12 +29,14 @@ impl Names {
         Self(pairs)
     }
 
-    pub(super) fn sent(&self, ours: &str) -> String {
+    /// The name under which the API is told of our `ours`.
+    pub fn sent(&self, ours: &str) -> String {
         let pair = self.0.iter().find(|(name, _)| name == ours);
         pair.map_or_else(|| wire::tool_name(ours), |(_, sent)| sent.clone())
     }
 
-    pub(super) fn ours(&self, sent: String) -> String {
+    /// Our name of what the API calls `sent`.
+    pub fn ours(&self, sent: String) -> String {
         let pair = self.0.iter().find(|(_, name)| *name == sent);
         pair.map_or(sent, |(ours, _)| ours.clone())
     }
@@ -45,30 +48,4 @@ fn hashed(name: &str, mut sent: String) -> String {
     let hash: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
     sent.truncate(wire::NAME_CHARS_MAX - HASH_CHARS - 1);
     format!("{sent}_{}", &hash[..HASH_CHARS])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn respells_what_an_api_does_not_take_and_knows_it_again() {
-        let long = format!("mcp_files_{}", "x".repeat(80));
-        let given = ["look", "mcp_git_repo.read", "mcp_git_repo/read", "mcp_a_ü", &long];
-        let tools = given.map(|name| ToolSchema {
-            name: name.to_owned(),
-            description: String::new(),
-            parameters: serde_json::json!({}),
-        });
-        let names = Names::of(&tools);
-        let sent = given.map(|name| names.sent(name));
-        for (at, name) in sent.iter().enumerate() {
-            assert!(name.len() <= 64 && wire::tool_name(name) == *name, "{name}");
-            assert!(!sent[..at].contains(name), "{name} twice");
-            assert_eq!(names.ours(name.clone()), given[at]);
-        }
-        assert_eq!(sent[..2], ["look", "mcp_git_repo_read"]);
-        assert_eq!(names.ours("made.up".to_owned()), "made.up");
-        assert_eq!(names.sent("made.up"), "made_up");
-    }
 }

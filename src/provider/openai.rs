@@ -2,8 +2,8 @@
 //! slightly wrong; sends only what all of them know.
 
 mod answer;
-mod dialect;
-mod tags;
+pub mod dialect;
+pub mod tags;
 
 use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
@@ -49,8 +49,8 @@ impl OpenAi {
         })
     }
 
-    /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
+    /// The JSON of a request. Parts that change come last, so that requests share their beginning.
+    pub fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max {
@@ -174,51 +174,4 @@ fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &Names) -
         sent["extra_content"] = signed.block["extra_content"].clone();
     }
     sent
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::provider::{Effort, Kind, Pictures, Tools};
-    use crate::session::{CallId, Outcome};
-
-    #[test]
-    fn says_to_mistral_only_what_it_takes() {
-        let config = Config {
-            kind: Kind::OpenAi,
-            model: "m".to_owned(),
-            api_key: None,
-            base_url: "https://api.mistral.ai/v1".to_owned(),
-            tokens_max: Some(1),
-            context: 100_000,
-            tools: Tools::Native,
-            images: false,
-        };
-        let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
-        let calls = ["call_1", "D681PevKs"].map(|wire_id| Call {
-            id: CallId(1),
-            wire_id: wire_id.to_owned(),
-            tool: "look".to_owned(),
-            arguments: "{}".to_owned(),
-            outcome: Outcome::Done("seen".to_owned()),
-            images: Vec::new(),
-        });
-        let messages = vec![
-            Message::User { text: "See?".to_owned(), images: Vec::new() },
-            Message::Assistant { text: "", thinking: &[], calls: &calls },
-            Message::Results(&calls),
-        ];
-        let pictures = &Pictures::default();
-        let effort = Effort::High;
-        let request =
-            Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
-        let body = mistral.body(&request, &Names::of(&[]), &Seen::default());
-        assert_eq!(body.get("reasoning_effort"), None);
-        assert_eq!(body.get("stream_options"), None);
-        let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
-        assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");
-        let respelt = id("/messages/1/tool_calls/0/id");
-        assert!(respelt.len() == 9 && respelt.bytes().all(|byte| byte.is_ascii_alphanumeric()));
-        assert_eq!(id("/messages/2/tool_call_id"), respelt);
-    }
 }

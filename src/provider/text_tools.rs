@@ -12,10 +12,8 @@
 mod finder;
 mod forms;
 mod pythonic;
-mod scan;
+pub mod scan;
 mod tagged;
-#[cfg(test)]
-mod tests;
 mod told;
 
 use std::collections::VecDeque;

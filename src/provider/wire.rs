@@ -16,30 +16,32 @@ const ID_CHARS_MAX: usize = 40;
 /// Both vendors' limit for the name of a function.
 pub(super) const NAME_CHARS_MAX: usize = 64;
 
-/// Names the calls of a transcript. Each id is unique, short enough for every vendor, and stays the
+/// The ids of the calls of one transcript. Each id is unique, short enough for every vendor, and stays the
 /// same from request to request; it is the call's own one if that is possible, as some models
 /// (Kimi K2: `functions.look:0`) read it.
-pub(super) struct CallIds {
+pub struct CallIds {
     taken: HashSet<String>,
     spell: fn(&str, usize) -> String,
 }
 
 impl CallIds {
-    pub(super) fn of_any_letters() -> Self {
+    /// Takes all letters, and 40 of them at most.
+    pub fn of_any_letters() -> Self {
         Self { taken: HashSet::new(), spell: |id, copy| numbered(id, |c| c, copy) }
     }
 
     /// Anthropic's pattern is `^[a-zA-Z0-9_-]+$`.
-    pub(super) fn of_plain_letters() -> Self {
+    pub fn of_plain_letters() -> Self {
         Self { taken: HashSet::new(), spell: |id, copy| numbered(id, plain, copy) }
     }
 
     /// Mistral's pattern is `^[a-zA-Z0-9]{9}$`.
-    pub(super) fn of_nine_letters() -> Self {
+    pub fn of_nine_letters() -> Self {
         Self { taken: HashSet::new(), spell: nine_letters }
     }
 
-    pub(super) fn name(&mut self, calls: &[Call]) -> Vec<String> {
+    /// The ids of `calls`, in their order.
+    pub fn name(&mut self, calls: &[Call]) -> Vec<String> {
         calls.iter().map(|call| self.name_one(&call.wire_id)).collect()
     }
 
@@ -74,8 +76,8 @@ pub(super) fn new_id() -> String {
     format!("call_{:016x}", fastrand::u64(..))
 }
 
-/// A tool's name as a model once wrote it, who may have made it up.
-pub(super) fn tool_name(name: &str) -> String {
+/// A tool's name, which a model may have made up, in the letters and the length that all vendors take.
+pub fn tool_name(name: &str) -> String {
     respelt(name, plain, NAME_CHARS_MAX)
 }
 
@@ -195,26 +197,4 @@ fn complete(mut call: ToolCall) -> ToolCall {
         call.arguments = "{}".to_owned();
     }
     call
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn names_each_call_once_and_always_the_same() {
-        let long = "x".repeat(60);
-        let given = ["a", "a", "a-2", "", "ü b:0", &long, &long];
-        let forty = "x".repeat(40);
-        let cut = format!("{}-2", "x".repeat(38));
-        let mut ids = CallIds::of_plain_letters();
-        let named = given.map(|id| ids.name_one(id));
-        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "__b_0", &forty, &cut]);
-        let mut ids = CallIds::of_any_letters();
-        let named = given.map(|id| ids.name_one(id));
-        assert_eq!(named, ["a", "a-2", "a-2-2", "_", "ü b:0", &forty, &cut]);
-        let mut ids = CallIds::of_nine_letters();
-        let named = ["D681PevKs", "call_1", "call_1", "D681PevKs"].map(|id| ids.name_one(id));
-        assert_eq!(named, ["D681PevKs", "ea2e877e7", "baf62cb90", "0724c1752"]);
-    }
 }

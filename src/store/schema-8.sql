@@ -2,3 +2,47 @@
 
 -- The agent loop looks for commands each time it wakes, however many messages wait.
 CREATE INDEX inbound_controls ON inbound (id) WHERE state = 'waiting' AND control = 1;
+-- The outbox. Its heads are the deliveries that may be tried: of each lane (a chat, and the answers to its
+-- commands) the oldest one, and those that stepped aside. Only they are looked at, in the order in which they became
+-- heads, so that a look costs as much as it sends, and chats take turns.
+ALTER TABLE outbox ADD COLUMN head INTEGER NOT NULL DEFAULT 0;
+-- 1: it has failed for so long that later ones are tried as well.
+ALTER TABLE outbox ADD COLUMN aside INTEGER NOT NULL DEFAULT 0;
+-- 1: an older one had stepped aside when this one was first sent.
+ALTER TABLE outbox ADD COLUMN overtakes INTEGER NOT NULL DEFAULT 0;
+-- The message that it answers, also where that is plain.
+ALTER TABLE outbox ADD COLUMN answers TEXT;
+-- When it failed first and last, since something of it arrived; and how often others arrived between two failures.
+ALTER TABLE outbox ADD COLUMN failing_since INTEGER;
+ALTER TABLE outbox ADD COLUMN failed_at INTEGER;
+ALTER TABLE outbox ADD COLUMN others_arrived INTEGER NOT NULL DEFAULT 0;
+-- 1: it was given up, and nobody there knows of it yet.
+ALTER TABLE outbox ADD COLUMN unexplained INTEGER NOT NULL DEFAULT 0;
+
+DROP INDEX outbox_pending;
+CREATE INDEX outbox_lanes ON outbox (channel, chat, urgent, id) WHERE state = 'pending';
+CREATE INDEX outbox_heads ON outbox (channel, urgent, next) WHERE state = 'pending' AND head = 1;
+CREATE INDEX outbox_failing ON outbox (channel, failing_since)
+    WHERE state = 'pending' AND failing_since IS NOT NULL;
+CREATE INDEX outbox_unexplained ON outbox (channel, chat) WHERE unexplained = 1;
+
+UPDATE outbox SET head = 1
+    WHERE id IN (SELECT min(id) FROM outbox WHERE state = 'pending' GROUP BY channel, chat, urgent);
+
+CREATE TRIGGER outbox_joins AFTER INSERT ON outbox
+WHEN NEW.state = 'pending' AND NOT EXISTS
+    (SELECT 1 FROM outbox WHERE state = 'pending' AND channel = NEW.channel AND chat = NEW.chat
+     AND urgent = NEW.urgent AND head = 1 AND aside = 0)
+BEGIN
+    UPDATE outbox SET head = 1 WHERE id = NEW.id;
+END;
+
+-- The next one of the lane stands in line from now on, behind those of other chats.
+CREATE TRIGGER outbox_leaves AFTER UPDATE OF state, aside ON outbox
+WHEN OLD.state = 'pending' AND (NEW.state <> 'pending' OR NEW.aside > OLD.aside)
+BEGIN
+    UPDATE outbox SET head = 1, next = max(next, CAST(unixepoch('subsec') * 1000 AS INTEGER))
+    WHERE head = 0 AND id =
+        (SELECT id FROM outbox WHERE state = 'pending' AND channel = NEW.channel AND chat = NEW.chat
+         AND urgent = NEW.urgent AND aside = 0 ORDER BY id LIMIT 1);
+END;

@@ -149,17 +149,16 @@ impl Writer {
     /// Makes one change such that its failure leaves the others of the group alone.
     fn make(&self, write: Write, state: Result<(), StoreError>) -> Worked {
         let open = state.and_then(|()| {
-            self.connection.execute_batch("SAVEPOINT change")?;
+            self.execute("SAVEPOINT change")?;
             Ok(&self.connection)
         });
         let begun = open.is_ok();
         let done = (write.work)(open);
         if begun && !self.connection.is_autocommit() {
-            let end = match done.failed {
-                None => "RELEASE change",
-                Some(_) => "ROLLBACK TO change; RELEASE change",
-            };
-            self.connection.execute_batch(end).ok();
+            if done.failed.is_some() {
+                self.execute("ROLLBACK TO change").ok();
+            }
+            self.execute("RELEASE change").ok();
         }
         done
     }
@@ -167,7 +166,7 @@ impl Writer {
     fn end(&mut self, labels: &[&'static str]) -> Result<(), StoreError> {
         self.commits += 1;
         self.observe(Phase::Before, labels);
-        self.connection.execute_batch("COMMIT")?;
+        self.execute("COMMIT")?;
         self.changes.committed();
         self.observe(Phase::After, labels);
         Ok(())
@@ -181,12 +180,18 @@ impl Writer {
             self.connection.pragma_update(None, "synchronous", level)?;
             self.full_sync = sync;
         }
-        Ok(self.connection.execute_batch("BEGIN IMMEDIATE")?)
+        Ok(self.execute("BEGIN IMMEDIATE")?)
+    }
+
+    /// Runs a statement that is prepared once.
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
     fn observe(&self, phase: Phase, labels: &[&'static str]) {
         if let Some(observer) = &self.observer {
-            observer(Moment { commit: self.commits, phase, labels });
+            let sync = if self.full_sync { Sync::Now } else { Sync::Later };
+            observer(Moment { commit: self.commits, phase, sync, labels });
         }
     }
 }

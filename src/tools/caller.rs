@@ -43,11 +43,11 @@ impl Caller {
         }
     }
 
-    /// A tool as a model is told of it, where it means something else.
-    pub(super) fn told_of(self, schema: &ToolSchema) -> ToolSchema {
+    /// A tool as a model is told of it where it means something else; none where it does not.
+    pub(super) fn told_of(self, schema: &ToolSchema) -> Option<ToolSchema> {
         match (self, schema.name.as_str()) {
-            (Self::Heartbeat, finish::COMPLETION) => finish::in_silence(schema),
-            _ => schema.clone(),
+            (Self::Heartbeat, finish::COMPLETION) => Some(finish::in_silence(schema)),
+            _ => None,
         }
     }
 

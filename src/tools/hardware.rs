@@ -45,7 +45,7 @@ pub fn tools(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Family {
+pub enum Family {
     Gpio,
     I2c,
     Spi,
@@ -104,8 +104,8 @@ impl Devices {
     }
 }
 
-/// What a failure means, and what a person can do.
-fn fault(family: Family, path: &Path, error: &io::Error) -> String {
+/// A sentence about a failed call to a device, with what a person can do.
+pub fn fault(family: Family, path: &Path, error: &io::Error) -> String {
     let path = path.display();
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
     match (error.kind(), errno) {
@@ -143,7 +143,7 @@ async fn off_thread(
 }
 
 /// Bytes as data sheets write them, and as numbers.
-fn shown(bytes: &[u8]) -> String {
+pub fn shown(bytes: &[u8]) -> String {
     let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let numbers: Vec<_> = bytes.iter().map(u8::to_string).collect();
     format!("hex {}\ndecimal {}", hex.join(" "), numbers.join(" "))
@@ -161,36 +161,5 @@ fn check_length(length: usize) -> Result<(), ToolError> {
     match length {
         1..=BYTES_MAX => Ok(()),
         _ => Err(ToolError::TellModel(format!("`length` must be from 1 to {BYTES_MAX}."))),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn failures_are_told_with_what_to_do() {
-        let told = |errno: Errno| {
-            let error = io::Error::from_raw_os_error(errno.raw_os_error());
-            fault(Family::I2c, Path::new("/dev/i2c-1"), &error)
-        };
-        for (errno, part) in [
-            (Errno::ACCESS, "must be in the group `i2c`"),
-            (Errno::PERM, "must be in the group `i2c`"),
-            (Errno::NOENT, "There is no /dev/i2c-1. Its bus or driver may be switched off"),
-            (Errno::BUSY, "/dev/i2c-1 is in use there by a driver"),
-            (Errno::REMOTEIO, "Nothing answers there on /dev/i2c-1"),
-            (Errno::NXIO, "Nothing answers there on /dev/i2c-1"),
-            (Errno::TIMEDOUT, "Nothing answers there on /dev/i2c-1"),
-            (Errno::NOTTY, "it is no such device"),
-            (Errno::IO, "/dev/i2c-1 failed: "),
-        ] {
-            assert!(told(errno).contains(part), "{}", told(errno));
-        }
-    }
-
-    #[test]
-    fn bytes_read_as_in_data_sheets() {
-        assert_eq!(shown(&[0, 10, 255]), "hex 00 0a ff\ndecimal 0 10 255");
     }
 }

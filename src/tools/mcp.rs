@@ -2,7 +2,7 @@
 //! made of what they offer. Reaching them is `link.rs`; without the Cargo feature `mcp` nobody does.
 
 #[cfg(feature = "mcp")]
-mod catalogue;
+pub mod catalogue;
 #[cfg(feature = "mcp")]
 mod http;
 #[cfg(feature = "mcp")]

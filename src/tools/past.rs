@@ -12,6 +12,10 @@ use crate::people::Role;
 
 const FOUND_MAX: usize = 10;
 
+/// The longest word that is looked for, in characters: SQLite compares a word at each place of a text, and cannot
+/// be interrupted within a text.
+const WORD_CHARS_MAX: usize = 100;
+
 /// Of one text, around the first word.
 const SHOWN_CHARS: usize = 300;
 
@@ -40,10 +44,13 @@ impl Tool for SearchPast {
         if words.is_empty() {
             return tell("`query` is empty.".to_owned());
         }
+        if words.iter().any(|word| word.chars().count() > WORD_CHARS_MAX) {
+            return tell(format!("A word of `query` is longer than {WORD_CHARS_MAX} characters."));
+        }
         let (at, session) = (cx.address.clone(), cx.session);
         let wanted = words.clone();
         let look = move |store: &_| past::search(store, &at, &wanted, FOUND_MAX + 1);
-        let mut found = cx.actions.store.read(look).await?;
+        let mut found = cx.actions.store.search(look).await?;
         // What is asked now holds the words, too.
         let newest = found.iter().map(|it| it.turn).max();
         found

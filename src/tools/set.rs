@@ -25,6 +25,8 @@ pub struct ToolSet {
 struct Entry {
     tool: Arc<dyn AnyTool>,
     schema: ToolSchema,
+    /// About how large that is in a prompt.
+    tokens: u64,
     /// Whether models are told of it without asking.
     shown: bool,
 }
@@ -58,7 +60,8 @@ impl Lent {
 
 fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
     let schema = tool.schema();
-    (schema.name.clone(), Entry { tool, schema, shown })
+    let tokens = schema.tokens();
+    (schema.name.clone(), Entry { tool, schema, tokens, shown })
 }
 
 impl ToolSet {
@@ -122,12 +125,26 @@ impl ToolSet {
 
     /// The tools that `role` may use, as a model is told of them.
     pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
+        self.offered_counted(caller, role).0
+    }
+
+    /// The same, and about how many tokens they have in a prompt.
+    pub fn offered_counted(&self, caller: Caller, role: Role) -> (Vec<ToolSchema>, u64) {
         let lent = self.lent();
         let all = self.own.values().chain(lent.tools.values());
         let offered = all.filter(|entry| entry.shown && role >= entry.tool.terms().role);
-        let schemas = offered.map(|entry| &entry.schema);
-        let shown = schemas.filter(|schema| caller.is_shown(&schema.name));
-        shown.map(|schema| caller.told_of(schema)).collect()
+        let shown = offered.filter(|entry| caller.is_shown(&entry.schema.name));
+        let counted = shown.map(|entry| match caller.told_of(&entry.schema) {
+            Some(schema) => {
+                let tokens = schema.tokens();
+                (schema, tokens)
+            }
+            None => (entry.schema.clone(), entry.tokens),
+        });
+        counted.fold((Vec::new(), 0), |(mut schemas, sum), (schema, tokens)| {
+            schemas.push(schema);
+            (schemas, sum + tokens)
+        })
     }
 
     /// The tool of that name, and its terms, if `role` may use it; else words for the model.

@@ -46,7 +46,7 @@ impl Tool for ListActions {
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);
         let list = move |store: &_| actions::list(store, &sight, tool.as_deref(), limit);
-        let found = cx.actions.store.read(list).await?;
+        let found = cx.actions.store.search(list).await?;
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
         }
@@ -83,7 +83,7 @@ impl Tool for Undo {
             None => sight(cx).within(Some(cx.session)),
         };
         let look = move |store: &_| actions::target(store, &sight, id);
-        let found = cx.actions.store.read(look).await?;
+        let found = cx.actions.store.search(look).await?;
         let Some(target) = found else {
             let words = id.map(replies::no_such_action);
             let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());

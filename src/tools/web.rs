@@ -4,7 +4,7 @@
 pub mod address;
 mod cache;
 pub mod fetch;
-mod hops;
+pub mod hops;
 mod html;
 mod page;
 pub mod search;

@@ -4,8 +4,8 @@
 //! Of skills of one name the first place wins: the workspace's `skills`, its `.agents/skills`, the
 //! home folder's `.agents/skills`, and, where the workspace has no `skills` at all, those that ship.
 
-mod format;
-mod needs;
+pub mod format;
+pub mod needs;
 
 use std::fs;
 use std::io::Read as _;

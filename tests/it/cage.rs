@@ -6,11 +6,14 @@ mod attacks;
 mod attempts;
 mod bare;
 mod bombs;
+mod census;
 mod degrade;
 mod files;
 mod network;
 mod ordinary;
 mod processes;
+mod root;
+mod scratch;
 mod terminal;
 
 pub(crate) use degrade::{NO_LANDLOCK, NO_NAMESPACES, without};

@@ -58,6 +58,7 @@ macro_rules! conforms {
                 edits_again_when_the_last_edit_fails,
                 answers_once_what_is_said_while_the_link_is_down,
                 notices_a_silent_link,
+                begins_anew_what_is_never_confirmed,
                 goes_on_elsewhere_when_a_token_is_revoked,
                 comes_up_once_there_is_a_network,
                 names_an_address_where_somebody_else_answers,

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
+use crate::support::effort;
 use crate::support::platform::{Manners, Platform};
 use child::{Asks, At, Kill, Spec, When};
 use parked::Reaction;
@@ -197,7 +198,7 @@ fn what_was_stopped_stays_stopped_after_a_kill_after_any_commit() {
     kill_at_each_commit(KNOWING, When::After, STOPPED);
 }
 
-/// Kills at two hundred random moments while people keep talking to a platform that misbehaves.
+/// Kills at random moments while people keep talking to a platform that misbehaves.
 fn kill_at_random(manners: Manners, kills: u32) {
     let mut scene = Scene::new(Manners { misbehaves: true, ..manners });
     for kill in 0..kills {
@@ -216,13 +217,13 @@ fn kill_at_random(manners: Manners, kills: u32) {
 }
 
 #[test]
-fn two_hundred_random_kills_lose_and_double_nothing() {
-    kill_at_random(KNOWING, 200);
+fn random_kills_lose_and_double_nothing() {
+    kill_at_random(KNOWING, effort::kills());
 }
 
 #[test]
 fn random_kills_of_a_platform_that_cannot_be_asked_double_nothing_unmarked() {
-    kill_at_random(UNKNOWING, 60);
+    kill_at_random(UNKNOWING, effort::times(20, 60));
 }
 
 /// Kills once a file change is written down and before it is made, and then again once it is made
@@ -413,11 +414,12 @@ fn a_beat_tells_once_after_a_kill_after_any_commit() {
     kill_at_each_commit_of_a_beat(When::After);
 }
 
-/// Two hundred kills around claims, each with one more thing that was promised.
+/// Each kill comes around a claim, with one more thing that was promised.
 #[test]
-fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {
+fn kills_around_claims_lose_and_double_no_reminder() {
+    let kills = effort::kills();
     let scene = Scene::new(KNOWING);
-    for n in 0..200 {
+    for n in 0..kills {
         // Each in a chat of its own: what one person says in a chat is joined.
         scene.platform().say(&format!("c{n}"), &format!("{} crab-{n}.", child::REMIND));
         let when = if fastrand::bool() { When::Before } else { When::After };
@@ -426,7 +428,7 @@ fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {
     scene.bring_to_end();
     let got = scene.platform().got();
     let mut reminded = 0;
-    for n in 0..200 {
+    for n in 0..kills {
         let chat = format!("c{n}");
         let told = |text: &str| {
             let told = got.iter().filter(|got| got.delivery != 0 && got.chat == chat);
@@ -440,7 +442,7 @@ fn two_hundred_kills_around_claims_lose_and_double_no_reminder() {
         reminded += told(&format!("crab-{n}."));
     }
     assert_eq!(verdict::runs(&scene.home()).len(), reminded);
-    assert!(reminded > 100, "only {reminded} were reminded of");
+    assert!(reminded > kills as usize / 2, "only {reminded} were reminded of");
 }
 
 /// What acts outside cannot be asked whether it did: it is never done a second time, and the model

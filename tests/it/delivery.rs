@@ -1,5 +1,8 @@
 //! Deliveries: in order, once, and none held up by what hangs elsewhere.
 
+mod drain;
+
+use std::fs;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -67,10 +70,96 @@ async fn gives_up_what_may_have_arrived_three_times() {
     rig.ask("owner", "hello").await;
     rig.home.always("8", Manner::Loses);
     rig.say_as("8", "8", "hello");
+    rig.becomes(|rig| !rig.home.tried("8").is_empty()).await;
+    rig.ask("owner", "are you there?").await;
     let told = rig.hear("owner").await;
     assert_eq!(told, replies::undeliverable("home:8", "nobody can say whether it arrived"));
     let marked = replies::perhaps_repeated("re: hello");
     assert_eq!(rig.home.tried("8"), ["re: hello", &marked, &marked]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn does_not_give_up_what_may_have_arrived_while_nothing_else_arrives() {
+    let mut rig = Rig::new().await;
+    let lost = vec![Manner::Loses; 3];
+    rig.home.next("1", lost);
+    let marked = replies::perhaps_repeated("re: hello");
+    assert_eq!(rig.ask("1", "hello").await, marked);
+    assert_eq!(rig.home.tried("1"), ["re: hello", &marked, &marked, &marked]);
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn explains_what_it_gave_up_while_others_arrived_with_the_next_delivery_that_works() {
+    let mut rig = Rig::new().await;
+    rig.ask("owner", "hello").await;
+    rig.home.always("8", Manner::Busy(Duration::from_millis(200)));
+    rig.say_as("8", "8", "hello");
+    let given_up = replies::undeliverable("home:8", "busy");
+    let mut asked = 0;
+    while rig.ask("owner", "and now?").await != given_up {
+        asked += 1;
+        assert!(asked < 1000, "it is never given up");
+        tokio::task::yield_now().await;
+    }
+    rig.home.always("8", Manner::Takes);
+    rig.say_as("8", "8", "next");
+    assert_eq!(rig.heard("8", 2).await, ["re: next", &replies::given_up_here(1, "busy")]);
+    // The owner still waits for the answer that the word came before.
+    assert_eq!(rig.hear("owner").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
+    let mut rig = Rig::new().await;
+    let away = Manner::Busy(Duration::from_millis(200));
+    for chat in ["1", "2"] {
+        rig.home.always(chat, away.clone());
+        for text in ["a", "b", "c"] {
+            rig.say(chat, text);
+        }
+    }
+    // Longer than what is given up while others arrive.
+    let failing = "SELECT count(*) FROM outbox WHERE failed_at - failing_since > 2500 AND head = 1";
+    rig.counts(failing, 2).await;
+    rig.counts("SELECT count(*) FROM outbox WHERE aside = 1", 0).await;
+    for chat in ["1", "2"] {
+        rig.home.always(chat, Manner::Takes);
+    }
+    for chat in ["1", "2"] {
+        let heard = rig.heard(chat, 1).await.concat();
+        assert!(heard.contains("re: a"), "{heard}");
+    }
+    rig.settled().await;
+    assert_eq!(rig.look("SELECT state FROM outbox WHERE state <> 'sent'"), Vec::<String>::new());
+    rig.stop().await;
+}
+
+#[tokio::test]
+async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
+    let mut rig = Rig::with(Double::taking_files_and_knowing(1_000), Parts::default()).await;
+    fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
+    rig.home.always_files(Manner::Loses);
+    let file = json!({"files": ["plan.md"]});
+    rig.model.on("send", [calls(&[("message", file)]), says("NO_REPLY")]);
+    rig.say("1", "send it");
+    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    rig.say("1", "hello");
+    let home = Arc::clone(&rig.home);
+    let heard = rig.heard_on(Arc::clone(&home), "1", 1).await.remove(0);
+    assert_eq!((heard.text.as_str(), heard.reply_to.as_deref()), ("re: hello", Some("m2")));
+    rig.say("1", "still there?");
+    let heard = rig.heard_on(Arc::clone(&home), "1", 1).await.remove(0);
+    assert_eq!((heard.text.as_str(), heard.reply_to.as_deref()), ("re: still there?", Some("m3")));
+    // Once others have arrived for a while, words take its place, and the pauses have grown.
+    rig.counts("SELECT others_arrived FROM outbox WHERE id = 1", 1).await;
+    rig.say("1", "hm");
+    let heard = rig.heard("1", 2).await;
+    assert_eq!(heard, ["re: hm", &replies::file_not_sent("plan.md", "cut off")]);
+    let uploads = rig.home.tried("1").iter().filter(|text| text.is_empty()).count();
+    assert!((5..=7).contains(&uploads), "{uploads}");
     rig.finish().await;
 }
 

@@ -2,12 +2,15 @@
 //! is refused, and what is said where there is nothing.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::session::Finish;
-use peacrab::tools::hardware::{self, Devices};
+use peacrab::tools::hardware::{self, Devices, Family, fault, shown};
 use peacrab::tools::{Caller, Kind, Reach, ToolContext, ToolError, ToolSet};
+use rustix::io::Errno;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -154,4 +157,30 @@ fn takes_little_room_in_the_prompt() {
         let length = shown.to_string().chars().count();
         assert!(length <= 400, "{} takes {length} characters", tool.name);
     }
+}
+
+#[test]
+fn failures_are_told_with_what_to_do() {
+    let told = |errno: Errno| {
+        let error = io::Error::from_raw_os_error(errno.raw_os_error());
+        fault(Family::I2c, Path::new("/dev/i2c-1"), &error)
+    };
+    for (errno, part) in [
+        (Errno::ACCESS, "must be in the group `i2c`"),
+        (Errno::PERM, "must be in the group `i2c`"),
+        (Errno::NOENT, "There is no /dev/i2c-1. Its bus or driver may be switched off"),
+        (Errno::BUSY, "/dev/i2c-1 is in use there by a driver"),
+        (Errno::REMOTEIO, "Nothing answers there on /dev/i2c-1"),
+        (Errno::NXIO, "Nothing answers there on /dev/i2c-1"),
+        (Errno::TIMEDOUT, "Nothing answers there on /dev/i2c-1"),
+        (Errno::NOTTY, "it is no such device"),
+        (Errno::IO, "/dev/i2c-1 failed: "),
+    ] {
+        assert!(told(errno).contains(part), "{}", told(errno));
+    }
+}
+
+#[test]
+fn bytes_read_as_in_data_sheets() {
+    assert_eq!(shown(&[0, 10, 255]), "hex 00 0a ff\ndecimal 0 10 255");
 }

@@ -11,7 +11,9 @@ mod wire;
 
 use proptest::test_runner::{Config, TestRunner};
 
-/// Stories that are told in a usual run; `PROPTEST_CASES` has more of them told.
+use crate::support::effort;
+
+/// Stories that are told for each change.
 const STORIES: u32 = 40;
 
 /// How often a shorter story is tried.
@@ -19,10 +21,8 @@ const SHORTER_MAX: u32 = 400;
 
 #[test]
 fn whatever_happens_each_message_has_one_outcome() {
-    #[expect(clippy::disallowed_methods, reason = "how proptest itself is told, too")]
-    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok());
     let config = Config {
-        cases: cases.unwrap_or(STORIES),
+        cases: effort::cases(STORIES),
         max_shrink_iters: SHORTER_MAX,
         failure_persistence: None,
         ..Config::default()

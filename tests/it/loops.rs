@@ -50,6 +50,42 @@ fn knows_circles_from_progress() {
     }
 }
 
+#[test]
+fn counts_steps_however_many_calls_they_have() {
+    use Verdict::{Fine, Stop, Warn};
+    for (letters, expected) in [
+        ("ABCDEFGH", Fine),
+        ("aaaaa", Fine),
+        ("ABCD EFGH", Fine),
+        ("AB CD EF GH", Fine),
+        ("AB CD EF GH IJ", Warn),
+        ("AB CD EF GH IJ KL MN OP", Stop),
+        ("AB CD EF GH IJ KL MN Op", Fine),
+        ("ab ab ab", Warn),
+        ("ab ba ab", Fine),
+        ("ab abc ab", Fine),
+        ("ab ab ab ab ab", Stop),
+    ] {
+        let step = |letters: &str| Step {
+            calls: steps(letters).into_iter().flat_map(|step| step.calls).collect(),
+            ..Step::default()
+        };
+        let steps: Vec<_> = letters.split(' ').map(step).collect();
+        assert_eq!(verdict(&steps), expected, "{letters}");
+    }
+}
+
+#[tokio::test]
+async fn a_model_sees_what_came_of_many_calls_that_failed_at_once() {
+    let mut rig = Rig::new().await;
+    let paths: Vec<_> = (0..8).map(|n| json!({ "path": format!("missing-{n}.md") })).collect();
+    let all: Vec<_> = paths.iter().map(|path| ("read_file", path.clone())).collect();
+    rig.model.on("do it", [calls(&all), says("None of them is there.")]);
+    assert_eq!(rig.ask("1", "do it").await, "None of them is there.");
+    assert!(!rig.model.last().whole().contains("same calls with the same results"));
+    rig.finish().await;
+}
+
 #[tokio::test]
 async fn warns_a_model_that_goes_in_circles_and_then_ends_its_turn_in_words() {
     let mut rig = Rig::new().await;

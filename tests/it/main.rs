@@ -6,6 +6,8 @@ mod support;
 
 mod actions;
 mod admission;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+mod api_url;
 mod aside;
 mod asks;
 mod cage;
@@ -39,12 +41,14 @@ mod markup;
 mod mcp;
 mod media;
 mod passes;
+mod memory;
 mod past;
 mod prompt;
 mod proposals;
 mod providers;
 mod queue;
 mod restarts;
+mod replies;
 mod schedule;
 mod secrets;
 mod settings;
@@ -63,3 +67,4 @@ mod tools;
 mod turns;
 mod web;
 mod workspace;
+mod writes;

@@ -5,6 +5,7 @@ use peacrab::channels::markup::{Markup, plain, render};
 use peacrab::channels::text::length;
 use proptest::prelude::*;
 
+use crate::support::effort;
 use Markup::{Discord, Plain, Slack, TelegramHtml};
 
 const ALL: [Markup; 3] = [TelegramHtml, Discord, Slack];
@@ -480,7 +481,7 @@ fn shows_cells_beyond_the_head() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(400))]
+    #![proptest_config(ProptestConfig::with_cases(effort::cases(400)))]
 
     #[test]
     fn no_cell_of_a_table_is_lost(rows in proptest::collection::vec(1_usize..9, 1..5), outer: bool) {

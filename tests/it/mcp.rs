@@ -1,5 +1,6 @@
 //! Tools that other programs lend: the good path, and programs that misbehave in every way.
 
+mod catalogue;
 mod fake;
 mod http;
 mod program;

@@ -1,7 +1,9 @@
 //! Files that come in with messages and go out with answers.
 
 mod intake;
+mod names;
 mod out;
+mod spoken;
 mod vision;
 mod voice;
 

@@ -4,8 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use peacrab::message::{Address, Place};
 use peacrab::people::Access;
+use peacrab::session::{Call, CallId, Frozen, Outcome, Session, Step, Thinking, Turn, TurnId};
 use peacrab::store;
+use serde_json::json;
 
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{Gate, held, says};
@@ -111,6 +114,37 @@ async fn cost_after_others(turns: usize, others: usize) -> u64 {
 #[tokio::test]
 async fn a_conversation_is_not_read_again_because_there_are_others() {
     check_flat(cost_after_others(40, 0).await, cost_after_others(40, 40).await);
+}
+
+/// By its size it is decided how many stay in memory.
+#[test]
+fn the_size_of_a_conversation_counts_each_of_its_texts() {
+    const LONG: usize = 100_000;
+    let long = || "x".repeat(LONG);
+    let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
+    let mut session = Session::new(&address, Place::Private);
+    let bare = session.bytes();
+    session.summary = Some(long());
+    session.frozen = Some(Frozen { memory: long(), notes: long(), ..Frozen::default() });
+    let call = Call {
+        id: CallId(1),
+        wire_id: String::new(),
+        tool: String::new(),
+        arguments: long(),
+        outcome: Outcome::Done(long()),
+        images: Vec::new(),
+    };
+    let block = json!({"thought": [long()]});
+    let step = Step {
+        heard: Some(long()),
+        text: long(),
+        thinking: vec![Thinking { model: String::new(), block }],
+        calls: vec![call],
+        images: Vec::new(),
+    };
+    session.turns.push(Turn { id: TurnId(1), by: "7".into(), steps: vec![step], ending: None });
+    let texts = session.bytes() - bare;
+    assert!((8 * LONG..9 * LONG).contains(&texts), "{texts}");
 }
 
 /// A turn that ends has the jobs looked at. There is one for each of so many later times.

@@ -1,12 +1,19 @@
 //! Model providers, against strict fakes of the APIs behind them.
 
 mod anthropic;
+mod call_ids;
 mod connections;
 mod effort;
 mod errors;
+mod event_stream;
+mod fault;
+mod names;
 mod openai;
 mod patience;
 mod quirks;
+mod room;
+mod scan;
+mod tags;
 mod text_tools;
 mod transcript;
 mod vendors;

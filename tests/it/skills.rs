@@ -1,5 +1,7 @@
 //! Skills as other assistants write them: found, checked, shown, and begun with.
 
+mod format;
+
 use std::fs;
 use std::path::Path;
 

@@ -7,8 +7,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
-use peacrab::store::{Options, Phase, Store, Sync};
-use rusqlite::Connection;
+use peacrab::store::{Options, Phase, Store, StoreError, Sync};
+use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
 use crate::support::double::Double;
@@ -16,10 +16,18 @@ use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
 use serde_json::json;
 
-/// A disk on which nothing can grow.
+/// A disk on which little can grow: short messages fit, what is [`large`] does not.
 fn full() -> Parts {
-    let store = Options { pages_max: Some(1), ..Options::default() };
+    let store = Options { pages_max: Some(pages() + 24), ..Options::default() };
     Parts { store, ..Parts::default() }
+}
+
+/// The pages of an empty database.
+fn pages() -> u32 {
+    let home = TempDir::new().unwrap();
+    drop(Store::open(home.path(), &Options::default()).unwrap());
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
 }
 
 /// Does not fit into the pages of an empty database.
@@ -234,4 +242,46 @@ async fn a_change_that_fails_or_panics_fails_alone() {
         rows.query_map([], |row| row.get::<_, i64>(0))?.collect::<rusqlite::Result<Vec<_>>>()
     });
     assert_eq!(rows.await.unwrap(), [1, 3]);
+}
+
+#[tokio::test]
+async fn a_search_neither_delays_reads_nor_goes_on_for_ever() {
+    let busy = Busy::new();
+    let barrier = Arc::clone(&busy.barrier);
+    let waits = busy.store.search(move |_| {
+        barrier.wait();
+        Ok(())
+    });
+    let reads = async {
+        assert_eq!(busy.store.read(|_| Ok(7)).await.unwrap(), 7);
+        busy.let_go().await;
+    };
+    let (waited, ()) = tokio::join!(waits, reads);
+    waited.unwrap();
+    let endless = busy.store.search(|store| {
+        let counting = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)
+                        SELECT max(i) FROM n";
+        store.query_row(counting, [], |row| row.get::<_, i64>(0))
+    });
+    assert!(matches!(endless.await, Err(StoreError::TooSlow)));
+}
+
+#[tokio::test]
+async fn what_is_bound_has_no_statement_prepared_anew() {
+    let home = TempDir::new().unwrap();
+    let store = Store::open(home.path(), &Options::default()).unwrap();
+    let prepared_anew = |store: &Connection| {
+        // There is an index of those that are pending, so a plan could depend on what is bound.
+        let mut rows =
+            store.prepare_cached("SELECT id FROM outbox WHERE state = ? AND channel = ?")?;
+        rows.exists(["pending", "first"])?;
+        rows.reset_status(StatementStatus::RePrepare);
+        for channel in ["a", "b", "c"] {
+            rows.exists(["pending", channel])?;
+        }
+        Ok(rows.get_status(StatementStatus::RePrepare))
+    };
+    assert_eq!(store.read(prepared_anew).await.unwrap(), 0);
+    assert_eq!(store.write("look", Sync::Later, prepared_anew).await.unwrap(), 0);
+    assert_eq!(store.search(prepared_anew).await.unwrap(), 0);
 }

@@ -84,7 +84,15 @@ fn address(chat: i64, thread: Option<i64>) -> Address {
 
 fn message(to: Address, text: &str) -> Outbound {
     let body = Body::Text(text.to_owned());
-    Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body }
+    Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to,
+        reply_to: None,
+        overtakes: false,
+        replaces: None,
+        body,
+    }
 }
 
 fn to_ada(text: &str) -> Outbound {

@@ -78,6 +78,15 @@ fn nothing_is_left_open() {
 }
 
 #[test]
+fn tests_are_in_the_test_crate() {
+    let tested = rust_files(&["src"]).into_iter().filter(|file| file.text.contains("cfg(test)"));
+    none(
+        tested.map(|file| file.name()),
+        "move these tests to tests/it/: in the library none is run",
+    );
+}
+
+#[test]
 fn modules_import_only_those_above_them() {
     let order = modules();
     let rank = |name: &str| order.iter().position(|module| module == name);
@@ -125,6 +134,16 @@ fn every_dependency_is_used() {
         }
     }
     none(found, "take these lines out of Cargo.toml, or use what they bring");
+}
+
+#[test]
+fn one_stack_carries_what_goes_out() {
+    let lock = read("Cargo.lock");
+    let count =
+        |name: &str| lock.lines().filter(|line| *line == format!("name = \"{name}\"")).count();
+    for name in ["hyper", "reqwest", "rustls", "tokio-rustls", "tokio-tungstenite"] {
+        assert_eq!(count(name), 1, "versions of {name} in Cargo.lock");
+    }
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::fs;
 
 use peacrab::message::Place;
 use peacrab::people::Role;
+use peacrab::provider::ToolSchema;
 use peacrab::session::Finish;
 use peacrab::tools::{Caller, ToolContext, ToolError, ToolOutput, ToolSet};
 use serde_json::{Value, json};
@@ -445,4 +446,22 @@ async fn tells_what_was_wrong_with_a_call_that_could_not_be_read() {
     assert_eq!(words.unwrap_err(), "Your call was not run: it is not valid JSON. Write it again.");
     let offered = desk.tools.offered(Caller::Conversation(Finish::Answer), Role::Owner);
     assert!(offered.iter().all(|tool| tool.name != "malformed_call"));
+}
+
+#[test]
+fn the_size_of_what_is_offered_is_that_of_its_schemas() {
+    let callers = [
+        Caller::Conversation(Finish::Answer),
+        Caller::Conversation(Finish::Explicit),
+        Caller::Subagent,
+        Caller::Heartbeat,
+    ];
+    for (caller, role) in callers.iter().flat_map(|it| [(it, Role::Guest), (it, Role::Owner)]) {
+        let (schemas, tokens) = ToolSet::standard().offered_counted(*caller, role);
+        assert_eq!(
+            tokens,
+            schemas.iter().map(ToolSchema::tokens).sum::<u64>(),
+            "{caller:?} {role}"
+        );
+    }
 }

@@ -5,6 +5,7 @@ mod addresses;
 mod fetching;
 mod hostile;
 mod pages;
+mod redirects;
 mod searching;
 mod ssrf;
 mod turns;

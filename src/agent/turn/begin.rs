@@ -11,7 +11,7 @@ use super::super::house::rules;
 use super::super::invoked::{Invoked, invoked};
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
-use super::super::{LATE_AFTER, Means, house, load, plans, role_of, transcript};
+use super::super::{LATE_AFTER, Means, budget, house, load, plans, role_of, transcript};
 use super::part::Part;
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
@@ -177,8 +177,10 @@ impl<'a> Active<'a> {
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
         let part = Part::of(means, &session.address, turn).await?;
-        let tools = means.tools.offered(part.caller, tool_role(asker.role, session.place));
+        let role = tool_role(asker.role, session.place);
+        let (tools, tools_tokens) = means.tools.offered_counted(part.caller, role);
         Ok(Self {
+            fixed_tokens: budget::fixed_tokens(&system, session.summary.as_deref()),
             provider: means.provider_for(&session.settings),
             thought: String::new(),
             pending: Vec::new(),
@@ -191,6 +193,7 @@ impl<'a> Active<'a> {
             wires,
             system,
             tools,
+            tools_tokens,
         })
     }
 }
@@ -204,7 +207,9 @@ async fn current(means: &Means, session: Option<Session>) -> Result<Option<Sessi
         return Ok(Some(session));
     }
     let anew = load(means, &session.address).await?;
-    Ok(anew.map(|anew| Session { gauge: session.gauge, ..anew }))
+    let mut gauge = session.gauge;
+    gauge.recount();
+    Ok(anew.map(|anew| Session { gauge, ..anew }))
 }
 
 /// What is left of the conversation's plan, for the model.

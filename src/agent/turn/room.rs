@@ -9,7 +9,7 @@ use crate::event::Happening;
 use crate::memory::audience;
 use crate::provider::{Completion, ProviderError, Usage};
 use crate::replies;
-use crate::session::Mark;
+use crate::session::{Mark, Session};
 use crate::workspace::Audience;
 
 /// Steps of the turn that runs whose results are not shortened: what the model works with.
@@ -61,21 +61,23 @@ impl Active<'_> {
     }
 
     /// Tokens of the prompt as it is now.
-    pub(super) fn used(&self) -> u64 {
-        self.session.gauge.counted(self.estimate())
+    pub(super) fn used(&mut self) -> u64 {
+        let estimate = self.estimate();
+        self.session.gauge.counted(estimate)
     }
 
-    fn estimate(&self) -> u64 {
-        let (session, sees) = (&self.session, self.provider.sees());
-        let summary = session.summary.as_deref();
-        budget::prompt_tokens(&self.system, &self.tools, summary, &session.turns, sees)
+    fn estimate(&mut self) -> u64 {
+        let sees = self.provider.sees();
+        let Session { turns, gauge, .. } = &mut self.session;
+        let pictures = if sees { budget::picture_tokens(turns) } else { 0 };
+        self.fixed_tokens + self.tools_tokens + gauge.turns_tokens(turns) + pictures
     }
 
     fn room(&self) -> u64 {
         self.session.gauge.room(self.provider.room())
     }
 
-    fn is_over(&self, percent: u64) -> bool {
+    fn is_over(&mut self, percent: u64) -> bool {
         self.used() > budget::percent(self.room(), percent)
     }
 
@@ -125,6 +127,7 @@ impl Active<'_> {
         }
         commits::shortened(&self.means.bus.store, self.turn, session.id, mark).await?;
         shorten::apply(&mut self.session.turns, mark);
+        self.session.gauge.recount();
         self.session.shortened = Some(mark);
         Ok(true)
     }
@@ -182,6 +185,8 @@ impl Active<'_> {
         job.apply(&mut self.session, summary);
         self.session.frozen = frozen;
         self.system = begin::system(self.means, &self.session, self.asker.role).await;
+        let summary = self.session.summary.as_deref();
+        self.fixed_tokens = budget::fixed_tokens(&self.system, summary);
         self.emit(|| Happening::Compacted { turns: job.turns.len() });
         Ok(true)
     }

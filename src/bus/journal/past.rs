@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Fate, address_params, read_address, read_waiting};
 use crate::message::{Address, ChannelName, DedupKey, MessageId};
+use crate::session::TurnId;
 
 /// Messages with files that are looked through for what may be read at an address.
 const LOOKED_BACK_MAX: usize = 200;
@@ -109,4 +110,16 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
     let rows = rows.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
     let files = rows.into_iter().flat_map(|row| row.inbound.body.media);
     Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
+}
+
+/// The newest message that a running turn answers, as its platform calls it.
+pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
+    let id: Option<Option<String>> = store
+        .prepare_cached(
+            "SELECT json_extract(message, '$.id') FROM inbound
+             WHERE state = 'in turn' AND turn = ? ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([turn.0], |row| row.get(0))
+        .optional()?;
+    Ok(id.flatten().map(Into::into))
 }

@@ -1,23 +1,30 @@
-//! One call of Discord's REST: out, back, and sorted by what is certain about it. serenity gives the
-//! routes and builds the requests; its own caller is not used, since it drops how long a 429 asks us
-//! to wait, and with its rate limiter on it knows no address but Discord's own.
+//! One call of Discord's REST: out, back, and sorted by what is certain about it. Where a call goes
+//! stands in [`endpoints`](super::endpoints). serenity's own caller is not used: it drops how long a
+//! 429 asks us to wait, and brings a second TLS stack.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, HeaderMap, RETRY_AFTER, USER_AGENT};
+use reqwest::header::{AUTHORIZATION, CONTENT_LENGTH, HeaderMap, RETRY_AFTER, USER_AGENT};
+use reqwest::multipart::Form;
 use reqwest::{Client, RequestBuilder, StatusCode, Url};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serenity::constants::USER_AGENT as WHO;
-use serenity::http::{LightMethod, Request, Route};
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::endpoints::{self, Endpoint};
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
 use crate::channels::call::{self, Caller, Meaning};
 use crate::channels::config::DISCORD_URL;
+
+/// Discord turns away who does not name a URL and a version in this form (Reference, user agent).
+/// Peacrab has no page of its own; the URL is that of the library that writes our bodies.
+const OUR_USER_AGENT: &str = concat!(
+    "DiscordBot (https://github.com/serenity-rs/serenity, 0.12) Peacrab/",
+    env!("CARGO_PKG_VERSION")
+);
 
 /// Waits up to here are made within a call, which drafts allow five seconds; longer ones are the
 /// caller's to make.
@@ -93,65 +100,62 @@ impl Api {
 
     pub(super) async fn get<T: DeserializeOwned>(
         &self,
-        route: Route<'_>,
+        endpoint: Endpoint<'_>,
         query: &[(&'static str, String)],
     ) -> Result<T, CallError> {
-        let query = (!query.is_empty()).then(|| query.to_vec());
-        self.read(Request::new(route, LightMethod::Get).params(query)).await
+        let query = |request: RequestBuilder| request.query(query).timeout(self.deadline);
+        self.read(&self.execute(endpoint, query).await?)
     }
 
     /// Sends `body` and reads the answer.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
-        method: LightMethod,
-        route: Route<'_>,
-        body: &impl serde::Serialize,
+        endpoint: Endpoint<'_>,
+        body: &impl Serialize,
     ) -> Result<T, CallError> {
-        self.read(request(method, route, body)?).await
+        let body = |request: RequestBuilder| request.json(body).timeout(self.deadline);
+        self.read(&self.execute(endpoint, body).await?)
     }
 
     /// Calls what answers nothing; `body` may be `None`.
     pub(super) async fn order(
         &self,
-        method: LightMethod,
-        route: Route<'_>,
+        endpoint: Endpoint<'_>,
         body: Option<&serde_json::Value>,
     ) -> Result<(), CallError> {
-        let request = match body {
-            Some(body) => request(method, route, body)?,
-            None => Request::new(route, method),
+        let body = |request: RequestBuilder| match body {
+            Some(body) => request.json(body).timeout(self.deadline),
+            None => request.header(CONTENT_LENGTH, 0).timeout(self.deadline),
         };
-        self.execute(request).await.map(drop)
+        self.execute(endpoint, body).await.map(drop)
     }
 
-    /// Sends a body with a file, which serenity would read into memory.
+    /// Sends a body with a file. Its time is bounded by whoever delivers it.
     pub(super) async fn upload<T: DeserializeOwned>(
         &self,
-        route: Route<'_>,
-        form: reqwest::multipart::Form,
+        endpoint: Endpoint<'_>,
+        form: Form,
     ) -> Result<T, CallError> {
-        let name = format!("upload {}", route.path());
-        self.rest(&name).await?;
-        // As serenity does with its own requests: its routes begin with Discord's address.
-        let base = self.base().as_str().trim_end_matches('/');
-        let url = route.path().replace(DISCORD_URL, base);
-        let request = self.client().post(url).multipart(form).header(AUTHORIZATION, &self.token);
-        let body = self.conclude(&name, request.header(USER_AGENT, WHO)).await?;
-        serde_json::from_slice(&body).map_err(|error| self.caller.unreadable(&error))
+        self.read(&self.execute(endpoint, |request| request.multipart(form)).await?)
     }
 
-    async fn read<T: DeserializeOwned>(&self, request: Request<'_>) -> Result<T, CallError> {
-        let body = self.execute(request).await?;
-        serde_json::from_slice(&body).map_err(|error| self.caller.unreadable(&error))
+    fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CallError> {
+        serde_json::from_slice(body).map_err(|error| self.caller.unreadable(&error))
     }
 
-    async fn execute(&self, request: Request<'_>) -> Result<Vec<u8>, CallError> {
-        let route = format!("{:?} {}", request.method_ref(), request.route_ref().path());
+    /// Makes one call, to which `add` adds its body; gives the answer's.
+    async fn execute(
+        &self,
+        endpoint: Endpoint<'_>,
+        add: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Result<Vec<u8>, CallError> {
+        let (method, path) = endpoint.method_and_path();
+        let route = format!("{method} {path}");
         self.rest(&route).await?;
-        let built = request
-            .build(self.client(), &self.token, Some(self.base().as_str()))
+        let url = endpoints::address(self.base(), &path)
             .map_err(|error| CallError::NotSent(error.to_string()))?;
-        self.conclude(&route, built.timeout(self.deadline)).await
+        let request = self.client().request(method, url).header(AUTHORIZATION, &self.token);
+        self.conclude(&route, add(request.header(USER_AGENT, OUR_USER_AGENT))).await
     }
 
     async fn conclude(&self, route: &str, request: RequestBuilder) -> Result<Vec<u8>, CallError> {
@@ -211,15 +215,6 @@ impl Api {
             rests.insert(route.to_owned(), now + wait);
         }
     }
-}
-
-fn request<'a>(
-    method: LightMethod,
-    route: Route<'a>,
-    body: &impl serde::Serialize,
-) -> Result<Request<'a>, CallError> {
-    let body = serde_json::to_vec(body).map_err(|error| CallError::NotSent(error.to_string()))?;
-    Ok(Request::new(route, method).body(Some(body)))
 }
 
 /// How long a route rests whose last call of this window was just made.

@@ -7,10 +7,10 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Deserialize as _;
 use serde_json::Value;
-use serenity::http::Route;
 use tokio::time::sleep;
 
 use super::channel_id;
+use super::endpoints::Endpoint;
 use super::hearing::{Ear, Heard};
 use super::inbound;
 use super::wire::{self, Message};
@@ -154,8 +154,8 @@ impl Ear<'_> {
         let mut after = from.after;
         for _ in 0..MISSED_MAX / PAGE {
             let query = [("after", after.to_string()), ("limit", PAGE.to_string())];
-            let route = Route::ChannelMessages { channel_id };
-            let page = self.discord.api.get::<Vec<Value>>(route, &query).await;
+            let endpoint = Endpoint::Messages(channel_id);
+            let page = self.discord.api.get::<Vec<Value>>(endpoint, &query).await;
             let page = page.map_err(|error| Trouble::from(error.while_asking()))?;
             self.publisher.heard_byte();
             let mut missed: Vec<_> = page.iter().map(|raw| (id_of(raw), raw)).collect();

@@ -3,10 +3,10 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use serenity::http::{LightMethod, Route};
 use serenity::model::id;
 
 use super::call::CallError;
+use super::endpoints::Endpoint;
 use super::wire::{Command, Snowflake};
 use super::{Discord, number};
 use crate::channels::ChannelError;
@@ -20,13 +20,12 @@ struct Application {
 
 impl Discord {
     pub(super) async fn tell_commands(&self) -> Result<(), ChannelError> {
-        let route = Route::Oauth2ApplicationCurrent;
-        let ours: Application = self.api.get(route, &[]).await.map_err(CallError::while_asking)?;
-        let application_id = number(&ours.id).map_err(ChannelError::Refused)?;
-        let application_id = id::ApplicationId::new(application_id);
-        let route = || Route::Commands { application_id };
-        let known: Vec<Command> =
-            self.api.get(route(), &[]).await.map_err(CallError::while_asking)?;
+        let ours = self.api.get::<Application>(Endpoint::CurrentApplication, &[]).await;
+        let ours = ours.map_err(CallError::while_asking)?;
+        let application = number(&ours.id).map_err(ChannelError::Refused)?;
+        let application = id::ApplicationId::new(application);
+        let known = self.api.get::<Vec<Command>>(Endpoint::Commands(application), &[]).await;
+        let known = known.map_err(CallError::while_asking)?;
         let is_known = |wanted: &(&str, &str)| known.iter().any(|known| is_same(known, wanted));
         if known.len() == replies::COMMANDS.len() && replies::COMMANDS.iter().all(is_known) {
             return Ok(());
@@ -37,7 +36,7 @@ impl Discord {
                 json!({ "type": 1, "name": name, "description": about, "options": options(name) })
             })
             .collect();
-        let told = self.api.send::<Value>(LightMethod::Put, route(), &wanted).await;
+        let told = self.api.send::<Value>(Endpoint::SetCommands(application), &wanted).await;
         told.map(drop).map_err(CallError::while_asking)
     }
 }

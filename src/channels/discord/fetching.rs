@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use reqwest::{StatusCode, Url};
-use serenity::http::Route;
 use tokio::time::timeout;
 
 use super::call::{CallError, UNKNOWN_CHANNEL};
+use super::endpoints::Endpoint;
 use super::inbound;
 use super::sending::Target;
 use super::wire::{self, Message};
@@ -76,8 +76,8 @@ impl Discord {
             let id = message_id(before.as_str()).map_err(ChannelError::Refused)?;
             query.push(("before", id.to_string()));
         }
-        let route = Route::ChannelMessages { channel_id: Target::of(at)?.channel() };
-        let mut page: Vec<Message> = match self.api.get(route, &query).await {
+        let endpoint = Endpoint::Messages(Target::of(at)?.channel());
+        let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
             Ok(page) => page,
             // A thread that is still to be opened.
             Err(error) if error.is(UNKNOWN_CHANNEL) => Vec::new(),

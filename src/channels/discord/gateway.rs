@@ -67,6 +67,11 @@ pub(super) enum Told {
     Ready(Point),
     /// All that was missed has been told.
     Resumed,
+    /// The connection has ended. Another is made, on which the session is to be gone on with.
+    Lost,
+    /// Discord greets, and does not answer that the session is to be gone on with. Nothing more comes
+    /// after it.
+    Unanswered,
     /// The session that was to be gone on with cannot be. Nothing more comes after it.
     Forgotten,
     /// Discord wants us to begin a new session. Nothing more comes after it.
@@ -92,6 +97,8 @@ pub(super) struct Gateway {
     is_awaited: bool,
     /// This connection was greeted, and so has said who we are.
     is_greeted: bool,
+    /// There is a session to go on with.
+    has_session: bool,
     /// An address where nobody answered has been given up already.
     has_fallen_back: bool,
     /// The session is gone: the library would begin another by itself, whatever the limits are.
@@ -154,6 +161,7 @@ impl Gateway {
             unreadable: 0,
             is_awaited: true,
             is_greeted: false,
+            has_session: from.is_some(),
             has_fallen_back: false,
             is_over: false,
         }
@@ -164,6 +172,11 @@ impl Gateway {
         self.is_awaited
     }
 
+    /// Returns true if Discord was asked to go on with a session, and has not said that it does.
+    pub(super) fn is_unresumed(&self) -> bool {
+        self.is_awaited && self.is_greeted && self.has_session
+    }
+
     /// What comes next. May be dropped and called again.
     pub(super) async fn next(&mut self) -> Result<Told, ChannelError> {
         if self.is_over {
@@ -171,15 +184,16 @@ impl Gateway {
         }
         loop {
             let Ok(came) = timeout_at(self.until, self.shard.next()).await else {
+                if self.is_unresumed() {
+                    self.is_over = true;
+                    return Ok(Told::Unanswered);
+                }
                 return Err(ChannelError::unavailable("discord's gateway has fallen silent"));
             };
             match came {
                 Some(Ok(Message::Text(text))) => {
                     let told = self.read(&text)?;
-                    // Not before it is ready does a sign of life count.
-                    if self.shard.state().is_identified() {
-                        self.until = Instant::now() + self.deadlines.silence;
-                    }
+                    self.put_off_deadline(told.as_ref());
                     if let Some(told) = told {
                         self.unreadable = 0;
                         return Ok(told);
@@ -195,11 +209,22 @@ impl Gateway {
                         return Ok(Told::Forgotten);
                     }
                     self.connect_anew()?;
-                    self.until = Instant::now() + self.deadlines.ready;
+                    return Ok(Told::Lost);
                 }
                 Some(Err(error)) => self.stumble(&error)?,
                 None => return Err(ChannelError::unavailable("discord's gateway has closed")),
             }
+        }
+    }
+
+    /// A link that goes lives by whatever comes. Until then only what was missed counts: a gateway may
+    /// acknowledge heartbeats for ever and never say that the session goes.
+    fn put_off_deadline(&mut self, told: Option<&Told>) {
+        let Deadlines { ready, silence, .. } = self.deadlines;
+        match told {
+            _ if !self.is_awaited => self.until = Instant::now() + silence,
+            Some(Told::Event { .. }) => self.until = Instant::now() + ready,
+            _ => {}
         }
     }
 
@@ -232,6 +257,7 @@ impl Gateway {
             return Err(ChannelError::unavailable("discord's gateway ends what it has not begun"));
         }
         self.is_greeted = false;
+        self.until = Instant::now() + self.deadlines.ready;
         Ok(())
     }
 
@@ -242,6 +268,7 @@ impl Gateway {
             (0, Some("READY"), Some(seq), data) => {
                 let Ok(ready) = Ready::deserialize(data) else { return Ok(None) };
                 self.goes();
+                self.has_session = true;
                 let (session, url) = (ready.session_id, ready.resume_gateway_url);
                 Some(Told::Ready(Point { bot: self.bot.clone(), session, seq, url }))
             }
@@ -258,11 +285,12 @@ impl Gateway {
             }
             (10, ..) => {
                 // A connection may also end without a close.
-                if std::mem::replace(&mut self.is_greeted, true) {
-                    self.connect_anew()?;
-                    self.is_greeted = true;
+                if !std::mem::replace(&mut self.is_greeted, true) {
+                    return Ok(None);
                 }
-                None
+                self.connect_anew()?;
+                self.is_greeted = true;
+                Some(Told::Lost)
             }
             // Before that, there may be more to come of what was missed.
             (11, ..) if !self.is_awaited => Some(Told::Beat),

@@ -6,12 +6,12 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use serenity::http::{LightMethod, Route};
 use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
 
 use super::Discord;
+use super::endpoints::Endpoint;
 use super::inbound::{self, Custom, Identity, Reading, Spot};
 use super::spots::Spots;
 use super::wire::{self, Deleted, Interaction, Message};
@@ -261,8 +261,8 @@ impl Ear<'_> {
             } }),
         };
         let Ok(id) = interaction.id.parse().map(id::InteractionId::new) else { return };
-        let route = Route::InteractionResponse { interaction_id: id, token: &interaction.token };
-        let answered = self.discord.api.order(LightMethod::Post, route, Some(&answer));
+        let endpoint = Endpoint::CreateInteractionResponse(id, &interaction.token);
+        let answered = self.discord.api.order(endpoint, Some(&answer));
         match timeout(ANSWER_TIME_MAX, answered).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::debug!(?error, "Could not answer a press or a command"),

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
-use serenity::http::Route;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::Discord;
 use super::call::CallError;
 use super::catch_up::Unread;
+use super::endpoints::Endpoint;
 use super::gateway::{self, Gateway, Point, Told};
 use super::hearing::{self, Ear};
 use super::inbound::Identity;
@@ -28,6 +28,10 @@ const COMMANDS_TIME_MAX: Duration = Duration::from_secs(10);
 
 /// How old the durable mark may be: so much is read once more after a crash.
 const MARK_EVERY: Duration = Duration::from_secs(60);
+
+/// Links in a row that ended before Discord went on with the session, until it is given up. With the
+/// supervisor's pauses that takes a minute or two; Discord itself keeps a session for a few.
+const UNRESUMED_MAX: u32 = 8;
 
 /// Begins a mark that tells a time and no session.
 const NO_SESSION: &str = "since";
@@ -45,6 +49,8 @@ pub(super) struct Progress {
     marked: Option<Instant>,
     /// The places that are still to be read back.
     pub(super) unread: BTreeMap<String, Unread>,
+    /// Links in a row on which the session was not gone on with.
+    unresumed: u32,
 }
 
 impl Progress {
@@ -71,7 +77,7 @@ impl Progress {
         });
         let (point, until) = timed.unwrap_or((mark, at));
         let point = Point::from_mark(bot, point);
-        Self { point, until: Some(until), unread, marked: None }
+        Self { point, until: Some(until), unread, ..Self::default() }
     }
 }
 
@@ -144,7 +150,24 @@ impl Discord {
                 point.url = url;
             }
         }
+        if reader.link.is_unresumed() {
+            self.note_unresumed(publisher).await?;
+        }
         ended
+    }
+
+    /// Gives the session up once it could not be gone on with too often in a row.
+    async fn note_unresumed(&self, publisher: &Publisher) -> Result<(), ChannelError> {
+        let count = {
+            let mut progress = self.progress();
+            progress.unresumed += 1;
+            progress.unresumed
+        };
+        if count < UNRESUMED_MAX {
+            return Ok(());
+        }
+        tracing::warn!(count, "Discord does not go on with the session, will begin another");
+        self.forget_session(publisher).await
     }
 
     /// Takes in what the link tells, in its order.
@@ -164,6 +187,7 @@ impl Discord {
             publisher.heard_byte();
             match told {
                 Told::Ready(point) => {
+                    self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
                     // What was begun before knows nothing of what was missed since.
@@ -186,6 +210,7 @@ impl Discord {
                     publisher.set_mark(mark).await?;
                 }
                 Told::Resumed => {
+                    self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
                     self.heard_all(publisher).await?;
                 }
@@ -196,6 +221,7 @@ impl Discord {
                 Told::Beat => self.heard_all(publisher).await?,
                 Told::Invalid if !is_renewed => {
                     is_renewed = true;
+                    publisher.link_lost("discord wants a new session");
                     self.forget_session(publisher).await?;
                     // As asked for (Gateway, resuming): those that lost their sessions together are
                     // not to come back together.
@@ -204,6 +230,13 @@ impl Discord {
                     let account = (self.api.token(), bot.id.as_str());
                     reader.link = Gateway::open(account, &url, None, self.deadlines);
                     reader.held.clear();
+                }
+                Told::Lost => publisher.link_lost("discord's gateway has ended the connection"),
+                Told::Unanswered => {
+                    self.forget_session(publisher).await?;
+                    return Err(ChannelError::unavailable(
+                        "discord does not answer whether it goes on with the session",
+                    ));
                 }
                 Told::Invalid | Told::Forgotten => {
                     self.forget_session(publisher).await?;
@@ -214,7 +247,7 @@ impl Discord {
     }
 
     async fn gateway_url(&self, resumes: bool) -> Result<String, ChannelError> {
-        let found = self.api.get::<GatewayBot>(Route::GatewayBot, &[]).await;
+        let found = self.api.get::<GatewayBot>(Endpoint::GatewayBot, &[]).await;
         let GatewayBot { url, session_start_limit } = found.map_err(CallError::while_asking)?;
         match session_start_limit {
             // Beyond, Discord resets the bot's token.
@@ -299,7 +332,7 @@ impl Discord {
     async fn forget_session(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mark = {
             let mut progress = self.progress();
-            progress.point = None;
+            (progress.point, progress.unresumed) = (None, 0);
             progress.mark()
         };
         Ok(publisher.set_mark(mark).await?)

@@ -5,15 +5,14 @@ use chrono::{DateTime, Utc};
 use futures_util::stream;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
-use serenity::all::{
-    ButtonStyle, CreateActionRow, CreateAllowedMentions, CreateButton, CreateThread,
-};
-use serenity::http::{LightMethod, Route};
+use serenity::builder::{CreateActionRow, CreateAllowedMentions, CreateButton, CreateThread};
+use serenity::model::application::ButtonStyle;
 use serenity::model::id;
 use sha2::{Digest, Sha256};
 use tokio::io::AsyncReadExt as _;
 
 use super::call::{CallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
+use super::endpoints::Endpoint;
 use super::wire::{self, Message, Posted};
 use super::{Discord, channel_id, message_id};
 use crate::channels::{ChannelError, FileContent, Found, Sent};
@@ -98,10 +97,7 @@ impl Discord {
         loop {
             let to = self.target(&message.to)?;
             let body = self.body_of(message, to).await?;
-            let post = || {
-                let route = Route::ChannelMessages { channel_id: to.channel() };
-                self.api.send::<Posted>(LightMethod::Post, route, &body)
-            };
+            let post = || self.api.send::<Posted>(Endpoint::CreateMessage(to.channel()), &body);
             let posted = post().await;
             let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
             match thread {
@@ -126,8 +122,8 @@ impl Discord {
                 let form = form(&body, &file).map_err(|error| {
                     ChannelError::unavailable(format!("cannot read {}: {error}", file.name))
                 })?;
-                let route = Route::ChannelMessages { channel_id: to.channel() };
-                Ok::<_, ChannelError>(self.api.upload::<Posted>(route, form))
+                let endpoint = Endpoint::CreateMessage(to.channel());
+                Ok::<_, ChannelError>(self.api.upload::<Posted>(endpoint, form))
             };
             let posted = post()?.await;
             let thread = self.opened_for(to, &posted).await.map_err(CallError::while_sending)?;
@@ -156,8 +152,8 @@ impl Discord {
             "components": buttons(message),
         });
         let channel_id = self.channel_of(to, message_id);
-        let route = Route::ChannelMessage { channel_id, message_id };
-        match self.api.send::<Value>(LightMethod::Patch, route, &body).await {
+        let endpoint = Endpoint::EditMessage(channel_id, message_id);
+        match self.api.send::<Value>(endpoint, &body).await {
             Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
             // A draft that may arrive late would take the answer's place.
             Err(error) => Err(error.while_editing(message.id.0 == 0)),
@@ -167,10 +163,7 @@ impl Discord {
     pub(super) async fn type_in(&self, to: &Address) -> Result<(), ChannelError> {
         let address = to;
         let to = self.target(address)?;
-        let typing = |to: Target| {
-            let route = Route::ChannelTyping { channel_id: to.channel() };
-            self.api.order(LightMethod::Post, route, None)
-        };
+        let typing = |to: Target| self.api.order(Endpoint::TriggerTyping(to.channel()), None);
         let typed = typing(to).await;
         let typed = match self.opened_for(to, &typed).await.map_err(CallError::while_asking)? {
             Thread::Fine => typed,
@@ -184,8 +177,7 @@ impl Discord {
         let to = self.target(to)?;
         let message_id = message_id(draft.as_str()).map_err(ChannelError::Refused)?;
         let channel_id = self.channel_of(to, message_id);
-        let route = Route::ChannelMessage { channel_id, message_id };
-        let erased = self.api.order(LightMethod::Delete, route, None).await;
+        let erased = self.api.order(Endpoint::DeleteMessage(channel_id, message_id), None).await;
         erased.map_err(CallError::while_asking)
     }
 
@@ -202,8 +194,8 @@ impl Discord {
             Reaction::Steered => "%F0%9F%91%8C", // 👌
         };
         let channel_id = self.channel_of(to, message_id);
-        let route = Route::ChannelMessageReactionMe { channel_id, message_id, reaction };
-        let reacted = self.api.order(LightMethod::Put, route, None).await;
+        let endpoint = Endpoint::CreateReaction(channel_id, message_id, reaction);
+        let reacted = self.api.order(endpoint, None).await;
         reacted.map_err(CallError::while_asking)
     }
 
@@ -224,8 +216,8 @@ impl Discord {
         let mut after = wire::id_before(since - SKEW);
         for _ in 0..PAGES_MAX {
             let query = [("after", after.to_string()), ("limit", PAGE.to_string())];
-            let route = Route::ChannelMessages { channel_id: to.channel() };
-            let mut page: Vec<Message> = match self.api.get(route, &query).await {
+            let endpoint = Endpoint::Messages(to.channel());
+            let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
                 Ok(page) => page,
                 // A thread that is not there holds nothing.
                 Err(error) if error.is(UNKNOWN_CHANNEL) => return Ok(Found::Absent),
@@ -272,12 +264,12 @@ impl Discord {
         thread: id::ChannelId,
     ) -> Result<(), CallError> {
         let message_id = id::MessageId::new(thread.get());
-        let route = Route::ChannelMessage { channel_id, message_id };
-        let asked: Message = self.api.get(route, &[]).await?;
+        let endpoint = Endpoint::Message(channel_id, message_id);
+        let asked: Message = self.api.get(endpoint, &[]).await?;
         let bot = self.me.get().cloned().unwrap_or_default();
         let name = name_of(&super::inbound::words_of(&asked, &bot));
-        let route = Route::ChannelMessageThreads { channel_id, message_id };
-        match self.api.send::<Value>(LightMethod::Post, route, &CreateThread::new(name)).await {
+        let endpoint = Endpoint::StartThread(channel_id, message_id);
+        match self.api.send::<Value>(endpoint, &CreateThread::new(name)).await {
             Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
             Err(error) if error.is(THREAD_IS_THERE) => Ok(()),
             Err(error) => Err(error),
@@ -304,7 +296,7 @@ impl Discord {
         // What a thread was made from stands outside of it.
         let asked = asked.filter(|id| self.channel_of(to, *id) == to.channel());
         if let Some(id) = asked
-            && !self.is_private(to).await?
+            && (message.overtakes || !self.is_private(to).await?)
         {
             // The question may have been deleted meanwhile; its answer is still wanted.
             body["message_reference"] =
@@ -313,7 +305,7 @@ impl Discord {
         Ok(body)
     }
 
-    /// In private it is plain what is answered.
+    /// In private it is plain what is answered, unless an older answer was overtaken.
     async fn is_private(&self, to: Target) -> Result<bool, ChannelError> {
         if to.thread.is_some() {
             return Ok(false);

@@ -4,10 +4,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 
-use serenity::http::Route;
 use serenity::model::id;
 
 use super::call::{Api, CallError};
+use super::endpoints::Endpoint;
 use super::inbound::Spot;
 use super::wire::{Channel, Role, Snowflake};
 use super::{channel_id, number};
@@ -78,7 +78,7 @@ impl Spots {
         told: Option<&Snowflake>,
     ) -> Result<Option<Spot>, ChannelError> {
         let Ok(channel_id) = channel_id(channel) else { return Ok(None) };
-        let found = api.get::<Channel>(Route::Channel { channel_id }, &[]).await;
+        let found = api.get::<Channel>(Endpoint::Channel(channel_id), &[]).await;
         match found.map_err(CallError::while_asking) {
             Ok(found) => {
                 let spot = read(channel, &found, told);
@@ -139,7 +139,7 @@ impl Spots {
             return Ok(role);
         }
         let Ok(guild_id) = number(guild).map(id::GuildId::new) else { return Ok(None) };
-        let found = api.get::<Vec<Role>>(Route::GuildRoles { guild_id }, &[]).await;
+        let found = api.get::<Vec<Role>>(Endpoint::GuildRoles(guild_id), &[]).await;
         let roles = match found.map_err(CallError::while_asking) {
             Ok(roles) => roles,
             Err(error @ ChannelError::Closed(_)) => return Err(error),

@@ -10,8 +10,8 @@ use crate::workspace::path::INBOX;
 /// The longest name that is kept of a file's own; more tells nobody more.
 const NAME_CHARS_MAX: usize = 80;
 
-/// The same in bytes: with what is put before it, it must be a name that disks take.
-const NAME_BYTES_MAX: usize = 150;
+/// The longest name in bytes: with what is put before it, it must be a name that disks take.
+pub const NAME_BYTES_MAX: usize = 150;
 
 /// The longest ending that is one.
 const ENDING_CHARS_MAX: usize = 8;
@@ -50,8 +50,8 @@ pub(super) fn path(
     path.parse().expect("a name of letters, digits and a few signs is one")
 }
 
-/// A name without anything that could lead elsewhere, or pass for something else.
-fn name(file: &MediaRef) -> String {
+/// The name of a file in the workspace, without anything that could lead elsewhere, or pass for something else.
+pub fn name(file: &MediaRef) -> String {
     let own = file.name.as_deref().unwrap_or_default();
     let own = own.rsplit(['/', '\\']).next().unwrap_or_default();
     let (stem, ending) = match own.rsplit_once('.') {
@@ -110,47 +110,4 @@ fn known_ending(file: &MediaRef) -> &'static str {
         MediaKind::Sticker => "webp",
         MediaKind::Document => "",
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn named(name: &str, kind: MediaKind, mime: Option<&str>) -> String {
-        let mime = mime.map(str::to_owned);
-        let name = Some(name.to_owned()).filter(|name| !name.is_empty());
-        let handle = String::new();
-        super::name(&MediaRef {
-            kind,
-            name,
-            mime,
-            size: None,
-            handle,
-            fetched: None,
-            quoted: false,
-        })
-    }
-
-    #[test]
-    fn names_lead_nowhere_and_look_like_nothing_else() {
-        use MediaKind::{Document, Image, Voice};
-        for (given, expected) in [
-            ("cat.jpg", "cat.jpg"),
-            ("../../etc/passwd", "passwd"),
-            ("C:\\Users\\ada\\Möwe 1.PDF", "Möwe-1.PDF"),
-            ("a\n[photo: b].txt", "a-photo-b.txt"),
-            ("..", "file"),
-            (".env", "file.env"),
-            ("\u{202e}gpj.exe", "gpj.exe"),
-            ("no ending", "no-ending"),
-            ("a.verylongending", "a-verylongending"),
-        ] {
-            assert_eq!(named(given, Document, None), expected, "{given:?}");
-        }
-        assert_eq!(named("", Image, Some("image/png")), "photo.png");
-        assert_eq!(named("", Voice, Some("audio/ogg; codecs=opus")), "voice.ogg");
-        let long = named(&format!("{}.pdf", "x".repeat(300)), Document, None);
-        assert_eq!((long.chars().count(), long.ends_with("x.pdf")), (80, true));
-        assert!(named(&"🦀漢".repeat(300), Document, None).len() <= NAME_BYTES_MAX);
-    }
 }

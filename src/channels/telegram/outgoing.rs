@@ -91,8 +91,8 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
         let to = Place::of(&message.to)?;
-        // In private it is plain what is answered. Groups have negative ids.
-        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0);
+        // In private it is plain what is answered, but for an overtaking answer. Groups have negative ids.
+        let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0 || message.overtakes);
         let reply_to = asked.and_then(parse_message_id);
         let text = message.body.text().to_owned();
         let text_max = match message.body {

@@ -10,10 +10,14 @@ use crate::provider::{Effort, Message};
 /// The least that the API takes ("Building with extended thinking").
 const BUDGET_MIN: u32 = 1024;
 
+/// How a model is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub enum Kind {
+    /// It cannot think.
     Thoughtless,
+    /// By a number of tokens.
     Budget,
+    /// By a word; it decides itself how long.
     Adaptive,
     /// Of another vendor.
     Foreign,
@@ -64,8 +68,9 @@ pub(super) fn ask(
     false
 }
 
-/// Less than the bound of the whole answer, of which a quarter is left for words.
-fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
+/// The tokens that a model may think for: less than `tokens_max`, the bound of the whole answer, of which a
+/// quarter is left for words. None where that is less than the API takes.
+pub fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
     let wanted = match effort {
         Effort::Default | Effort::Off => return None,
         Effort::Low => 2_048,
@@ -86,7 +91,8 @@ fn may_begin(messages: &[Message<'_>], model: &str) -> bool {
     }
 }
 
-fn kind(model: &str) -> Kind {
+/// How the model of this name is asked.
+pub fn kind(model: &str) -> Kind {
     let model = model.to_ascii_lowercase();
     let Some((_, name)) = model.split_once("claude") else { return Kind::Foreign };
     // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`; a date is no version.
@@ -98,42 +104,5 @@ fn kind(model: &str) -> Kind {
         (Some(..=2), _) | (Some(3), ..=6) => Kind::Thoughtless,
         (Some(3), _) | (Some(4), ..=5) => Kind::Budget,
         _ => Kind::Adaptive,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn knows_how_each_model_is_asked() {
-        for (model, expected) in [
-            ("claude-3-5-haiku-20241022", Kind::Thoughtless),
-            ("claude-3-haiku-20240307", Kind::Thoughtless),
-            ("claude-3-7-sonnet-latest", Kind::Budget),
-            ("claude-opus-4-20250514", Kind::Budget),
-            ("anthropic.claude-sonnet-4-5-20250929-v1:0", Kind::Budget),
-            ("claude-sonnet-4-6", Kind::Adaptive),
-            ("claude-opus-4.7", Kind::Adaptive),
-            ("claude-opus-5", Kind::Adaptive),
-            ("claude-mythos-preview", Kind::Adaptive),
-            ("glm-4.6", Kind::Foreign),
-        ] {
-            assert_eq!(kind(model), expected, "{model}");
-        }
-    }
-
-    #[test]
-    fn leaves_room_for_words() {
-        for (effort, tokens_max, expected) in [
-            (Effort::High, 16_384, Some(12_288)),
-            (Effort::High, 64_000, Some(24_576)),
-            (Effort::Low, 16_384, Some(2_048)),
-            (Effort::Medium, 1_500, Some(1_125)),
-            (Effort::Low, 1_000, None),
-            (Effort::Off, 16_384, None),
-        ] {
-            assert_eq!(budget(effort, tokens_max), expected, "{effort:?} {tokens_max}");
-        }
     }
 }

@@ -9,7 +9,7 @@ use crate::provider::wire::CallIds;
 
 /// How a host wants its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dialect {
+pub enum Dialect {
     /// OpenAI's own, which is particular where its models are new.
     OpenAi,
     Mistral,
@@ -20,7 +20,8 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    pub(super) fn of(url: &Url) -> Self {
+    /// The dialect of the host that `url` names.
+    pub fn of(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let is_at = |domain: &str| {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
@@ -50,10 +51,10 @@ impl Dialect {
         self != Self::Mistral
     }
 
-    /// The field that asks for an effort. OpenAI's differ by model in how little they can do (API
+    /// The field that asks for an effort, and its value; none leaves it to the model. OpenAI's differ by model in how little they can do (API
     /// reference, `reasoning_effort`), and those that do not reason refuse the field. OpenRouter has an
     /// object for all its models ("Reasoning Tokens"). Mistral refuses fields it does not know.
-    pub(super) fn effort(self, effort: Effort, model: &str) -> Option<(String, Value)> {
+    pub fn effort(self, effort: Effort, model: &str) -> Option<(String, Value)> {
         let word = match effort {
             Effort::Default => return None,
             Effort::Off => "none",
@@ -87,44 +88,5 @@ fn openai_word(word: &'static str, model: &str) -> Option<&'static str> {
         "none" if is_of(&["o1", "o3", "o4"]) => Some("low"),
         "none" if model == "gpt-5" || is_of(&["gpt-5-"]) => Some("minimal"),
         word => Some(word),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn knows_a_host_by_its_name() {
-        let dialect = |host| Dialect::of(&Url::parse(&format!("https://{host}/v1")).unwrap());
-        for host in ["api.openai.com", "eu.api.openai.com", "mine.openai.azure.com"] {
-            assert_eq!(dialect(host), Dialect::OpenAi, "{host}");
-        }
-        assert_eq!(dialect("api.mistral.ai"), Dialect::Mistral);
-        assert_eq!(dialect("openrouter.ai"), Dialect::OpenRouter);
-        for host in ["127.0.0.1:11434", "notapi.openai.com", "api.openai.com.example"] {
-            assert_eq!(dialect(host), Dialect::Common, "{host}");
-        }
-    }
-
-    #[test]
-    fn asks_each_for_an_effort_in_its_own_words() {
-        let said = |dialect: Dialect, effort, model| {
-            dialect.effort(effort, model).map(|(field, value)| format!("{field} {value}"))
-        };
-        for (dialect, effort, model, expected) in [
-            (Dialect::Common, Effort::Default, "qwen3:8b", None),
-            (Dialect::Common, Effort::Off, "qwen3:8b", Some(r#"reasoning_effort "none""#)),
-            (Dialect::Common, Effort::Medium, "qwen3:8b", Some(r#"reasoning_effort "medium""#)),
-            (Dialect::OpenRouter, Effort::High, "x/y", Some(r#"reasoning {"effort":"high"}"#)),
-            (Dialect::OpenAi, Effort::Off, "gpt-5.1", Some(r#"reasoning_effort "none""#)),
-            (Dialect::OpenAi, Effort::Off, "gpt-5-mini", Some(r#"reasoning_effort "minimal""#)),
-            (Dialect::OpenAi, Effort::Off, "o4-mini", Some(r#"reasoning_effort "low""#)),
-            (Dialect::OpenAi, Effort::Low, "gpt-5-pro", Some(r#"reasoning_effort "high""#)),
-            (Dialect::OpenAi, Effort::High, "gpt-4.1", None),
-            (Dialect::Mistral, Effort::High, "magistral", None),
-        ] {
-            assert_eq!(said(dialect, effort, model).as_deref(), expected, "{effort:?} {model}");
-        }
     }
 }

@@ -10,7 +10,7 @@ const CLOSE: &str = "</think>";
 
 /// Tells words from reasoning, however the text is split.
 #[derive(Default)]
-pub(super) struct Tags {
+pub struct Tags {
     place: Place,
     /// What may be the beginning of the tag that is awaited.
     held: String,
@@ -27,13 +27,14 @@ enum Place {
 }
 
 impl Tags {
-    pub(super) fn take(&mut self, text: &str, deltas: &mut VecDeque<Delta>) {
+    /// Takes the next piece of the text, and appends what is decided to `deltas`.
+    pub fn take(&mut self, text: &str, deltas: &mut VecDeque<Delta>) {
         self.held.push_str(text);
         while self.step(deltas) {}
     }
 
-    /// There is no more text.
-    pub(super) fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
+    /// Appends the rest to `deltas`, when there is no more text.
+    pub fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let held = std::mem::take(&mut self.held);
         match self.place {
             Place::Within => push(Delta::Thinking, &held, deltas),
@@ -90,51 +91,5 @@ fn overlap(text: &str, tag: &str) -> usize {
 fn push(kind: fn(String) -> Delta, text: &str, deltas: &mut VecDeque<Delta>) {
     if !text.is_empty() {
         deltas.push_back(kind(text.to_owned()));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    /// The reasoning and the words of a text that comes in these pieces.
-    fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
-        let (mut tags, mut deltas) = (Tags::default(), VecDeque::new());
-        pieces.into_iter().for_each(|piece| tags.take(piece, &mut deltas));
-        tags.finish(&mut deltas);
-        let (mut reasoning, mut words) = (String::new(), String::new());
-        for delta in deltas {
-            match delta {
-                Delta::Thinking(text) => reasoning.push_str(&text),
-                Delta::Text(text) => words.push_str(&text),
-                other => panic!("{other:?}"),
-            }
-        }
-        (reasoning, words)
-    }
-
-    const CASES: [(&str, &str, &str); 8] = [
-        ("\n<think>Hm. </ü> 1 < 2</think>\n\n Yes. <think>", "Hm. </ü> 1 < 2", "Yes. <think>"),
-        ("<think></think>Yes.", "", "Yes."),
-        ("<think>cut off </thi", "cut off </thi", ""),
-        ("<think>all</think>\n", "all", ""),
-        (" Plain 🦀 text\n", "", " Plain 🦀 text\n"),
-        ("<thin", "", "<thin"),
-        ("<thing>", "", "<thing>"),
-        ("Say <think>so</think>.", "", "Say <think>so</think>."),
-    ];
-
-    proptest! {
-        #[test]
-        fn does_not_care_where_a_text_is_split(size in 1usize..50) {
-            for (text, reasoning, words) in CASES {
-                let chars: Vec<char> = text.chars().collect();
-                let pieces: Vec<String> = chars.chunks(size).map(String::from_iter).collect();
-                let read = read(pieces.iter().map(String::as_str));
-                prop_assert_eq!(read, (reasoning.to_owned(), words.to_owned()));
-            }
-        }
     }
 }

@@ -7,7 +7,7 @@ use super::forms::{self, Begins, Ends, Form, Written};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
 /// A longer block is no call. Far more than a tool's argument can be, and small enough to hold.
-pub(super) const BLOCK_BYTES_MAX: usize = 256 * 1024;
+pub const BLOCK_BYTES_MAX: usize = 256 * 1024;
 /// More calls than this in one answer are a model that has lost itself.
 const CALLS_MAX: usize = 64;
 /// How far behind an opener is looked for what tells a block from talk.
@@ -22,22 +22,23 @@ const FENCE: &str = "```";
 
 /// A part of an answer, in its order.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Piece {
+pub enum Piece {
     Text(String),
     /// Calls, and the block as it was written.
     Calls(Vec<ToolCall>, String),
 }
 
-/// Whose words are read.
+/// How much is taken for a call, by the model that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reader {
+pub enum Reader {
     /// Of a model that was told to call in text: what it gets wrong it is told.
     Strict,
     /// Of a model that calls natively: only what is a call beyond doubt is taken for one.
     Lenient,
 }
 
-pub(super) struct Scanner<'a> {
+/// Splits one answer into words and calls.
+pub struct Scanner<'a> {
     tools: &'a [ToolSchema],
     reader: Reader,
     /// What is not decided yet.
@@ -74,12 +75,13 @@ struct Open {
 }
 
 impl<'a> Scanner<'a> {
-    pub(super) fn new(tools: &'a [ToolSchema], reader: Reader) -> Self {
+    pub fn new(tools: &'a [ToolSchema], reader: Reader) -> Self {
         let (held, place) = (String::new(), Place::Beginning);
         Self { tools, reader, held, place, calls: 0, is_ticked: false, pieces: Vec::new() }
     }
 
-    pub(super) fn take(&mut self, text: &str) -> Vec<Piece> {
+    /// The parts that are decided once `text` has come, too.
+    pub fn take(&mut self, text: &str) -> Vec<Piece> {
         let mut rest = text;
         while !rest.is_empty() {
             // Small parts, as what is let through is taken from the front of what is held.
@@ -91,8 +93,8 @@ impl<'a> Scanner<'a> {
         std::mem::take(&mut self.pieces)
     }
 
-    /// There is no more text; `cut` if the model's limit ended it.
-    pub(super) fn finish(&mut self, cut: bool) -> Vec<Piece> {
+    /// The rest, when there is no more text; `cut` if the model's limit ended it.
+    pub fn finish(&mut self, cut: bool) -> Vec<Piece> {
         self.work(if cut { Rest::Cut } else { Rest::None });
         std::mem::take(&mut self.pieces)
     }

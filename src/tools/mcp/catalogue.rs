@@ -7,13 +7,13 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 /// More than any server needs; what comes after is left out.
-pub(super) const TOOLS_MAX: usize = 100;
+pub const TOOLS_MAX: usize = 100;
 
 const DESCRIPTION_CHARS_MAX: usize = 1024;
 const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 
 /// The vendors' limit for the name of a tool.
-const NAME_CHARS_MAX: usize = 64;
+pub const NAME_CHARS_MAX: usize = 64;
 
 /// More tools, or more bytes of schemas, are not put into every prompt, but searched.
 const SHOWN_TOOLS_MAX: usize = 20;
@@ -24,19 +24,20 @@ const FOUND_MAX: usize = 5;
 
 /// A tool, as a server offers it.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Offer {
-    pub(super) server: String,
+pub struct Offer {
+    /// The name that the operator gave the server.
+    pub server: String,
     /// As the server calls it.
-    pub(super) tool: String,
-    pub(super) description: String,
-    pub(super) parameters: Value,
+    pub tool: String,
+    pub description: String,
+    pub parameters: Value,
     /// The server says that it changes nothing.
-    pub(super) read_only: bool,
+    pub read_only: bool,
 }
 
 impl Offer {
-    /// Reads what a server says of a tool; says why it cannot be used.
-    pub(super) fn new(
+    /// Reads what a server says of a tool; the error is a sentence why the tool cannot be used.
+    pub fn new(
         server: &str,
         tool: &str,
         description: &str,
@@ -68,7 +69,7 @@ impl Offer {
 /// The names under which models know the offers, in their order: `mcp_SERVER_TOOL`. One that is too
 /// long or not the only one ends with a hash of what it stands for, so that it does not depend on
 /// which server came first.
-pub(super) fn names(offers: &[&Offer]) -> Vec<String> {
+pub fn names(offers: &[&Offer]) -> Vec<String> {
     let plain: Vec<_> = offers.iter().map(|offer| plain_name(offer)).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
     plain.iter().for_each(|name| *uses.entry(name).or_default() += 1);
@@ -88,8 +89,8 @@ fn plain_name(offer: &Offer) -> String {
     format!("mcp_{}_{}", offer.server, offer.tool).chars().map(fit).collect()
 }
 
-/// Whether so much is offered that models have to search for it.
-pub(super) fn is_large(offers: &[&Offer]) -> bool {
+/// Returns true if so much is offered that models have to search for it.
+pub fn is_large(offers: &[&Offer]) -> bool {
     let bytes: usize = offers
         .iter()
         .map(|offer| offer.parameters.to_string().len() + offer.description.len())
@@ -98,7 +99,7 @@ pub(super) fn is_large(offers: &[&Offer]) -> bool {
 }
 
 /// The places of those that fit a query, the best first.
-pub(super) fn search(offers: &[(&str, &Offer)], query: &str) -> Vec<usize> {
+pub fn search(offers: &[(&str, &Offer)], query: &str) -> Vec<usize> {
     let query = query.to_lowercase();
     let words: Vec<_> =
         query.split(|c: char| !c.is_alphanumeric()).filter(|w| w.len() > 1).collect();
@@ -113,71 +114,4 @@ pub(super) fn search(offers: &[(&str, &Offer)], query: &str) -> Vec<usize> {
         offers.iter().map(score).enumerate().filter(|(_, score)| *score > 0).collect();
     found.sort_by_key(|(at, score)| (std::cmp::Reverse(*score), *at));
     found.into_iter().take(FOUND_MAX).map(|(at, _)| at).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-    use serde_json::json;
-
-    use super::*;
-
-    fn offer(server: &str, tool: &str) -> Offer {
-        Offer::new(server, tool, "Does it.", Map::new(), false).expect("a plain one")
-    }
-
-    fn named(offers: &[Offer]) -> Vec<String> {
-        names(&offers.iter().collect::<Vec<_>>())
-    }
-
-    #[test]
-    fn names_say_whose_tool_it_is() {
-        assert_eq!(named(&[offer("Time", "get-current.time")]), ["mcp_time_get_current_time"]);
-    }
-
-    #[test]
-    fn clashing_names_are_told_apart_whoever_came_first() {
-        let (a, b) = (offer("a_b", "c"), offer("a", "b_c"));
-        let forth = named(&[a.clone(), b.clone()]);
-        let mut back = named(&[b, a]);
-        back.reverse();
-        assert_eq!(forth, back);
-        assert_ne!(forth[0], forth[1]);
-        assert!(forth[0].starts_with("mcp_a_b_c_"), "{forth:?}");
-    }
-
-    #[test]
-    fn refuses_what_is_no_object_and_what_is_endless() {
-        let schema = |value: Value| value.as_object().expect("an object").clone();
-        let offer = |value| Offer::new("s", "t", "", schema(value), false);
-        assert!(offer(json!({ "type": "array" })).is_err());
-        assert!(offer(json!({ "type": "object", "x": "y".repeat(20_000) })).is_err());
-        assert!(offer(json!({})).is_ok());
-    }
-
-    #[test]
-    fn finds_by_name_before_description() {
-        let (mut clock, mail) = (offer("x", "clock"), offer("x", "send_mail"));
-        clock.description = "Not for mail.".to_owned();
-        let all = [("mcp_x_clock", &clock), ("mcp_x_send_mail", &mail)];
-        assert_eq!(search(&all, "send a Mail"), [1, 0]);
-        assert_eq!(search(&all, "weather"), [0_usize; 0]);
-    }
-
-    proptest! {
-        #[test]
-        fn names_are_fit_for_vendors_and_differ(
-            tools in proptest::collection::btree_set(("[a-zA-Z_-]{1,32}", ".{1,80}"), 0..20)
-        ) {
-            let offers: Vec<_> =
-                tools.iter().map(|(server, tool)| offer(server, tool)).collect();
-            let names = named(&offers);
-            for name in &names {
-                prop_assert!(name.len() <= NAME_CHARS_MAX);
-                prop_assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_'));
-            }
-            let unique: std::collections::BTreeSet<_> = names.iter().collect();
-            prop_assert_eq!(unique.len(), names.len());
-        }
-    }
 }

@@ -228,8 +228,8 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// Where a redirect leads. It is checked like every address when it is gone to.
-fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
+/// The address to which a redirect leads from `url`; `place` is its `Location`. It is checked like every address when it is gone to.
+pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     let place = std::str::from_utf8(place).ok().and_then(|place| url.join(place).ok());
     let mut next = place.ok_or_else(|| refused(url, "it is redirected to what is no address"))?;
     next.set_fragment(None);
@@ -264,27 +264,4 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
     let cause = http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned());
     // A certificate may hold whatever names.
     passing(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn leads(from: &str, to: &str) -> Result<String, String> {
-        let place = further(&Url::parse(from).unwrap(), to.as_bytes());
-        place.map(String::from).map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn redirects_keep_what_is_encrypted_so() {
-        let page = "https://a.example/dir/page?x=1";
-        assert_eq!(leads(page, "other#part"), Ok("https://a.example/dir/other".to_owned()));
-        assert_eq!(leads(page, "//b.example"), Ok("https://b.example/".to_owned()));
-        assert_eq!(leads("http://a.example", page), Ok(page.to_owned()));
-        let words = "https://a.example/dir/page?x=1 cannot be fetched: it is redirected to an address that is \
-                     not encrypted; if that is as good, fetch http://b.example/x.";
-        assert_eq!(leads(page, "http://user:geheim@b.example/x"), Err(words.to_owned()));
-        assert_eq!(leads(page, "HTTP:x"), Err(words.replace("b.example/x", "x/")));
-        assert!(leads(page, "https://[").is_err());
-    }
 }

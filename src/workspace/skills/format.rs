@@ -12,15 +12,16 @@ const DESCRIPTION_CHARS_MAX: usize = 1_024;
 /// Under which programs like this one keep what is theirs.
 const KEYS: [&str; 3] = ["openclaw", "clawdbot", "nanobot"];
 
+/// The front matter of a SKILL.md, and what was odd about it.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Parsed {
-    pub(super) name: String,
-    pub(super) description: String,
-    pub(super) for_people: bool,
-    pub(super) for_model: bool,
-    pub(super) always: bool,
-    pub(super) needs: Needs,
-    pub(super) warnings: Vec<String>,
+pub struct Parsed {
+    pub name: String,
+    pub description: String,
+    pub for_people: bool,
+    pub for_model: bool,
+    pub always: bool,
+    pub needs: Needs,
+    pub warnings: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -40,8 +41,8 @@ struct FrontMatter {
     disable_model_invocation: Value,
 }
 
-/// What a SKILL.md in `folder` says of itself, or why it cannot be used at all.
-pub(super) fn parse(text: &str, folder: &str) -> Result<Parsed, String> {
+/// The front matter of a SKILL.md in `folder`, or a sentence why the skill cannot be used at all.
+pub fn parse(text: &str, folder: &str) -> Result<Parsed, String> {
     let (yaml, _) = split(text).ok_or("it does not begin with front matter between `---` lines")?;
     let (front, mut warnings) = match serde_saphyr::from_str::<FrontMatter>(yaml) {
         Ok(front) => (front, Vec::new()),
@@ -160,89 +161,4 @@ fn split(text: &str) -> Option<(&str, &str)> {
 
 fn first_line(error: &impl ToString) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[track_caller]
-    fn check(text: &str, expected: Result<(&str, &str, &str), &str>) {
-        let found = parse(text, "folder");
-        match (&found, expected) {
-            (Ok(parsed), Ok((name, description, warning))) => {
-                assert_eq!(
-                    (parsed.name.as_str(), parsed.description.as_str()),
-                    (name, description)
-                );
-                assert!(parsed.warnings.join("; ").contains(warning), "{:?}", parsed.warnings);
-                assert_eq!(parsed.warnings.is_empty(), warning.is_empty(), "{:?}", parsed.warnings);
-            }
-            (Err(reason), Err(part)) if reason.contains(part) => {}
-            _ => panic!("{found:?} is not {expected:?}"),
-        }
-    }
-
-    #[test]
-    fn reads_name_and_description_however_they_are_written() {
-        check("---\nname: a-1\ndescription: Does it.\n---\nBody", Ok(("a-1", "Does it.", "")));
-        check("---\r\nname: a\r\ndescription: 'x: y'\r\n---\r\n", Ok(("a", "x: y", "")));
-        check(
-            "---\nname: a\ndescription: >\n  two\n  lines\nmetadata: {x: [1]}\n---\n",
-            Ok(("a", "two lines", "")),
-        );
-    }
-
-    #[test]
-    fn reads_a_value_with_a_colon_as_if_it_were_quoted() {
-        check(
-            "---\nname: a\ndescription: Use when: it's asked: now\n---\n",
-            Ok(("a", "Use when: it's asked: now", "quotes")),
-        );
-    }
-
-    #[test]
-    fn takes_what_is_nearly_right_and_says_so() {
-        check("---\nname: A b\ndescription: x\n---\n", Ok(("a-b", "x", "name must be")));
-        check("---\ndescription: x\n---\n", Ok(("folder", "x", "name must be")));
-        check("---\nname: a\nmetadata: '{'\ndescription: x\n---\n", Ok(("a", "x", "metadata")));
-        let long = "x".repeat(1_025);
-        check(
-            &format!("---\nname: a\ndescription: {long}\n---\n"),
-            Ok(("a", &long[1..], "longer")),
-        );
-    }
-
-    #[test]
-    fn says_why_a_skill_is_broken() {
-        check("# No front matter", Err("front matter"));
-        check("---\nname: a\n", Err("front matter"));
-        check("---\nname: a\n---\n", Err("no description"));
-        check("---\nname: [a\ndescription: x\n---\n", Err("not valid"));
-    }
-
-    #[test]
-    fn reads_metadata_as_a_map_and_as_json_in_a_text() {
-        for metadata in [
-            "metadata: {openclaw: {always: true, requires: {bins: [no-such]}}}",
-            "metadata: '{\"nanobot\":{\"always\":true,\"requires\":{\"bins\":[\"no-such\"]}}}'",
-            "metadata:\n  clawdbot:\n    always: true\n    requires:\n      bins:\n        - no-such",
-        ] {
-            let text = format!("---\nname: a\ndescription: x\n{metadata}\n---\n");
-            let parsed = parse(&text, "").unwrap();
-            assert!(parsed.always, "{metadata}");
-            let missing = parsed.needs.missing(&super::super::Surroundings::default());
-            assert_eq!(missing.unwrap(), "it needs the program no-such", "{metadata}");
-        }
-    }
-
-    #[test]
-    fn refuses_aliases_that_would_fill_the_memory() {
-        let mut yaml = "---\na0: &a0 [x,x,x,x,x,x,x,x,x]\n".to_owned();
-        for n in 1..40 {
-            let alias = format!("*a{}", n - 1);
-            yaml += &format!("a{n}: &a{n} [{}]\n", vec![alias; 9].join(","));
-        }
-        check(&(yaml + "name: a\ndescription: x\n---\n"), Err("not valid"));
-    }
 }

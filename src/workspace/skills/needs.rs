@@ -17,8 +17,9 @@ pub struct Surroundings {
     pub env: BTreeSet<String>,
 }
 
+/// The systems, programs, variables and settings that a skill asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Needs {
+pub struct Needs {
     os: Vec<String>,
     bins: Vec<String>,
     any_bins: Vec<String>,
@@ -39,8 +40,8 @@ impl Needs {
         }
     }
 
-    /// In words, why it cannot be used; none if it can.
-    pub(super) fn missing(&self, around: &Surroundings) -> Option<String> {
+    /// A sentence why the skill cannot be used on this machine; none if it can.
+    pub fn missing(&self, around: &Surroundings) -> Option<String> {
         let has = |bin: &String| around.path.iter().any(|folder| is_program(folder, bin));
         let mut missing = Vec::new();
         if !self.os.is_empty() && !self.os.iter().any(|os| is_this(os)) {

@@ -8,6 +8,8 @@ use peacrab::session::{Call, CallId, Ending, Gauge, Mark, Outcome, Step, Turn, T
 use proptest::collection::vec;
 use proptest::prelude::*;
 
+use crate::support::effort;
+
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
         Just(String::new()),
@@ -61,8 +63,66 @@ fn mark() -> impl Strategy<Value = Mark> {
     (0_i64..8, 0_usize..6).prop_map(|(turn, step)| Mark { turn: TurnId(turn), step })
 }
 
+/// What becomes of a conversation while its turns run.
+#[derive(Clone, Debug)]
+enum Doing {
+    /// A turn begins, or is taken off again.
+    Begin(Step),
+    TakeOff,
+    Step(Step),
+    /// The last step gets what the model made, the one before what came of its calls.
+    Fill(Step),
+    Skip,
+    Shorten(Mark),
+    Fold(usize),
+}
+
+fn doing() -> impl Strategy<Value = Doing> {
+    let step = || {
+        (proptest::option::of(text()), text(), vec(call(), 0..3))
+            .prop_map(|(heard, text, calls)| Step { heard, text, calls, ..Step::default() })
+    };
+    prop_oneof![
+        2 => step().prop_map(Doing::Begin),
+        1 => Just(Doing::TakeOff),
+        4 => step().prop_map(Doing::Step),
+        2 => step().prop_map(Doing::Fill),
+        1 => Just(Doing::Skip),
+        1 => mark().prop_map(Doing::Shorten),
+        1 => (0_usize..4).prop_map(Doing::Fold),
+    ]
+}
+
+fn happen(doing: Doing, turns: &mut Vec<Turn>, gauge: &mut Gauge) {
+    let id = TurnId(turns.iter().map(|turn| turn.id.0).max().unwrap_or_default() + 1);
+    let turn = |step| Turn { id, by: "7".into(), steps: vec![step], ending: None };
+    match (doing, turns.last_mut()) {
+        (Doing::Begin(step), _) => turns.push(turn(step)),
+        (Doing::TakeOff, _) => drop(turns.pop()),
+        (Doing::Step(step), Some(last)) => last.steps.push(step),
+        (Doing::Fill(step), Some(last)) => {
+            last.steps.pop();
+            last.steps.push(step);
+        }
+        (Doing::Skip, Some(last)) => {
+            for call in last.steps.iter_mut().rev().take(2).flat_map(|step| &mut step.calls) {
+                call.outcome = Outcome::Skipped;
+            }
+        }
+        (Doing::Shorten(mark), _) => {
+            shorten::apply(turns, mark);
+            gauge.recount();
+        }
+        (Doing::Fold(count), _) => {
+            turns.drain(..count.min(turns.len()));
+            gauge.recount();
+        }
+        (Doing::Step(_) | Doing::Fill(_) | Doing::Skip, None) => {}
+    }
+}
+
 fn config() -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(96) }
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(effort::cases(96)) }
 }
 
 #[test]
@@ -112,6 +172,17 @@ proptest! {
         let both = tokens(&format!("{one}{more}"));
         prop_assert!(both >= tokens(&one).max(tokens(&more)));
         prop_assert!(both <= tokens(&one) + tokens(&more));
+    }
+
+    #[test]
+    fn the_kept_size_is_that_counted_anew(turns in turns(), more in vec(doing(), 0..30)) {
+        let (mut turns, mut gauge) = (turns, Gauge::default());
+        for doing in more {
+            happen(doing, &mut turns, &mut gauge);
+            let anew: u64 = turns.iter().map(budget::turn_tokens).sum();
+            prop_assert_eq!(gauge.turns_tokens(&turns), anew);
+            prop_assert_eq!(gauge.turns_tokens(&turns), anew);
+        }
     }
 
     #[test]

@@ -205,6 +205,10 @@ impl Stage for OnDiscord {
         self.0.disturb(Disturb::Cut);
     }
 
+    fn ignore_handshake(&self) {
+        self.0.ignore_session();
+    }
+
     fn silence_link(&self) {
         self.0.disturb(Disturb::Freeze);
     }

@@ -40,6 +40,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Where platforms want patience, tests have none.
 const PACE: Duration = Duration::from_millis(100);
 
+/// After so long, what fails while others arrive is given up.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
+
 /// The channel of the first stage.
 pub(crate) const HOME: &str = "home";
 /// That of another.
@@ -252,7 +255,7 @@ impl Channel for Brisk {
             Pace::OfPlatform => limits.drafts,
             Pace::Quick => Drafts::Edited { every: PACE, every_in_groups: PACE },
         };
-        Limits { drafts, doubt_pause: PACE, ..limits }
+        Limits { drafts, doubt_pause: PACE, give_up_after: GIVE_UP_AFTER, ..limits }
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {

@@ -250,6 +250,10 @@ impl Stage for OnSlack {
         self.api.break_link(LinkFault::Drop);
     }
 
+    fn ignore_handshake(&self) {
+        self.api.withhold_greeting();
+    }
+
     fn silence_link(&self) {
         self.api.break_link(LinkFault::Silent);
     }

@@ -124,6 +124,9 @@ pub(crate) trait Stage: Sized {
 
     fn fail(&self, act: Act, trouble: Trouble);
     fn drop_link(&self);
+    /// The next time that a link begins, the platform takes the connection and never says that the link
+    /// goes.
+    fn ignore_handshake(&self);
     /// The link stands, and not a byte comes any more.
     fn silence_link(&self);
     fn revoke_token(&self);

@@ -208,6 +208,13 @@ impl Stage for OnTelegram {
         self.0.fail("getUpdates", 1, &Fault::CutAfter);
     }
 
+    fn ignore_handshake(&self) {
+        // Who has been told who it is need not ask again.
+        for method in ["getMe", "getUpdates"] {
+            self.0.fail(method, 1, &Fault::Hang);
+        }
+    }
+
     fn silence_link(&self) {
         self.0.fail("getUpdates", 1, &Fault::Hang);
     }

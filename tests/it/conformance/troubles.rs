@@ -93,6 +93,24 @@ pub(super) async fn notices_a_silent_link<S: Stage>() {
     scene.ends_with(3, &["re: one", "re: two", "re: three"]).await;
 }
 
+pub(super) async fn begins_anew_what_is_never_confirmed<S: Stage>() {
+    let mut scene = Scene::at_rest(S::start().await);
+    scene.stage.ignore_handshake();
+    scene.begin().await;
+    scene.ask(Private(Ada), Ada, "one").await;
+    // Where there is something to be gone on with.
+    scene.stage.ignore_handshake();
+    scene.stage.drop_link();
+    scene.ask(Private(Ada), Ada, "two").await;
+    scene.stop().await;
+    // And where it was stored.
+    scene.stage.ignore_handshake();
+    scene.stage.say(Private(Ada), Ada, "three");
+    scene.begin().await;
+    scene.hears("re: three").await;
+    scene.ends_with(3, &["re: one", "re: two", "re: three"]).await;
+}
+
 /// The texts of the bot's messages.
 fn texts<S: Stage>(stage: &S) -> Vec<String> {
     stage.seen().into_iter().map(|seen| seen.text).collect()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::child::{self, At, Kill, When};
 use super::{KNOWING, Scene, verdict};
+use crate::support::effort;
 
 /// Kills before or after each commit in turn, while a command is due and is run. What it has done it has
 /// done once; where a kill came in its middle, that is told, and it is not run again.
@@ -88,11 +89,12 @@ fn a_command_is_begun_after_a_kill_before_it_and_never_after_one_in_its_middle()
     }
 }
 
-/// Two hundred kills at random moments, while commands are due one after another.
+/// Kills at random moments, while commands are due one after another.
 #[test]
-fn two_hundred_random_kills_run_no_command_twice() {
+fn random_kills_run_no_command_twice() {
+    let kills = effort::kills();
     let scene = Scene::new(KNOWING);
-    for n in 0..200 {
+    for n in 0..kills {
         if n % 4 == 0 {
             scene.platform().say(&format!("c{n}"), child::COMMAND);
         }
@@ -110,7 +112,8 @@ fn two_hundred_random_kills_run_no_command_twice() {
     assert_eq!(done + interrupted, ended.len(), "{ended:?}");
     let ran = ran.lines().count();
     assert!((done..=ended.len()).contains(&ran), "{ran} times, of {ended:?}");
-    assert!(done > 5 && interrupted > 0, "{ended:?}");
+    // One command for every four kills, and most of them in the middle of one.
+    assert!(done > 0 && done + interrupted > kills as usize / 8, "{ended:?}");
     let jobs = verdict::look(&scene.home(), "SELECT CAST(count(*) AS TEXT) FROM jobs");
     assert_eq!(jobs, [ended.len().to_string()]);
 }

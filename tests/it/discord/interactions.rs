@@ -25,7 +25,8 @@ async fn ask(api: &DiscordApi, desk: &Desk) -> Sent {
     let (put_to, put_body) = (to.clone(), body.clone());
     let put = move |store: &_| outbox::put_body(store, &put_to, &put_body);
     let id: DeliveryId = desk.bus.store.write("ask", Sync::Now, put).await.unwrap();
-    let message = Outbound { id, part: 0, to, reply_to: None, replaces: None, body };
+    let message =
+        Outbound { id, part: 0, to, reply_to: None, overtakes: false, replaces: None, body };
     discord(api).send(&message).await.unwrap();
     api.sent().pop().unwrap()
 }

@@ -114,6 +114,77 @@ async fn does_not_wait_for_a_gateway_that_says_nothing() {
     assert!(begun.elapsed() < Duration::from_secs(6));
 }
 
+/// Heartbeats are acknowledged more often than anything is waited for.
+const LIVELY: Duration = Duration::from_millis(300);
+const IMPATIENT: Deadlines = Deadlines { ready: Duration::from_secs(2), ..DEADLINES };
+
+#[tokio::test]
+async fn a_resume_that_is_never_answered_gives_way_to_a_new_session() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    api.set_heartbeat(LIVELY);
+    let discord = discord_with(&api, Threads::Reply, IMPATIENT);
+    let (error, ()) = tokio::join!(desk.listen(&discord), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        desk.wait_for(1).await;
+        assert!(desk.link.state().up);
+        api.ignore_session();
+        api.disturb(Disturb::Cut);
+        api.say(&from_ada("two"));
+    });
+    assert!(error.to_string().contains("does not answer"), "{error}");
+    assert!(!desk.link.state().up, "up is said of what was resumed only");
+    desk.listening(&discord, async {
+        assert_eq!(desk.wait_for(2).await, ["one", "two"]);
+        assert!(desk.link.state().up);
+    })
+    .await;
+    assert_eq!(api.sessions(), (2, 0));
+    assert_eq!(api.gateway_faults(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_stored_session_that_is_never_gone_on_with_gives_way_to_a_new_one() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    api.set_heartbeat(LIVELY);
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.say(&from_ada("two"));
+    // Two daemons after that one.
+    for _ in 0..2 {
+        api.ignore_session();
+        let error = desk.listen(&discord_with(&api, Threads::Reply, IMPATIENT)).await;
+        assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    }
+    desk.listening(&discord(&api), desk.wait_for(2)).await;
+    assert_eq!((desk.texts().await, api.sessions()), (vec!["one".into(), "two".into()], (2, 0)));
+}
+
+#[tokio::test]
+async fn a_session_whose_resumes_all_fail_gives_way_to_a_new_one() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    let discord = discord(&api);
+    desk.listening(&discord, async {
+        api.wait_for_sessions(1, 0).await;
+        api.say(&from_ada("one"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    api.say(&from_ada("two"));
+    for _ in 0..8 {
+        api.refuse_session(4000);
+        let error = desk.listen(&discord).await;
+        assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+        assert_eq!(api.sessions(), (1, 0));
+    }
+    desk.listening(&discord, desk.wait_for(2)).await;
+    assert_eq!((desk.texts().await, api.sessions()), (vec!["one".into(), "two".into()], (2, 0)));
+}
+
 #[tokio::test]
 async fn what_only_the_operator_can_mend_is_told_in_words() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
@@ -124,7 +195,7 @@ async fn what_only_the_operator_can_mend_is_told_in_words() {
         (4013, "does not know"),
         (4014, "Message Content Intent"),
     ] {
-        api.refuse_identify(code);
+        api.refuse_session(code);
         let error = desk.listen(&discord).await;
         assert!(matches!(&error, ChannelError::Closed(why) if why.contains(words)), "{error}");
     }
@@ -196,7 +267,7 @@ async fn goes_on_at_the_usual_address_when_the_other_is_gone() {
 async fn begins_no_session_after_session_by_itself() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
     for _ in 0..2 {
-        api.refuse_identify(4000);
+        api.refuse_session(4000);
     }
     let error = desk.listen(&discord(&api)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");

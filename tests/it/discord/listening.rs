@@ -187,8 +187,15 @@ async fn hears_who_replies_to_what_it_said() {
     let discord = discord(&api);
     let body = Body::Text("Shall I?".to_owned());
     let to = address(CREW, None);
-    let question =
-        Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body };
+    let question = Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to,
+        reply_to: None,
+        overtakes: false,
+        replaces: None,
+        body,
+    };
     discord.send(&question).await.unwrap();
     let said = api.wait_for_sent(1).await.remove(0);
     desk.listening(&discord, async {
@@ -356,7 +363,15 @@ async fn a_channel_that_it_may_not_look_at_is_no_private_chat() {
     let asked = api.say_unheard(&to_us(CREW, "hi"));
     let body = Body::Text("hello".to_owned());
     let (to, reply_to) = (address(CREW, None), Some(asked.to_string().into()));
-    let answer = Outbound { id: DeliveryId(1), part: 0, to, reply_to, replaces: None, body };
+    let answer = Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to,
+        reply_to,
+        overtakes: false,
+        replaces: None,
+        body,
+    };
     discord.send(&answer).await.unwrap();
     assert_eq!(api.sent()[0].reply_to, Some(asked), "a group, if in doubt");
     desk.listening(&discord, async {
@@ -539,7 +554,15 @@ async fn what_begins_a_forums_post_stands_inside_of_it() {
     discord.hint(&at, seen).await.unwrap();
     assert_eq!(api.reactions().len(), 1);
     let (reply_to, body) = (Some(message), Body::Text("I do".to_owned()));
-    let answer = Outbound { id: DeliveryId(1), part: 0, to: at, reply_to, replaces: None, body };
+    let answer = Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to: at,
+        reply_to,
+        overtakes: false,
+        replaces: None,
+        body,
+    };
     discord.send(&answer).await.unwrap();
     assert_eq!((api.sent()[0].channel, api.sent()[0].reply_to), (post, Some(post)));
 }

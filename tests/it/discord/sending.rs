@@ -17,7 +17,15 @@ use crate::support::discord_api::{DiscordApi, Fault};
 
 pub(super) fn message(to: Address, text: &str) -> Outbound {
     let body = Body::Text(text.to_owned());
-    Outbound { id: DeliveryId(1), part: 0, to, reply_to: None, replaces: None, body }
+    Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to,
+        reply_to: None,
+        overtakes: false,
+        replaces: None,
+        body,
+    }
 }
 
 pub(super) fn to_ada(text: &str) -> Outbound {

@@ -1,8 +1,11 @@
 //! Intake: what comes, what does not, and who waits for it.
 
 use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use peacrab::replies;
+use peacrab::store::{self, Moment, Phase};
 
 use super::*;
 use crate::support::double::Gives;
@@ -337,5 +340,29 @@ async fn what_somebody_sent_is_for_them_and_the_owner_alone() {
         let listed = &asked[asked.len() - 1];
         assert_eq!(listed.contains("letter.txt"), (who, chat) == (OWNER, "1"), "{listed}");
     }
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_was_fetched_is_kept_while_the_store_fails() {
+    let failures = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&failures);
+    let observer = Arc::new(move |moment: Moment<'_>| {
+        if moment.phase == Phase::After && moment.labels.contains(&"files") {
+            seen.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let store = store::Options { observer: Some(observer), ..Default::default() };
+    let mut rig = Rig::of(Parts { store, ..taking(LIMITS) }).await;
+    rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
+    rig.change(
+        "CREATE TRIGGER broken BEFORE UPDATE OF ready ON inbound
+         BEGIN SELECT RAISE(ABORT, 'broken'); END",
+    );
+    send(&rig, "1", "see", [photo("a")]);
+    rig.becomes(|_| failures.load(Ordering::SeqCst) > 1).await;
+    rig.change("DROP TRIGGER broken");
+    assert_eq!(rig.hear("1").await, "re: see");
+    assert_eq!(rig.home.fetched(), ["a"]);
     rig.finish().await;
 }

@@ -1,5 +1,9 @@
 //! How much a model is asked to think, as each API wants to hear it.
 
+use peacrab::provider::anthropic::effort::{Kind as Asked, budget, kind};
+use peacrab::provider::openai::dialect::Dialect;
+use url::Url;
+
 use super::*;
 use crate::support::model_api::MODEL;
 
@@ -88,5 +92,71 @@ async fn asks_imitators_for_an_effort_only_when_told_to() {
         let config = of(Platform::OpenAi, MODEL, 1000);
         let body = sent(Platform::OpenAi, config, &[hearing("Hello?")], effort).await;
         assert_eq!(body["reasoning_effort"], expected);
+    }
+}
+
+#[test]
+fn knows_how_each_model_is_asked() {
+    for (model, expected) in [
+        ("claude-3-5-haiku-20241022", Asked::Thoughtless),
+        ("claude-3-haiku-20240307", Asked::Thoughtless),
+        ("claude-3-7-sonnet-latest", Asked::Budget),
+        ("claude-opus-4-20250514", Asked::Budget),
+        ("anthropic.claude-sonnet-4-5-20250929-v1:0", Asked::Budget),
+        ("claude-sonnet-4-6", Asked::Adaptive),
+        ("claude-opus-4.7", Asked::Adaptive),
+        ("claude-opus-5", Asked::Adaptive),
+        ("claude-mythos-preview", Asked::Adaptive),
+        ("glm-4.6", Asked::Foreign),
+    ] {
+        assert_eq!(kind(model), expected, "{model}");
+    }
+}
+
+#[test]
+fn leaves_room_for_words() {
+    for (effort, tokens_max, expected) in [
+        (Effort::High, 16_384, Some(12_288)),
+        (Effort::High, 64_000, Some(24_576)),
+        (Effort::Low, 16_384, Some(2_048)),
+        (Effort::Medium, 1_500, Some(1_125)),
+        (Effort::Low, 1_000, None),
+        (Effort::Off, 16_384, None),
+    ] {
+        assert_eq!(budget(effort, tokens_max), expected, "{effort:?} {tokens_max}");
+    }
+}
+
+#[test]
+fn knows_a_host_by_its_name() {
+    let dialect = |host| Dialect::of(&Url::parse(&format!("https://{host}/v1")).unwrap());
+    for host in ["api.openai.com", "eu.api.openai.com", "mine.openai.azure.com"] {
+        assert_eq!(dialect(host), Dialect::OpenAi, "{host}");
+    }
+    assert_eq!(dialect("api.mistral.ai"), Dialect::Mistral);
+    assert_eq!(dialect("openrouter.ai"), Dialect::OpenRouter);
+    for host in ["127.0.0.1:11434", "notapi.openai.com", "api.openai.com.example"] {
+        assert_eq!(dialect(host), Dialect::Common, "{host}");
+    }
+}
+
+#[test]
+fn asks_each_for_an_effort_in_its_own_words() {
+    let said = |dialect: Dialect, effort, model| {
+        dialect.effort(effort, model).map(|(field, value)| format!("{field} {value}"))
+    };
+    for (dialect, effort, model, expected) in [
+        (Dialect::Common, Effort::Default, "qwen3:8b", None),
+        (Dialect::Common, Effort::Off, "qwen3:8b", Some(r#"reasoning_effort "none""#)),
+        (Dialect::Common, Effort::Medium, "qwen3:8b", Some(r#"reasoning_effort "medium""#)),
+        (Dialect::OpenRouter, Effort::High, "x/y", Some(r#"reasoning {"effort":"high"}"#)),
+        (Dialect::OpenAi, Effort::Off, "gpt-5.1", Some(r#"reasoning_effort "none""#)),
+        (Dialect::OpenAi, Effort::Off, "gpt-5-mini", Some(r#"reasoning_effort "minimal""#)),
+        (Dialect::OpenAi, Effort::Off, "o4-mini", Some(r#"reasoning_effort "low""#)),
+        (Dialect::OpenAi, Effort::Low, "gpt-5-pro", Some(r#"reasoning_effort "high""#)),
+        (Dialect::OpenAi, Effort::High, "gpt-4.1", None),
+        (Dialect::Mistral, Effort::High, "magistral", None),
+    ] {
+        assert_eq!(said(dialect, effort, model).as_deref(), expected, "{effort:?} {model}");
     }
 }

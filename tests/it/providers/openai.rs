@@ -1,6 +1,7 @@
 //! What is particular to chat completions, and to those who imitate them.
 
-use peacrab::provider::{StopReason, Usage};
+use peacrab::provider::names::Names;
+use peacrab::provider::{Message, Seen, StopReason, Usage};
 use peacrab::session::Thinking;
 
 use super::*;
@@ -308,4 +309,36 @@ async fn sends_what_every_imitator_knows() {
         ])
     );
     api.finish();
+}
+
+#[test]
+fn says_to_mistral_only_what_it_takes() {
+    let config = Config {
+        kind: Kind::OpenAi,
+        model: "m".to_owned(),
+        api_key: None,
+        base_url: "https://api.mistral.ai/v1".to_owned(),
+        tokens_max: Some(1),
+        context: 100_000,
+        tools: Tools::Native,
+        images: false,
+    };
+    let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
+    let calls = ["call_1", "D681PevKs"].map(|id| call(id, Outcome::Done("seen".to_owned())));
+    let messages = vec![
+        Message::User { text: "See?".to_owned(), images: Vec::new() },
+        Message::Assistant { text: "", thinking: &[], calls: &calls },
+        Message::Results(&calls),
+    ];
+    let pictures = &Pictures::default();
+    let effort = Effort::High;
+    let request = Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
+    let body = mistral.body(&request, &Names::of(&[]), &Seen::default());
+    assert_eq!(body.get("reasoning_effort"), None);
+    assert_eq!(body.get("stream_options"), None);
+    let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();
+    assert_eq!(id("/messages/1/tool_calls/1/id"), "D681PevKs");
+    let respelt = id("/messages/1/tool_calls/0/id");
+    assert!(respelt.len() == 9 && respelt.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    assert_eq!(id("/messages/2/tool_call_id"), respelt);
 }

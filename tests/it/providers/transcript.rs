@@ -106,7 +106,7 @@ fn is_always_accepted() {
         let api = runtime.block_on(ModelApi::start(platform));
         let provider = provider(&api);
         let cases = (turns(), option::of(words()), option::of((0_usize..4, 0_usize..4)));
-        TestRunner::new(ProptestConfig::with_cases(128))
+        TestRunner::new(ProptestConfig::with_cases(crate::support::effort::cases(128)))
             .run(&cases, |(turns, heard, folded)| {
                 let turns = folded.map_or(turns.clone(), |(count, mark)| fold(turns, count, mark));
                 api.reply(Reply::events(&answer(platform, "Hi")));

@@ -8,6 +8,8 @@ use chrono_tz::{TZ_VARIANTS, Tz};
 use peacrab::schedule::{self, Timing, moment};
 use proptest::prelude::*;
 
+use crate::support::effort;
+
 /// An hour and minutes of a daily cron line, both of which the walker can read.
 #[derive(Clone, Debug)]
 struct Line {
@@ -132,7 +134,7 @@ fn line() -> impl Strategy<Value = Line> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: effort::cases(150), ..ProptestConfig::default() })]
 
     #[test]
     fn any_line_is_due_as_a_walk_along_the_clock_finds_it(

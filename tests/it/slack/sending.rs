@@ -19,7 +19,15 @@ use crate::support::slack_api::{self, Fault, SlackApi};
 
 fn message(to: Address, text: &str) -> Outbound {
     let body = Body::Text(text.to_owned());
-    Outbound { id: DeliveryId(7), part: 0, to, reply_to: None, replaces: None, body }
+    Outbound {
+        id: DeliveryId(7),
+        part: 0,
+        to,
+        reply_to: None,
+        overtakes: false,
+        replaces: None,
+        body,
+    }
 }
 
 fn to_ada(text: &str) -> Outbound {

@@ -182,14 +182,19 @@ impl DiscordApi {
         self.state.change(|state| state.sessions.disturb.push_back(disturb));
     }
 
-    /// The next IDENTIFY ends with this close code.
-    pub(crate) fn refuse_identify(&self, code: u16) {
+    /// The next IDENTIFY or RESUME ends with this close code.
+    pub(crate) fn refuse_session(&self, code: u16) {
         self.state.change(|state| state.sessions.refuse.push_back(code));
     }
 
     /// The next connections to the gateway are accepted and never spoken to.
     pub(crate) fn mute_gateway(&self, times: usize) {
         self.state.change(|state| state.sessions.mute = times);
+    }
+
+    /// The next IDENTIFY or RESUME is never answered, though heartbeats are.
+    pub(crate) fn ignore_session(&self) {
+        self.state.change(|state| state.sessions.ignore += 1);
     }
 
     /// Sessions are to be resumed at another address.

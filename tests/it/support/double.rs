@@ -78,6 +78,8 @@ struct State {
     keys: u64,
     next: HashMap<String, VecDeque<Manner>>,
     always: HashMap<String, Manner>,
+    /// What becomes of every file.
+    files_always: Option<Manner>,
     /// Texts whose sending was tried, by delivery.
     tried: Vec<(String, String)>,
     given: Vec<(i64, String)>,
@@ -127,6 +129,11 @@ impl Double {
     /// One that takes files of that many bytes.
     pub(crate) fn taking_files(file_max: u64) -> Self {
         Self { file_max, ..Self::new() }
+    }
+
+    /// As [`Self::taking_files`], one that can be asked what it has.
+    pub(crate) fn taking_files_and_knowing(file_max: u64) -> Self {
+        Self { file_max, ..Self::with(true, 4000) }
     }
 
     /// One that takes a long answer as a file, if it would be more than `messages_max` messages.
@@ -225,6 +232,11 @@ impl Double {
         self.state().always.insert(chat.to_owned(), manner);
     }
 
+    /// What becomes of every file that is sent.
+    pub(crate) fn always_files(&self, manner: Manner) {
+        self.state().files_always = Some(manner);
+    }
+
     /// Takes back what was to become of the next sends to a chat.
     pub(crate) fn forget(&self, chat: &str) {
         self.state().next.remove(chat);
@@ -304,6 +316,7 @@ impl Channel for Double {
             caption_max: self.text_max,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
+            give_up_after: Duration::from_secs(2),
             drafts: self.drafts,
             markup: Markup::Plain,
             file_max: self.file_max,
@@ -376,8 +389,14 @@ impl Channel for Double {
     }
 
     async fn upload(&self, message: &Outbound, file: FileContent) -> Result<Sent, ChannelError> {
-        if matches!(self.tries(message), Manner::Refuses) {
-            return Err(ChannelError::Refused("files are not allowed here".to_owned()));
+        let tried = self.tries(message);
+        let manner = self.state().files_always.clone().unwrap_or(tried);
+        match manner {
+            Manner::Refuses => {
+                return Err(ChannelError::Refused("files are not allowed here".to_owned()));
+            }
+            Manner::Loses => return Err(ChannelError::Ambiguous("cut off".to_owned())),
+            _ => {}
         }
         let FileContent { name, kind, length, file: mut content } = file;
         let mut bytes = Vec::new();

@@ -12,6 +12,7 @@ pub(crate) mod desk;
 #[cfg(feature = "discord")]
 pub(crate) mod discord_api;
 pub(crate) mod double;
+pub(crate) mod effort;
 pub(crate) mod model_api;
 pub(crate) mod platform;
 pub(crate) mod record;

@@ -133,6 +133,7 @@ impl Channel for Platform {
             caption_max: self.manners.text_max,
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
+            give_up_after: Duration::from_secs(2),
             drafts: Drafts::Edited {
                 every: Duration::from_millis(5),
                 every_in_groups: Duration::from_millis(5),

@@ -211,6 +211,11 @@ impl SlackApi {
         self.state.change(|state| state.link_fault = Some((fault, true)));
     }
 
+    /// The next link opens, and is never greeted.
+    pub(crate) fn withhold_greeting(&self) {
+        self.state.change(|state| state.greetings_withheld += 1);
+    }
+
     /// What the bot's messages look like now, oldest first.
     pub(crate) fn sent(&self) -> Vec<Sent> {
         self.state.look().sent.clone()

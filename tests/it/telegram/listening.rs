@@ -1,12 +1,13 @@
 //! Polling: nothing is confirmed that is not kept, and nothing is kept twice.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use peacrab::bus::outbox;
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::message::{Body, Choice, Entitled, Outbound, Question};
 use peacrab::replies;
-use peacrab::store::{Options, Sync};
+use peacrab::store::{Moment, Options, Phase, Sync};
 use serde_json::json;
 
 use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};
@@ -47,6 +48,38 @@ async fn confirms_nothing_that_could_not_be_kept() {
     let error = desk.listen(&telegram(&api, DEADLINES)).await;
     assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
     assert_eq!((api.unconfirmed(), desk.texts().await), (1, vec![]));
+}
+
+#[tokio::test]
+async fn what_one_poll_brings_is_kept_with_one_commit() {
+    let commits: Arc<Mutex<Vec<Vec<&'static str>>>> = Arc::default();
+    let seen = Arc::clone(&commits);
+    let observer = Arc::new(move |moment: Moment<'_>| {
+        if moment.phase == Phase::After {
+            seen.lock().unwrap().push(moment.labels.to_vec());
+        }
+    });
+    let options = Options { observer: Some(observer), ..Options::default() };
+    let (api, desk) = (BotApi::start().await, Desk::with(&options, |_| {}));
+    api.say(&from_ada("one"));
+    let two = api.say(&from_ada("two"));
+    api.say(&Line::private(&BOB, "three"));
+    api.edit(two, &from_ada("changed"));
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!(desk.texts().await, ["one", "changed", "three"]);
+    assert_eq!(*commits.lock().unwrap(), [["publish"]]);
+}
+
+#[tokio::test]
+async fn of_what_comes_together_nothing_overtakes_what_cannot_be_kept() {
+    let full = Options { pages_max: Some(1), ..Options::default() };
+    let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
+    for text in ["one".to_owned(), "long ".repeat(20_000), "three".to_owned()] {
+        api.say(&from_ada(&text));
+    }
+    let error = desk.listen(&telegram(&api, DEADLINES)).await;
+    assert!(matches!(error, ChannelError::Unavailable { .. }), "{error}");
+    assert_eq!((api.unconfirmed(), desk.texts().await), (3, vec!["one".to_owned()]));
 }
 
 #[tokio::test]

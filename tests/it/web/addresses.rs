@@ -6,6 +6,8 @@ use peacrab::tools::web::address::{Forbidden, Gate, Listed, not_public};
 use proptest::prelude::*;
 use url::Url;
 
+use crate::support::effort;
+
 fn what(ip: &str) -> Option<&'static str> {
     not_public(ip.parse().unwrap())
 }
@@ -108,7 +110,7 @@ fn is_special(ip: Ipv4Addr) -> bool {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4096) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(effort::cases(4096)) })]
 
     #[test]
     fn tells_all_of_ipv4_as_the_standard_library_does(bits: u32) {

@@ -127,6 +127,7 @@ impl Wire {
                 self.inner.change(|state| state.sessions.heartbeats += 1);
                 self.tell(&json!({ "op": 11, "d": null })).await
             }
+            Some(2 | 6) if self.ignores() => Ok(()),
             Some(2) => self.identify(&said["d"]).await,
             Some(6) => self.resume(&said["d"]).await,
             _ => {
@@ -134,6 +135,15 @@ impl Wire {
                 self.close(Some(4001)).await
             }
         }
+    }
+
+    /// Whether what is said now is one of those that are never answered.
+    fn ignores(&self) -> bool {
+        self.inner.change(|state| {
+            let ignores = state.sessions.ignore > 0;
+            state.sessions.ignore = state.sessions.ignore.saturating_sub(1);
+            ignores
+        })
     }
 
     async fn identify(&mut self, said: &Value) -> Result<(), Over> {
@@ -185,6 +195,9 @@ impl Wire {
         let token = said["token"].as_str().unwrap_or_default();
         if token.trim_start_matches("Bot ") != self.inner.look().token {
             return self.close(Some(4004)).await;
+        }
+        if let Some(code) = self.inner.change(|state| state.sessions.refuse.pop_front()) {
+            return self.close(Some(code)).await;
         }
         let id = said["session_id"].as_str().unwrap_or_default().to_owned();
         let seq = said["seq"].as_u64().and_then(|seq| usize::try_from(seq).ok());

@@ -34,10 +34,12 @@ pub(super) struct Sessions {
     /// What happens while there is none is told to nobody.
     pub(super) by_id: BTreeMap<String, Session>,
     pub(super) disturb: VecDeque<Disturb>,
-    /// What comes of the next IDENTIFYs instead of READY: close codes.
+    /// What comes of the next IDENTIFYs and RESUMEs instead of READY: close codes.
     pub(super) refuse: VecDeque<u16>,
     /// So many connections are accepted and never spoken to.
     pub(super) mute: usize,
+    /// So many IDENTIFYs and RESUMEs are never answered; heartbeats are.
+    pub(super) ignore: usize,
     /// Where sessions are to be resumed, if not where they are begun.
     pub(super) resume_url: Option<String>,
     pub(super) heartbeat_ms: u64,
@@ -60,6 +62,7 @@ impl Default for Sessions {
             disturb: VecDeque::new(),
             refuse: VecDeque::new(),
             mute: 0,
+            ignore: 0,
             resume_url: None,
             heartbeat_ms: 41_250,
             starts_left: 999,

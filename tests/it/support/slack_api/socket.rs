@@ -56,6 +56,16 @@ async fn link(stream: TcpStream, inner: Arc<Inner>) {
         }
     };
     let Ok(mut stream) = accept_hdr_async(stream, check).await else { return };
+    let is_greeted = inner.change(|state| {
+        let is_greeted = state.greetings_withheld == 0;
+        state.greetings_withheld = state.greetings_withheld.saturating_sub(1);
+        is_greeted
+    });
+    if !is_greeted {
+        // It answers pings.
+        while let Some(Ok(_)) = stream.next().await {}
+        return;
+    }
     let own = inner.change(|state| {
         state.link += 1;
         state.link

@@ -81,6 +81,8 @@ pub(super) struct State {
     pub(super) tokens: [&'static str; 2],
     /// For the link that is there now, or for the next that opens.
     pub(super) link_fault: Option<(LinkFault, bool)>,
+    /// So many links are opened and never greeted.
+    pub(super) greetings_withheld: usize,
     pub(super) again_after: Duration,
     /// How often a link is knocked at; Slack does every few seconds.
     pub(super) ping_every: Duration,
@@ -128,6 +130,7 @@ impl State {
         Self {
             tokens,
             link_fault: None,
+            greetings_withheld: 0,
             again_after: AGAIN_AFTER,
             ping_every: Duration::from_millis(200),
             user,

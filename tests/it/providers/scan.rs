@@ -1,12 +1,10 @@
 //! Texts with calls in them, in every form and split everywhere. How a provider uses this is tested
-//! against the fakes of the APIs.
+//! against the fakes of the APIs, in `text_tools.rs`.
 
+use peacrab::provider::text_tools::scan::{BLOCK_BYTES_MAX, Piece, Reader, Scanner};
+use peacrab::provider::{MALFORMED_CALL, ToolSchema};
 use proptest::prelude::*;
 use serde_json::{Value, json};
-
-use super::forms::MALFORMED_CALL;
-use super::scan::{BLOCK_BYTES_MAX, Piece, Reader, Scanner};
-use crate::provider::ToolSchema;
 
 const LOOK: &str =
     r#"<tool>{"server_name":"peacrab","tool_name":"look","arguments":{"path":"a"}}</tool>"#;

@@ -1,0 +1,236 @@
+//! What else must not take long: `/stop` beside searches, a start and pruning with much that is stored,
+//! messages that wait to be delivered, and what is left open after a peak. Each returns its rows of the
+//! table: what, and how much.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use chrono::TimeDelta;
+use rusqlite::{Connection, OpenFlags};
+
+use super::cases::Case;
+use super::daemon::{Daemon, OWNER, configure};
+use super::fakes::Fakes;
+use super::people::Model;
+use super::stored::{Copied, History, Seed, fill, open};
+use crate::measure::Result;
+
+/// How long something is waited for that must come.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Somebody who is no other person of the bench.
+const GUEST: i64 = 4_000_001;
+
+pub(crate) type Rows = Vec<(String, String)>;
+
+/// Turns in the conversation that is searched.
+const SEARCHED_TURNS: usize = 20_000;
+/// Of 20 bytes, in each answer there: about as long as models write them.
+const SEARCHED_SENTENCES: i64 = 100;
+const SEARCHES: usize = 4;
+/// Until the searches have begun.
+const SEARCH_BEGINS: Duration = Duration::from_millis(200);
+
+/// `/stop` in one chat while another one's searches run.
+pub(crate) fn stop_beside_searches(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
+    let home = seed.home(0)?;
+    let (oldest, newest) = (TimeDelta::days(60), TimeDelta::hours(1));
+    let turns = SEARCHED_TURNS;
+    fill(home.path(), &History { first_chat: OWNER, chats: 1, turns, oldest, newest })?;
+    let store = open(home.path())?;
+    let longer =
+        "UPDATE steps SET text = text || replace(hex(zeroblob(?)), '00', ' Rope, salt and tea.')";
+    store.execute(longer, [SEARCHED_SENTENCES])?;
+    // As after compaction: the model sees the last turn only.
+    store.execute(
+        "UPDATE sessions SET summary = 'Tea, rope, sandpaper.',
+         begins = (SELECT max(id) FROM turns WHERE session = sessions.id) WHERE chat = ?",
+        [OWNER.to_string()],
+    )?;
+    drop(store);
+    configure(home.path(), fakes, 16)?;
+    let people = &fakes.people;
+    people.forget();
+    let daemon = Daemon::start(home.path())?;
+    people.ask(OWNER, Model::Searches(1));
+    let one = people.wait_until_called(OWNER, PATIENCE);
+    people.wait_until_quiet(PATIENCE);
+    people.ask(GUEST, Model::Hangs);
+    people.wait_until_asked(GUEST, PATIENCE).ok_or("the guest's turn does not begin")?;
+    people.ask(OWNER, Model::Searches(SEARCHES));
+    people.wait_until_asked(OWNER, PATIENCE).ok_or("the searches do not begin")?;
+    sleep(SEARCH_BEGINS);
+    people.say(GUEST, "/stop");
+    let stopped = people.wait_until_heard(GUEST, PATIENCE);
+    people.release(GUEST);
+    let all = people.wait_until_called(OWNER, PATIENCE);
+    drop(daemon);
+    people.forget();
+    Ok(vec![
+        (format!("one `search_past` over {turns} turns of 2 kB"), shown(one)),
+        (format!("{SEARCHES} at once"), shown(all)),
+        (format!("`/stop` in another chat beside those {SEARCHES}"), shown(stopped)),
+    ])
+}
+
+const STARTS: usize = 3;
+
+/// From the start of the process to ready, with nothing and with so many rows stored.
+pub(crate) fn start(seed: &mut Seed, fakes: &Fakes, rows: usize) -> Result<Rows> {
+    let mut figures = Rows::new();
+    for rows in [0, rows] {
+        let home = seed.home(rows)?;
+        configure(home.path(), fakes, 16)?;
+        let mut times = Vec::new();
+        for _ in 0..STARTS {
+            let daemon = Daemon::start(home.path())?;
+            times.push(daemon.ready);
+            daemon.stop()?;
+        }
+        times.sort_unstable();
+        let median = times.get(times.len() / 2).copied();
+        figures
+            .push((format!("start → ready with {rows} rows (median of {STARTS})"), shown(median)));
+    }
+    Ok(figures)
+}
+
+/// How long pruning is watched.
+const PRUNING_MAX: Duration = Duration::from_secs(20);
+const PRUNING_LOOK: Duration = Duration::from_millis(50);
+/// Between the answer and the next message of whoever talks meanwhile.
+const PROBE_PAUSE: Duration = Duration::from_millis(20);
+
+/// A start with so many rows that are to be pruned, while somebody talks.
+pub(crate) fn prune(seed: &mut Seed, fakes: &Fakes, rows: usize) -> Result<Rows> {
+    let home = seed.home(0)?;
+    let (oldest, newest) = (TimeDelta::days(400), TimeDelta::days(200));
+    let copied = fill(home.path(), &History::of_others(rows, oldest, newest))?;
+    configure(home.path(), fakes, 16)?;
+    let people = &fakes.people;
+    people.forget();
+    people.talk(GUEST..GUEST + 1, PROBE_PAUSE);
+    let begun = Instant::now();
+    let daemon = Daemon::start(home.path())?;
+    let ready = daemon.ready;
+    let store = Connection::open_with_flags(
+        home.path().join("state.db"),
+        OpenFlags::SQLITE_OPEN_READ_ONLY,
+    )?;
+    let mut pruned = None;
+    while pruned.is_none() && begun.elapsed() < PRUNING_MAX {
+        sleep(PRUNING_LOOK);
+        pruned = is_pruned(&store, &copied)?.then(|| begun.elapsed());
+    }
+    let mut left: Vec<_> = Vec::new();
+    for table in copied.ids.keys() {
+        left.extend((count(&store, table, &copied)? > 0).then_some(*table));
+    }
+    people.hush();
+    people.wait_until_quiet(PATIENCE);
+    let measured = people.take_measured();
+    drop(daemon);
+    people.forget();
+    let left = if left.is_empty() { String::new() } else { format!("; left: {}", left.join(", ")) };
+    let pruned = pruned.map_or(format!("not in {PRUNING_MAX:?}"), |time| shown(Some(time)));
+    Ok(vec![
+        (format!("start → ready with {rows} rows to prune"), shown(Some(ready))),
+        ("start → journal and outbox pruned".to_owned(), format!("{pruned}{left}")),
+        ("longest wait of a message for its journal row".to_owned(), longest(&measured.confirmed)),
+        ("longest wait for the model".to_owned(), longest(&measured.before)),
+        ("longest wait for the sending".to_owned(), longest(&measured.after)),
+    ])
+}
+
+fn longest(times: &[Duration]) -> String {
+    shown(times.iter().max().copied())
+}
+
+fn is_pruned(store: &Connection, copied: &Copied) -> Result<bool> {
+    Ok(count(store, "inbound", copied)? + count(store, "outbox", copied)? == 0)
+}
+
+/// 1 if there still is one of the rows that were copied, else 0.
+fn count(store: &Connection, table: &str, copied: &Copied) -> Result<i64> {
+    let ids = copied.ids.get(table).copied().unwrap_or_default();
+    let exists = format!("SELECT EXISTS (SELECT 1 FROM {table} WHERE id > ? AND id <= ?)");
+    Ok(store.query_row(&exists, [ids.0, ids.1], |row| row.get(0))?)
+}
+
+/// Messages that wait when the daemon starts, and their chats.
+const WAITING: usize = 20_000;
+const WAITING_CHATS: usize = 2_000;
+/// How long they are watched.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+/// When the fresh chat speaks.
+const FRESH_AFTER: Duration = Duration::from_secs(2);
+
+/// Messages that wait to be delivered, and somebody new who speaks meanwhile.
+pub(crate) fn drain(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
+    let home = seed.home(0)?;
+    let (oldest, newest) = (TimeDelta::hours(2), TimeDelta::hours(1));
+    let (first_chat, chats, turns) = (2_000_001, WAITING_CHATS, WAITING);
+    let copied = fill(home.path(), &History { first_chat, chats, turns, oldest, newest })?;
+    let (after, until) = copied.ids.get("outbox").copied().ok_or("nothing was copied")?;
+    let store = open(home.path())?;
+    store.execute("DELETE FROM chunks WHERE delivery > ? AND delivery <= ?", [after, until])?;
+    let wait = "UPDATE outbox SET state = 'pending' WHERE id > ? AND id <= ?";
+    store.execute(wait, [after, until])?;
+    drop(store);
+    configure(home.path(), fakes, 16)?;
+    let people = &fakes.people;
+    people.forget();
+    let daemon = Daemon::start(home.path())?;
+    let begun = Instant::now();
+    people.take_measured();
+    sleep(FRESH_AFTER);
+    people.ask(GUEST, Model::Answers);
+    let fresh = people.wait_until_heard(GUEST, DRAIN_MAX);
+    let is_drained = people.wait_until_sent(WAITING, DRAIN_MAX.saturating_sub(begun.elapsed()));
+    let seconds = begun.elapsed().as_secs_f64();
+    let sends = people.take_measured().sends;
+    drop(daemon);
+    people.forget();
+    let how_far = if is_drained { "all" } else { "not all" };
+    let rate =
+        format!("{:.0} sends/s ({how_far}: {sends} in {seconds:.1} s)", sends as f64 / seconds);
+    let fresh = fresh.map_or(format!("not within {DRAIN_MAX:?}"), |time| shown(Some(time)));
+    Ok(vec![
+        (format!("drain of {WAITING} messages for {WAITING_CHATS} chats"), rate),
+        ("answer to a fresh chat beside them".to_owned(), fresh),
+    ])
+}
+
+const PEAK: Case = Case::new(1_000, 256);
+const PEAK_LASTS: Duration = Duration::from_secs(5);
+/// How long connections and memory are given to fall back.
+const REST: Duration = Duration::from_secs(30);
+
+/// What is open at a peak of turns, and some time after it.
+pub(crate) fn peak(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {
+    let home = seed.home(0)?;
+    configure(home.path(), fakes, PEAK.turns_max)?;
+    let people = &fakes.people;
+    people.forget();
+    let daemon = Daemon::start(home.path())?;
+    let look = |when: &str| -> Result<(String, String)> {
+        let files = daemon.open_files().map_or("–".to_owned(), |files| files.to_string());
+        let memory = daemon.memory()? as f64 / 1e6;
+        Ok((format!("open files, RSS {when}"), format!("{files}, {memory:.1} MB")))
+    };
+    let before = look("after the start")?;
+    people.talk(PEAK.chats(), Duration::ZERO);
+    sleep(PEAK_LASTS);
+    let at_peak = look(&format!("with {} turns at once", PEAK.turns_max))?;
+    people.hush();
+    people.wait_until_quiet(PATIENCE);
+    sleep(REST);
+    let rested = look(&format!("{} s after the last answer", REST.as_secs()))?;
+    drop(daemon);
+    people.forget();
+    Ok(vec![before, at_peak, rested])
+}
+
+fn shown(time: Option<Duration>) -> String {
+    let ms = |time: Duration| format!("{:.1} ms", time.as_secs_f64() * 1e3);
+    time.map_or(format!("not within {PATIENCE:?}"), ms)
+}

@@ -1,0 +1,118 @@
+//! What a platform tells in one go, taken in with one transaction: a batch costs one sync, and the channel's
+//! mark none of its own.
+
+use chrono::Utc;
+use rusqlite::{Connection, params};
+
+use super::{Bus, PublishError, Published, Publisher, admission, journal, raw_bounded};
+use crate::message::{ChannelName, DedupKey, Inbound};
+use crate::store::Sync;
+
+/// One of the things that a platform told.
+#[derive(Clone)]
+pub enum Arrival {
+    /// A message that speaks to the bot; see [`Publisher::publish`].
+    New(Inbound),
+    /// One that was changed; see [`Publisher::edit`].
+    Changed(Inbound),
+    /// One that was changed and does not speak to the bot by itself; see [`Publisher::amend`].
+    Amended(Inbound),
+    /// What could not be read; see [`Publisher::keep_raw`].
+    Unreadable { key: DedupKey, raw: String },
+}
+
+impl Publisher {
+    /// Takes arrivals in, in order, and sets the channel's mark with them: all in one transaction, or, if that
+    /// fails, one after the other until one cannot be taken in. When this returns `Ok`, the platform may be
+    /// told that they have arrived. Says of each message what became of it; nothing of one that was not
+    /// known, or could not be read.
+    pub async fn publish_all(
+        &self,
+        arrivals: Vec<Arrival>,
+        mark: Option<String>,
+    ) -> Result<Vec<Option<Published>>, PublishError> {
+        if arrivals.is_empty() {
+            // Told again after a crash, nothing would be taken in either: the next mark will do.
+            return Ok(Vec::new());
+        }
+        let (bus, channel) = (self.bus.clone(), self.channel.clone());
+        let (together, marked) = (arrivals.clone(), mark.clone());
+        let take_all = move |store: &Connection| {
+            let taken = together.into_iter().map(|arrival| take(store, &bus, &channel, arrival));
+            let taken = taken.collect::<rusqlite::Result<Vec<_>>>()?;
+            marked.map_or(Ok(()), |mark| set_mark(store, &channel, &mark))?;
+            Ok(taken)
+        };
+        self.link.heard(|state| state.last_event = Some(Utc::now()));
+        match self.bus.store.write("publish", Sync::Now, take_all).await {
+            Ok(taken) => {
+                self.bus.inbox.up();
+                self.bus.outbox.up();
+                Ok(taken)
+            }
+            Err(error) => {
+                tracing::warn!(channel = %self.channel, %error, "Takes in one by one what came together");
+                self.publish_each(arrivals, mark).await
+            }
+        }
+    }
+
+    async fn publish_each(
+        &self,
+        arrivals: Vec<Arrival>,
+        mark: Option<String>,
+    ) -> Result<Vec<Option<Published>>, PublishError> {
+        let mut taken = Vec::new();
+        for arrival in arrivals {
+            taken.push(match arrival {
+                Arrival::New(inbound) => Some(self.publish(inbound).await?),
+                Arrival::Changed(inbound) => Some(self.edit(inbound).await?),
+                Arrival::Amended(inbound) => {
+                    self.amend(inbound).await?.then_some(Published::Accepted)
+                }
+                Arrival::Unreadable { key, raw } => {
+                    self.keep_raw(key, raw).await?;
+                    None
+                }
+            });
+        }
+        if let Some(mark) = mark {
+            self.set_mark(mark).await?;
+        }
+        Ok(taken)
+    }
+}
+
+fn take(
+    store: &Connection,
+    bus: &Bus,
+    channel: &ChannelName,
+    arrival: Arrival,
+) -> rusqlite::Result<Option<Published>> {
+    match arrival {
+        Arrival::New(inbound) => admission::admit(store, bus, inbound).map(Some),
+        Arrival::Changed(inbound) => admission::edit(store, bus, inbound).map(Some),
+        Arrival::Amended(inbound) => match journal::has(store, &inbound.key)? {
+            true => admission::edit(store, bus, inbound).map(Some),
+            false => Ok(None),
+        },
+        Arrival::Unreadable { key, raw } => {
+            tracing::warn!(%channel, %key, "Kept a message that could not be read");
+            journal::keep_raw(store, &key, channel, &raw_bounded(&raw)).map(|_| None)
+        }
+    }
+}
+
+/// Sets a channel's own durable mark.
+pub(super) fn set_mark(
+    store: &Connection,
+    channel: &ChannelName,
+    mark: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES (?, '', ?, ?)",
+        )?
+        .execute(params![channel.as_str(), mark, Utc::now().timestamp_millis()])?;
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! Deliveries that fail: since when, what overtakes them, and how those that are given up are explained.
+//! How long to wait and when to give up is decided in `channels::deliver`.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
+
+use super::put_notice;
+use crate::bus::journal::read_address;
+use crate::message::{Address, ChannelName, DeliveryId, MessageId, Outbound};
+use crate::people;
+use crate::replies;
+
+/// A delivery's failures since a part of it last arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Failures {
+    pub since: DateTime<Utc>,
+    pub last: DateTime<Utc>,
+    /// How often others of the channel arrived between two of them.
+    pub others_arrived: u32,
+}
+
+/// An attempt that failed, and what follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    pub at: DateTime<Utc>,
+    /// The next attempt.
+    pub next: DateTime<Utc>,
+    pub reason: String,
+    /// Others of the channel have arrived since the failure before.
+    pub others_arrived: bool,
+    /// Later ones of the lane need not wait for it any more.
+    pub steps_aside: bool,
+}
+
+/// Notes a failed attempt; the chunk stays as it is.
+pub fn fails(store: &Connection, id: DeliveryId, failure: &Failure) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET attempts = attempts + 1, next = ?2, reason = ?3, failed_at = ?4,
+             failing_since = ifnull(failing_since, ?4), others_arrived = others_arrived + ?5
+             WHERE id = ?1",
+        )?
+        .execute(params![
+            id.0,
+            failure.next.timestamp_millis(),
+            failure.reason,
+            failure.at.timestamp_millis(),
+            failure.others_arrived
+        ])?;
+    if failure.steps_aside {
+        store
+            .prepare_cached(
+                "UPDATE outbox SET aside = 1 WHERE id = ? AND state = 'pending' AND aside = 0",
+            )?
+            .execute([id.0])?;
+    }
+    Ok(())
+}
+
+/// A channel's deliveries that fail.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FailingDeliveries {
+    pub count: i64,
+    /// When the one failed first that fails for longest, and why it failed last.
+    pub since: Option<DateTime<Utc>>,
+    pub reason: Option<String>,
+}
+
+pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<FailingDeliveries> {
+    let count = store
+        .prepare_cached(
+            "SELECT count(*) FROM outbox
+             WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL",
+        )?
+        .query_row([channel.as_str()], |row| row.get(0))?;
+    let oldest = store
+        .prepare_cached(
+            "SELECT failing_since, reason FROM outbox
+             WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL
+             ORDER BY failing_since LIMIT 1",
+        )?
+        .query_row([channel.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
+        .optional()?;
+    let (since, reason) = oldest.unzip();
+    let since = since.and_then(DateTime::from_timestamp_millis);
+    Ok(FailingDeliveries { count, since, reason: reason.flatten() })
+}
+
+/// Tries what fails on a channel at once: its platform works again.
+pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = 0
+             WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL",
+        )?
+        .execute([channel.as_str()])?;
+    Ok(())
+}
+
+/// Notes the message that a delivery answers, which is named if the answer overtakes an older one.
+pub fn note_question(
+    store: &Connection,
+    id: DeliveryId,
+    question: Option<&MessageId>,
+) -> rusqlite::Result<()> {
+    let Some(question) = question else { return Ok(()) };
+    store
+        .prepare_cached("UPDATE outbox SET answers = ? WHERE id = ?")?
+        .execute(params![question.as_str(), id.0])?;
+    Ok(())
+}
+
+/// Why a delivery ends without having arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lost {
+    /// The platform does not take it, and would not later.
+    Refused,
+    /// It was tried for as long as it could be.
+    GivenUp,
+}
+
+/// Ends a delivery that does not arrive, with what is left of it. The owner is told at once, in the same chat if
+/// that is theirs. Where it was given up, the next delivery that arrives there brings an explanation along.
+pub fn dead(
+    store: &Connection,
+    message: &Outbound,
+    (lost, reason): (Lost, &str),
+) -> rusqlite::Result<()> {
+    store.execute(
+        "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
+        [message.id.0],
+    )?;
+    let given_up = lost == Lost::GivenUp;
+    let died = store
+        .prepare_cached(
+            "UPDATE outbox SET state = 'dead', reason = ?1, unexplained = (?2 AND notice = 0)
+             WHERE id = ?3 AND state = 'pending' RETURNING notice",
+        )?
+        .query_row(params![reason, given_up, message.id.0], |row| row.get::<_, bool>(0))
+        .optional()?;
+    let owner = people::owner_place(store)?;
+    if let (Some(false), Some(owner)) = (died, owner) {
+        let theirs = (&owner.channel, &owner.chat) == (&message.to.channel, &message.to.chat);
+        match (theirs, given_up) {
+            (false, _) => put_notice(store, &owner, &replies::undeliverable(&message.to, reason))?,
+            (true, false) => {
+                put_notice(store, &message.to, &replies::undeliverable_here(reason))?;
+            }
+            // Nothing arrives there just now.
+            (true, true) => {}
+        }
+    }
+    Ok(())
+}
+
+/// After a delivery has arrived: explains those that were given up in the same chat.
+pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Result<()> {
+    let mut lost = store.prepare_cached(
+        "SELECT lost.channel, lost.chat, lost.thread, count(*), max(lost.reason)
+         FROM outbox arrived JOIN outbox lost ON lost.unexplained = 1
+             AND lost.channel = arrived.channel AND lost.chat = arrived.chat
+         WHERE arrived.id = ? AND arrived.state = 'sent'
+         GROUP BY lost.thread",
+    )?;
+    let lost = lost.query_map([arrived.0], |row| {
+        Ok((read_address(row)?, row.get::<_, i64>(3)?, row.get::<_, Option<String>>(4)?))
+    })?;
+    let lost: Vec<(Address, i64, Option<String>)> = lost.collect::<Result<_, _>>()?;
+    for (to, count, reason) in lost {
+        put_notice(store, &to, &replies::given_up_here(count, &reason.unwrap_or_default()))?;
+        store
+            .prepare_cached(
+                "UPDATE outbox SET unexplained = 0 WHERE unexplained = 1 AND channel = ? AND chat = ?",
+            )?
+            .execute([to.channel.as_str(), to.chat.as_str()])?;
+    }
+    Ok(())
+}

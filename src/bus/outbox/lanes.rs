@@ -1,0 +1,53 @@
+//! The lanes in which deliveries wait, and their heads, which triggers of the schema keep.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::message::{ChannelName, ChatId, DeliveryId};
+
+/// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait behind
+/// nothing else; the head of a lane is its oldest message. One that stepped aside stays a head.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Head {
+    pub id: DeliveryId,
+    pub lane: Lane,
+    /// Not to be tried before.
+    pub next: DateTime<Utc>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lane {
+    pub chat: ChatId,
+    pub urgent: bool,
+}
+
+/// The heads of a channel's lanes, urgent ones or others, in the order in which they are to be tried: at most `max`
+/// of them. Costs as much as it gives, however much waits.
+pub fn heads(
+    store: &Connection,
+    channel: &ChannelName,
+    urgent: bool,
+    max: usize,
+) -> rusqlite::Result<Vec<Head>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, chat, urgent, next FROM outbox
+         WHERE state = 'pending' AND head = 1 AND channel = ? AND urgent = ? ORDER BY next LIMIT ?",
+    )?;
+    rows.query_map(params![channel.as_str(), urgent, max], |row| {
+        let next = DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default();
+        let lane = Lane { chat: row.get::<_, String>(1)?.into(), urgent: row.get(2)? };
+        Ok(Head { id: DeliveryId(row.get(0)?), lane, next })
+    })?
+    .collect()
+}
+
+/// Tries what waits for a chat at once: somebody is there to hear it.
+pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = 0
+             WHERE state = 'pending' AND channel = ? AND chat = ? AND head = 1",
+        )?
+        .execute([channel.as_str(), chat.as_str()])?;
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! What the bot says of messages that did not arrive, or may have arrived twice.
+
+use std::fmt::Display;
+
+use super::as_is;
+
+pub fn undeliverable(to: impl Display, reason: &str) -> String {
+    format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
+}
+
+pub fn undeliverable_here(reason: &str) -> String {
+    format!(
+        "I could not deliver my last message here: {}. Ask again if you still want it.",
+        as_is(reason)
+    )
+}
+
+/// Explains, once something arrives again, what was given up there.
+pub fn given_up_here(count: i64, reason: &str) -> String {
+    let reason = as_is(reason);
+    match count {
+        1 => format!(
+            "I could not deliver an earlier message here: {reason}. Ask again if you still need it."
+        ),
+        _ => format!(
+            "I could not deliver {count} earlier messages here: {reason}. Ask again for what you still need."
+        ),
+    }
+}
+
+/// Marks a chunk that the platform may already have.
+pub fn perhaps_repeated(text: &str) -> String {
+    format!("(perhaps sent twice)\n{text}")
+}

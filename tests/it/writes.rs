@@ -1,0 +1,40 @@
+//! How often a message is written down: each commit costs pages, each sync waits for the disk.
+
+use std::sync::{Arc, Mutex};
+
+use peacrab::store::{Moment, Options, Phase, Sync};
+
+use crate::support::rig::{Parts, Rig};
+
+type Commits = Arc<Mutex<Vec<(Sync, Vec<&'static str>)>>>;
+
+/// A daemon whose commits are written down.
+async fn watched() -> (Rig, Commits) {
+    let commits = Commits::default();
+    let seen = Arc::clone(&commits);
+    let observer = Arc::new(move |moment: Moment<'_>| {
+        if moment.phase == Phase::After {
+            seen.lock().unwrap().push((moment.sync, moment.labels.to_vec()));
+        }
+    });
+    let store = Options { observer: Some(observer), ..Options::default() };
+    (Rig::of(Parts { store, ..Parts::default() }).await, commits)
+}
+
+#[tokio::test]
+async fn a_plain_message_costs_few_commits_and_two_syncs() {
+    let (mut rig, commits) = watched().await;
+    rig.ask("1", "hello").await;
+    rig.settled().await;
+    commits.lock().unwrap().clear();
+    rig.ask("1", "and again").await;
+    rig.settled().await;
+    let commits = std::mem::take(&mut *commits.lock().unwrap());
+    let labels: Vec<_> = commits.iter().flat_map(|(_, labels)| labels).copied().collect();
+    assert_eq!(labels, ["publish", "turn start", "answer", "sending", "sent"]);
+    // It is on the disk before it is acknowledged, its answer before that is sent.
+    let synced = commits.iter().filter(|(sync, _)| *sync == Sync::Now);
+    let synced: Vec<_> = synced.flat_map(|(_, labels)| labels).copied().collect();
+    assert_eq!(synced, ["publish", "sending"]);
+    rig.finish().await;
+}
