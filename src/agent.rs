@@ -2,11 +2,13 @@
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
 mod aside;
+mod backlog;
 pub mod budget;
 mod calls;
 mod command;
 mod commits;
 pub mod compaction;
+pub mod fairness;
 mod folds;
 mod heart;
 mod house;
@@ -19,6 +21,7 @@ mod means;
 mod notes;
 mod paces;
 mod parking;
+mod pass;
 pub mod permit;
 mod plans;
 mod progress;
@@ -33,7 +36,7 @@ mod turn;
 mod undo;
 mod usage;
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,17 +55,19 @@ pub use skills::skills_words;
 pub use transcript::{count_running, used_since};
 pub use usage::usage_words;
 
-use crate::bus::journal::{self, RowId, Waiting};
+use crate::bus::journal::{RowId, Waiting};
 use crate::errands;
 use crate::message::{Address, Sender};
 use crate::people::Role;
 use crate::session::Session;
 use crate::store::{StoreError, Sync};
 use aside::Asides;
+use backlog::{Backlog, Person};
 use commits::StopKind;
+use fairness::Claim;
 use house::{context_used, house};
 use idle::Idle;
-use transcript::Unfinished;
+use pass::Look;
 use turn::{Begin, Draft, TurnError, Wires};
 
 /// What is found so much later than it was said gets one line, not an answer.
@@ -95,15 +100,19 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         idle: Idle::default(),
         folds: JoinSet::new(),
         folding: HashMap::new(),
-        cut_off: None,
+        backlog: Backlog::default(),
+        follows: false,
+        is_up_to_date: false,
         asides: Asides::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
+        agent.take_all_back().await;
         let (failed, rest) = match agent.pass().await {
             Ok(join) => (false, join),
             Err(error) => {
                 tracing::error!(%error, "The agent rests");
+                agent.is_up_to_date = false;
                 (true, Some(STORE_PAUSE))
             }
         };
@@ -131,8 +140,11 @@ struct Agent {
     /// Conversations that are being folded, and what came of those where a turn runs.
     folds: JoinSet<folds::Done>,
     folding: HashMap<Address, Option<folds::Done>>,
-    /// Turns that were cut off and are to be taken up again; none until the store has been asked.
-    cut_off: Option<VecDeque<Unfinished>>,
+    backlog: Backlog,
+    /// The store notes what changes in the tables that the backlog is made of.
+    follows: bool,
+    /// Nothing was lost of what has changed, and the backlog need not be read whole.
+    is_up_to_date: bool,
     asides: Asides,
 }
 
@@ -141,12 +153,12 @@ struct Running {
     steer: mpsc::Sender<Vec<Waiting>>,
     stop: CancellationToken,
     sender: Sender,
+    /// Whose slot it has.
+    claim: Claim<Person>,
     /// The rows that it began with.
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
-    /// What it shows.
-    shown: watch::Receiver<Draft>,
     /// It is not a turn: notes are taken, before the conversation is folded as was wished.
     folds: Option<folds::Wish>,
 }
@@ -158,72 +170,24 @@ impl Agent {
         self.asides.tell_cut_off(&self.means).await?;
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
-        let places = loop {
-            let look = |store: &_| Ok((journal::controls(store)?, journal::places(store)?));
-            let (mut controls, places) = self.read(look).await?;
+        let next_expiry = loop {
+            let Look { mut controls, overdue, next_expiry } = self.look().await?;
             controls.retain(|it| self.serves(&it.inbound.from) && !self.must_wait(it));
             if controls.is_empty() {
-                break places;
+                if self.look_after_asks(overdue).await? {
+                    continue;
+                }
+                break next_expiry;
             }
             for control in controls {
+                // It may have set what becomes of what waits there.
+                self.backlog.touch(&control.inbound.from);
                 self.obey(control).await?;
             }
         };
-        let asked = self.look_after_asks(&places).await?;
-        self.take_up().await?;
-        let mut again = asked.next;
-        let mut look_again = |pause| again = Some(again.map_or(pause, |again| again.min(pause)));
-        for (address, newest) in places {
-            match self.running.get(&address) {
-                None if !self.serves(&address) => {}
-                Some(running) if newest > running.given => {
-                    self.hear_more(&address, newest).await?.into_iter().for_each(&mut look_again);
-                }
-                Some(_) => {}
-                None if let Some(sender) = asked.parked.get(&address) => {
-                    if self.interrupt_parked(&address, sender.clone()).await? {
-                        look_again(Duration::ZERO);
-                    }
-                }
-                None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
-                None => {
-                    let (rows, pause) = self.next(&address, newest).await?;
-                    pause.into_iter().for_each(&mut look_again);
-                    if let Some(first) = rows.first() {
-                        let mut sender = first.sender().clone();
-                        sender.id = first.inbound.cause.voice();
-                        self.start(address, sender, Begin::New(rows));
-                    }
-                }
-            }
-        }
-        Ok(again)
-    }
-
-    /// Takes up what was cut off, as far as there is room.
-    async fn take_up(&mut self) -> Result<(), StoreError> {
-        let mut cut_off = match self.cut_off.take() {
-            Some(cut_off) => cut_off,
-            None => {
-                let mut found = self.read(transcript::unfinished).await?;
-                found.retain(|turn| {
-                    let is_free = !turn.parked && !self.running.contains_key(&turn.address);
-                    is_free && self.serves(&turn.address)
-                });
-                if !found.is_empty() {
-                    tracing::info!(turns = found.len(), "Taking up what was cut off");
-                }
-                found.into()
-            }
-        };
-        while self.turns.len() < self.turns_max
-            && let Some(turn) = cut_off.pop_front()
-        {
-            let sender = turn.sender.clone();
-            self.start(turn.address.clone(), sender, Begin::Resume(turn));
-        }
-        self.cut_off = Some(cut_off);
-        Ok(())
+        self.hear_changed().await?;
+        self.begin_turns().await?;
+        Ok(next_expiry.into_iter().chain(self.backlog.next_look()).min())
     }
 
     /// Whether the address's channel is here; what came by another one waits until it is.
@@ -231,13 +195,8 @@ impl Agent {
         self.means.channels.contains_key(&errands::channel_of(address))
     }
 
-    /// Whether a turn of that address waits to be taken up again.
-    fn cut_off(&self, address: &Address) -> bool {
-        self.cut_off.iter().flatten().any(|turn| turn.address == *address)
-    }
-
     /// Moves a session into a turn.
-    fn start(&mut self, address: Address, sender: Sender, begin: Begin) {
+    fn start(&mut self, address: Address, (sender, claim): (Sender, Claim<Person>), begin: Begin) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
@@ -246,13 +205,19 @@ impl Agent {
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
         let session = self.idle.take(&address);
-        let (draft, shown) = watch::channel(Draft::default());
+        let draft = watch::Sender::new(Draft::default());
         let wires = (steered, stop.clone(), draft);
         let task = work(Arc::clone(&self.means), address.clone(), session, begin, wires);
         let id = self.turns.spawn(task).id();
-        self.tasks.insert(id, address.clone());
-        self.running
-            .insert(address, Running { steer, stop, sender, rows, given, shown, folds: None });
+        let running = Running { steer, stop, sender, claim, rows, given, folds: None };
+        self.occupy(id, address, running);
+    }
+
+    /// A task works at an address from now on.
+    fn occupy(&mut self, task: Id, address: Address, running: Running) {
+        self.backlog.began(&address);
+        self.tasks.insert(task, address.clone());
+        self.running.insert(address, running);
     }
 
     /// Carries a command out, at once.
@@ -288,44 +253,27 @@ impl Agent {
         }
         if stopped.turn {
             self.idle.take(address);
-            self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *address));
         }
         // Notes are taken for a command that waits, or for nobody.
         let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
         if let Some(running) = self.running.get(address).filter(ends) {
             running.stop.cancel();
         }
-        self.stop_errands(&stopped.errands);
+        self.cancel(&stopped.errands);
         self.means.bus.jobs.up();
         Ok(())
     }
 
-    /// Errands at these addresses have been ended.
-    fn stop_errands(&mut self, at: &[Address]) {
-        for at in at {
-            self.cut_off.iter_mut().for_each(|turns| turns.retain(|turn| turn.address != *at));
-            if let Some(running) = self.running.get(at) {
-                running.stop.cancel();
-            }
-        }
+    /// The turns at these addresses have been ended in the store.
+    fn cancel(&self, at: &[Address]) {
+        at.iter().filter_map(|at| self.running.get(at)).for_each(|running| running.stop.cancel());
     }
 
-    /// Turns that somebody has ended in the store need not go on until they find out.
-    async fn end_stopped(&mut self, unfinished: &[Unfinished]) -> Result<(), StoreError> {
-        let works = self.running.values().filter(|running| !running.stop.is_cancelled());
-        let turns = works.filter_map(|running| running.shown.borrow().turn);
-        let ended: Vec<_> =
-            turns.filter(|turn| unfinished.iter().all(|it| it.turn != *turn)).collect();
-        if ended.is_empty() {
-            return Ok(());
+    /// Takes back all turns that have ended, so that one pass serves all of them.
+    async fn take_all_back(&mut self) {
+        while let Some(ended) = self.turns.try_join_next_with_id() {
+            self.take_back(ended).await;
         }
-        let stopped = self.read(move |store| transcript::stopped(store, &ended)).await?;
-        for running in self.running.values() {
-            if running.shown.borrow().turn.is_some_and(|turn| stopped.contains(&turn)) {
-                running.stop.cancel();
-            }
-        }
-        Ok(())
     }
 
     /// Takes a session back from its turn.
@@ -339,6 +287,7 @@ impl Agent {
         };
         let Some(address) = self.tasks.remove(&id) else { return };
         let Some(running) = self.running.remove(&address) else { return };
+        self.backlog.ended(&address);
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
                 self.rest(session, running);
@@ -347,7 +296,6 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
-                self.cut_off = None;
             }
             Err(error) => {
                 tracing::error!(%address, %error, "A turn panicked, will take it up again");
@@ -355,7 +303,6 @@ impl Agent {
                 if let Err(error) = broke.await {
                     tracing::error!(%error, "Could not say that a turn broke");
                 }
-                self.cut_off = None;
             }
         }
         self.take_over_folded(&address).await;

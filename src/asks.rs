@@ -17,7 +17,7 @@ use crate::session::{CallId, TurnId};
 const LISTED_MAX: usize = 20;
 
 /// What was asked, by the number that people see.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,6 +174,12 @@ pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
 pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' ORDER BY id"))?;
     rows.query_map([], read)?.collect()
+}
+
+/// The question, if it is open.
+pub fn question(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
+    let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' AND id = ?"))?;
+    rows.query_row([id.0], read).optional()
 }
 
 /// Those whose time is over.

@@ -165,12 +165,14 @@ pub struct Desk {
 }
 
 /// Serves clients until `stop`.
-pub async fn run(desk: Arc<Desk>, listener: UnixListener, stop: CancellationToken) {
+pub async fn run(desk: Arc<Desk>, listener: Arc<UnixListener>, stop: CancellationToken) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
-            Some(_) = clients.join_next() => {}
+            Some(served) = clients.join_next() => if let Err(error) = served {
+                tracing::error!(%error, "A control connection broke");
+            },
             accepted = listener.accept(), if clients.len() < CONNECTIONS_MAX => match accepted {
                 Ok((stream, _)) => {
                     let desk = Arc::clone(&desk);

@@ -1,20 +1,17 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
+pub mod tasks;
 mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::future::Future;
-use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use chrono::Utc;
-use futures_util::FutureExt;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::{Actions, Images};
@@ -45,21 +42,16 @@ use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
+use tasks::{end, forever};
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
-
-/// When nothing is under way, each stage takes some milliseconds; longer, and the log says for what.
-const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
 
 /// How long deliveries that are due may still take at the end.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// How long programs that lend tools may take to end.
 const LENT_TIME_MAX: Duration = Duration::from_secs(3);
-
-/// A loop that panicked is begun again after this; its state is in the store.
-const RESTART_AFTER: Duration = Duration::from_secs(1);
 
 /// What is known of the owner; their time zone may stand there.
 pub const USER: &str = "USER.md";
@@ -286,45 +278,55 @@ impl Daemon {
         let mut delivering = JoinSet::new();
         for (name, channel) in self.means.channels.iter() {
             let link = self.link(name);
-            let bus = self.means.bus.clone();
-            let parts = (name.clone(), Arc::clone(channel), bus);
-            let (name, channel, bus) = parts.clone();
-            listening.spawn(supervise::run(name, channel, bus, link, sources.clone()));
-            let (fetched, stop) = (parts.clone(), sources.clone());
-            let (workspace, intake) = (self.means.workspace.clone(), self.plan.intake.clone());
-            listening.spawn(forever("the intake of files", move || {
-                let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
-                intake::run(name, channel, (bus, workspace.clone()), intake, stop.clone())
+            let parts = (name.clone(), Arc::clone(channel), self.means.bus.clone());
+            let ((name, channel, bus), until) = (parts.clone(), sources.clone());
+            listening.spawn(forever("a channel", until, move |stop| {
+                let (channel, link) = (Arc::clone(&channel), Arc::clone(&link));
+                supervise::run(name.clone(), channel, bus.clone(), link, stop)
             }));
-            let (name, channel, bus) = parts;
-            self.deliver((name, channel, bus), &mut delivering, &deliveries);
+            let (fetched, until) = (parts.clone(), sources.clone());
+            let (workspace, intake) = (self.means.workspace.clone(), self.plan.intake.clone());
+            listening.spawn(forever("the intake of files", until, move |stop| {
+                let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
+                intake::run(name, channel, (bus, workspace.clone()), intake, stop)
+            }));
+            self.deliver(parts, &mut delivering, &deliveries);
         }
-        listening.spawn(tidy::daily(Arc::clone(&self.means), sources.clone()));
-        let (oversight, until) = (self.means.oversight.clone(), sources.clone());
-        listening.spawn(forever("the oversight of rules", move || {
-            oversight::run(oversight.clone(), until.clone())
+        let means = Arc::clone(&self.means);
+        listening.spawn(forever("tidying", sources.clone(), move |stop| {
+            tidy::daily(Arc::clone(&means), stop)
         }));
-        listening.spawn(control::run(Arc::clone(&self.desk), listener, sources.clone()));
-        let (bell, until) = (self.means.bell(self.plan.clock.clone()), sources.clone());
-        listening.spawn(forever("jobs", move || schedule::run(bell.clone(), until.clone())));
-        let (heart, until) = (self.means.heart.clone(), sources.clone());
+        let oversight = self.means.oversight.clone();
+        listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
+            oversight::run(oversight.clone(), stop)
+        }));
+        let (desk, listener) = (Arc::clone(&self.desk), Arc::new(listener));
+        listening.spawn(forever("the control socket", sources.clone(), move |stop| {
+            control::run(Arc::clone(&desk), Arc::clone(&listener), stop)
+        }));
+        let bell = self.means.bell(self.plan.clock.clone());
         listening
-            .spawn(forever("the heartbeat", move || heartbeat::run(heart.clone(), until.clone())));
+            .spawn(forever("jobs", sources.clone(), move |stop| schedule::run(bell.clone(), stop)));
+        let heart = self.means.heart.clone();
+        listening.spawn(forever("the heartbeat", sources.clone(), move |stop| {
+            heartbeat::run(heart.clone(), stop)
+        }));
 
         // They see the end of turns, too.
         let mut hooking = JoinSet::new();
         if !self.plan.hooks.is_empty() {
             let (hooks, events) = (self.plan.hooks.clone(), self.means.events.clone());
-            hooking.spawn(hooks::run(hooks, events.subscribe(), deliveries.clone()));
+            hooking.spawn(forever("hooks", deliveries.clone(), move |stop| {
+                hooks::run(hooks.clone(), events.subscribe(), stop)
+            }));
         }
         let lends = CancellationToken::new();
         let lending = self.lend(&lends);
 
         let mut thinking = JoinSet::new();
-        let (means, turns_max, until) =
-            (Arc::clone(&self.means), self.plan.agent.turns_max, turns.clone());
-        thinking.spawn(forever("the agent loop", move || {
-            agent::run(Arc::clone(&means), turns_max, until.clone())
+        let (means, turns_max) = (Arc::clone(&self.means), self.plan.agent.turns_max);
+        thinking.spawn(forever("the agent loop", turns.clone(), move |stop| {
+            agent::run(Arc::clone(&means), turns_max, stop)
         }));
         self.greet().await;
         ready();
@@ -365,8 +367,9 @@ impl Daemon {
         let redactor = self.means.redactor.clone();
         let arrivals = Arrivals::default();
         let post = Post { name, channel, bus, workspace, events, redactor, arrivals };
-        let stop = stop.clone();
-        delivering.spawn(forever("deliveries", move || deliver::run(post.clone(), stop.clone())));
+        let until = stop.clone();
+        delivering
+            .spawn(forever("deliveries", until, move |stop| deliver::run(post.clone(), stop)));
     }
 
     /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
@@ -393,7 +396,9 @@ impl Daemon {
         let mut lending = JoinSet::new();
         if !self.plan.mcp.is_empty() {
             let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
-            lending.spawn(servers.run(until.clone()));
+            lending.spawn(forever("MCP servers", until.clone(), move |stop| {
+                Arc::clone(&servers).run(stop)
+            }));
         }
         lending
     }
@@ -425,27 +430,5 @@ impl Daemon {
             terminal = %self.terminal.name(),
             "Started"
         );
-    }
-}
-
-/// Begins a loop again that panicked, until it ends by itself.
-async fn forever<F: Future<Output = ()>>(what: &'static str, begin: impl Fn() -> F) {
-    while AssertUnwindSafe(begin()).catch_unwind().await.is_err() {
-        tracing::error!("Restarting {what} after a panic");
-        sleep(RESTART_AFTER).await;
-    }
-}
-
-/// Joins tasks that have been told to end; those that do not are dropped.
-async fn end(what: &'static str, mut tasks: JoinSet<()>, within: Duration) {
-    let begun = Instant::now();
-    let joined = async { while tasks.join_next().await.is_some() {} };
-    if timeout(within, joined).await.is_err() {
-        tracing::warn!(what, tasks = tasks.len(), "Did not end in time");
-    }
-    tasks.shutdown().await;
-    let waited = begun.elapsed();
-    if waited > STAGE_TIME_USUAL {
-        tracing::info!(what, ?waited, "The end had to wait");
     }
 }

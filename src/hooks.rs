@@ -63,7 +63,9 @@ pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: Canc
         }
         tokio::select! {
             () = stop.cancelled() => break,
-            Some(_) = running.join_next() => {}
+            Some(ended) = running.join_next() => if let Err(error) = ended {
+                tracing::error!(%error, "What ran a hook broke");
+            },
             event = events.next() => match event {
                 None => break,
                 Some(event) => dropped += enqueue(&hooks, &event, &mut queue),

@@ -112,6 +112,17 @@ impl Session {
             gauge: Gauge::default(),
         }
     }
+
+    /// About how many bytes of memory it takes: its texts, and as much for each of its parts.
+    pub fn bytes(&self) -> usize {
+        let frozen = self.frozen.iter().flat_map(|frozen| {
+            [&frozen.memory, &frozen.notes, &frozen.told_memory, &frozen.told_notes]
+        });
+        let own: usize = frozen.chain(&self.summary).map(String::len).sum();
+        let steps = self.turns.iter().flat_map(|turn| &turn.steps);
+        let steps: usize = steps.map(Step::bytes).sum();
+        size_of::<Self>() + own + self.turns.len() * size_of::<Turn>() + steps
+    }
 }
 
 /// What commands set for one conversation. What a newer version wrote, and this one does not know, is
@@ -243,6 +254,30 @@ pub struct Step {
     pub text: String,
     pub thinking: Vec<Thinking>,
     pub calls: Vec<Call>,
+}
+
+impl Step {
+    fn bytes(&self) -> usize {
+        let heard = self.heard.as_ref().map_or(0, String::len);
+        let thinking: usize = self.thinking.iter().map(|it| value_bytes(&it.block)).sum();
+        let calls = self
+            .calls
+            .iter()
+            .map(|call| size_of::<Call>() + call.arguments.len() + call.outcome.for_model().len());
+        size_of::<Self>() + heard + self.text.len() + thinking + calls.sum::<usize>()
+    }
+}
+
+fn value_bytes(value: &Value) -> usize {
+    let within: usize = match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        Value::String(text) => text.len(),
+        Value::Array(values) => values.iter().map(value_bytes).sum(),
+        Value::Object(fields) => {
+            fields.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+        }
+    };
+    size_of::<Value>() + within
 }
 
 /// A picture in the workspace, shown to models that see.

@@ -2,13 +2,16 @@
 //! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
 //! with the noun; there is none of theirs here.
 
+mod changes;
 mod threads;
 
+use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -16,6 +19,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
+
+pub use changes::Changed;
+use changes::Changes;
 
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
@@ -94,7 +100,12 @@ pub struct Options {
     pub observer: Option<Observer>,
     /// The largest database, in pages; none is SQLite's own bound.
     pub pages_max: Option<u32>,
+    /// Counts the work of reads, in steps of SQLite's virtual machine, by [`STEPS_COUNTED`].
+    pub read_steps: Option<Arc<AtomicU64>>,
 }
+
+/// Steps of SQLite's virtual machine that are counted as one.
+const STEPS_COUNTED: i32 = 10;
 
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum StoreError {
@@ -175,6 +186,7 @@ impl HomeLock {
 pub struct Store {
     writes: mpsc::Sender<threads::Job>,
     reads: mpsc::Sender<threads::Read>,
+    changes: Arc<Changes>,
     path: Arc<Path>,
     searches: Arc<Semaphore>,
 }
@@ -202,16 +214,30 @@ impl Store {
                 .pragma_update(None, "max_page_count", pages)
                 .map_err(|error| failed(error.into()))?;
         }
-        let reader = connect(&path).map_err(|error| failed(error.into()))?;
+        let mut reader = connect(&path).map_err(|error| failed(error.into()))?;
+        if let Some(steps) = options.read_steps.clone() {
+            let count = move || {
+                steps.fetch_add(1, Ordering::Relaxed);
+                false
+            };
+            reader
+                .progress_handler(STEPS_COUNTED, Some(count))
+                .map_err(|error| failed(error.into()))?;
+        }
+        let changes = Arc::new(Changes::default());
+        let noted = Arc::clone(&changes);
+        connection
+            .update_hook(Some(move |_, _: &str, table: &str, row| noted.note(table, row)))
+            .map_err(|error| failed(error.into()))?;
 
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
         let ballast = Ballast::lay(home);
-        threads::spawn_writer(connection, queue, options.observer.clone(), ballast)
-            .map_err(broken)?;
+        let told = (options.observer.clone(), Arc::clone(&changes));
+        threads::spawn_writer(connection, queue, told, ballast).map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        Ok(Self { writes, reads, path: path.into(), searches })
+        Ok(Self { writes, reads, path: path.into(), searches, changes })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -226,6 +252,23 @@ impl Store {
         let write = threads::Write::new(label, sync, work, tell);
         self.writes.send(threads::Job::Write(write)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
+    }
+
+    /// Notes from now on which rows of these tables change, for [`Self::changed`]. All that was committed
+    /// before can be read once this has returned.
+    pub async fn follow(&self, tables: &'static [&'static str]) -> Result<(), StoreError> {
+        let changes = Arc::clone(&self.changes);
+        let follow = move |_: &Connection| {
+            changes.follow(tables);
+            Ok(())
+        };
+        self.write("follow", Sync::Later, follow).await
+    }
+
+    /// The rows of the followed tables that were committed since this was last asked; none if they were
+    /// too many to be kept.
+    pub fn changed(&self) -> Option<BTreeSet<Changed>> {
+        self.changes.take()
     }
 
     /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.

@@ -6,17 +6,17 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
 use super::command::{self, Command};
 use super::commits::{self, Folded};
 use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
-use super::turn::Draft;
+use super::fairness::Claim;
 use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
 use crate::bus::journal::{RowId, Waiting};
-use crate::errands::Errand;
+use crate::errands::{Errand, channel_of};
 use crate::event::{Event, Happening};
 use crate::message::{Address, Place, Sender};
 use crate::people::Role;
@@ -85,12 +85,12 @@ impl Agent {
         let means = Arc::clone(&self.means);
         let task = notes::take(means, session, sender.clone(), steered, stop.clone());
         let id = self.turns.spawn(task).id();
-        self.tasks.insert(id, address.clone());
         let (rows, given) = (Vec::new(), RowId(0));
-        // Nobody is shown anything of it.
-        let shown = watch::channel(Draft::default()).1;
-        let running = Running { steer, stop, sender, rows, given, shown, folds: Some(wish) };
-        self.running.insert(address, running);
+        // It takes nobody's slot: it is given up as soon as somebody speaks.
+        let claim = Claim { person: (channel_of(&address), sender.id.clone()), entitled: true };
+        let folds = Some(wish);
+        let running = Running { steer, stop, sender, claim, rows, given, folds };
+        self.occupy(id, address, running);
     }
 
     fn fold(&mut self, session: &Session, wish: Wish) {
@@ -174,7 +174,7 @@ impl Agent {
     pub(super) fn must_wait(&self, control: &Waiting) -> bool {
         let at = &control.inbound.from;
         let is_busy = self.running.contains_key(at) || self.folding.contains_key(at);
-        (is_busy || self.cut_off(at))
+        (is_busy || self.backlog.cut_off(at).is_some())
             && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
     }
 

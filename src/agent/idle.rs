@@ -1,7 +1,7 @@
-//! Sessions that nobody works on just now: a few stay in memory for a while, the others come back
-//! from the store.
+//! Sessions that nobody works on just now: they stay in memory for a while, as far as there is room, and the
+//! others come back from the store.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
 use std::time::Duration;
 
@@ -10,36 +10,64 @@ use tokio::time::{Instant, sleep_until};
 use crate::message::Address;
 use crate::session::Session;
 
-const SESSIONS_MAX: usize = 32;
+/// Memory that they take together: hundreds of usual conversations, and little on a small board.
+const BYTES_MAX: usize = 16 << 20;
+
 const KEPT_FOR: Duration = Duration::from_secs(600);
 
+/// Since when a session is idle; the number tells those of the same instant apart.
+type Since = (Instant, u64);
+
 #[derive(Default)]
-pub(super) struct Idle(HashMap<Address, (Session, Instant)>);
+pub(super) struct Idle {
+    sessions: HashMap<Address, Kept>,
+    /// The one that has been idle for longest comes first.
+    order: BTreeMap<Since, Address>,
+    bytes: usize,
+    count: u64,
+}
+
+struct Kept {
+    session: Session,
+    since: Since,
+    bytes: usize,
+}
 
 impl Idle {
     pub(super) fn keep(&mut self, session: Session) {
-        if self.0.len() >= SESSIONS_MAX
-            && let Some((longest, _)) = self.longest()
-        {
-            self.0.remove(&longest);
+        self.take(&session.address);
+        let bytes = session.bytes();
+        if bytes > BYTES_MAX {
+            return;
         }
-        self.0.insert(session.address.clone(), (session, Instant::now()));
+        while self.bytes + bytes > BYTES_MAX {
+            self.forget_longest();
+        }
+        self.count += 1;
+        let (address, since) = (session.address.clone(), (Instant::now(), self.count));
+        self.bytes += bytes;
+        self.order.insert(since, address.clone());
+        self.sessions.insert(address, Kept { session, since, bytes });
     }
 
     pub(super) fn take(&mut self, address: &Address) -> Option<Session> {
-        self.0.remove(address).map(|(session, _)| session)
+        let Kept { session, since, bytes } = self.sessions.remove(address)?;
+        self.order.remove(&since);
+        self.bytes -= bytes;
+        Some(session)
     }
 
     /// Waits until a session has been idle for long enough, and forgets it.
     pub(super) async fn forget(&mut self) {
-        let Some((longest, since)) = self.longest() else { return pending().await };
-        sleep_until(since + KEPT_FOR).await;
-        self.0.remove(&longest);
+        let Some(((since, _), _)) = self.order.first_key_value() else { return pending().await };
+        sleep_until(*since + KEPT_FOR).await;
+        self.forget_longest();
     }
 
-    /// The session that has been idle for longest, and since when.
-    fn longest(&self) -> Option<(Address, Instant)> {
-        let longest = self.0.iter().min_by_key(|(_, (_, since))| *since);
-        longest.map(|(address, (_, since))| (address.clone(), *since))
+    fn forget_longest(&mut self) {
+        if let Some((_, address)) = self.order.first_key_value() {
+            let address = address.clone();
+            self.take(&address);
+        }
     }
 }

@@ -3,10 +3,8 @@
 //! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
 //! after a restart as before. A call that waits for a subagent parks its turn likewise.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
-use chrono::Utc;
 use rusqlite::Connection;
 
 use super::calls::Calling;
@@ -14,7 +12,6 @@ use super::invoked::Invoked;
 use super::permit::Why;
 use super::prompt::{self, Tail, files};
 use super::queue::Parts;
-use super::transcript::Unfinished;
 use super::turn::TurnError;
 use super::{Agent, Means, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
@@ -27,7 +24,7 @@ use crate::store::{StoreError, Sync};
 use crate::tools::Task;
 
 /// The shortest time until asks are looked at again.
-const MOMENT: Duration = Duration::from_millis(50);
+pub(super) const MOMENT: Duration = Duration::from_millis(50);
 
 /// Asks the person who speaks what the model wants to know.
 pub(super) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Result<(), TurnError> {
@@ -220,59 +217,21 @@ fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<
     transcript::unpark(store, ask.turn)
 }
 
-/// What waits for people.
-pub(super) struct Asked {
-    /// Where turns are parked, and whose they are.
-    pub(super) parked: HashMap<Address, SenderId>,
-    /// Until the next one's time is over.
-    pub(super) next: Option<Duration>,
-}
-
 impl Agent {
-    /// Unparks what has waited for too long, and what was answered by what waits at these places, of
-    /// which the newest rows are known.
-    pub(super) async fn look_after_asks(
-        &mut self,
-        places: &[(Address, RowId)],
-    ) -> Result<Asked, StoreError> {
-        let now = Utc::now();
-        let look =
-            |store: &Connection| Ok((transcript::unfinished(store)?, asks::next_expiry(store)?));
-        let look_first = move |store: &Connection| {
-            Ok((asks::overdue(store, now)?, asks::questions(store)?, look(store)?))
-        };
-        let (overdue, mut questions, mut found) = self.read(look_first).await?;
-        let newest = |ask: &Ask| {
-            let there = places.iter().find(|(at, newest)| *at == ask.at && *newest > ask.after);
-            there.map(|(_, newest)| *newest)
-        };
-        questions.retain(|ask| newest(ask).is_some());
-        if !overdue.is_empty() || !questions.is_empty() {
-            for ask in overdue {
-                self.expire(ask).await?;
-            }
-            for ask in questions {
-                if let Some(newest) = newest(&ask) {
-                    self.hear_answer(ask, newest).await?;
-                }
-            }
+    /// Unparks what has waited for too long, and what was answered by what waits where something has
+    /// changed. True if anything was, so that the store is to be looked at again.
+    pub(super) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Result<bool, StoreError> {
+        let mut settled = !overdue.is_empty();
+        for ask in overdue {
+            self.expire(ask).await?;
+        }
+        for (ask, newest) in self.backlog.heard_questions() {
+            settled |= self.hear_answer(ask, newest).await?;
+        }
+        if settled {
             self.means.bus.outbox.up();
-            found = self.read(look).await?;
         }
-        let (unfinished, next) = found;
-        self.end_stopped(&unfinished).await?;
-        // Whatever has unparked it did so in the store.
-        let is_lost = |turn: &Unfinished| {
-            let has_task = self.running.contains_key(&turn.address) || self.cut_off(&turn.address);
-            !turn.parked && !has_task && self.serves(&turn.address)
-        };
-        if unfinished.iter().any(is_lost) {
-            self.cut_off = None;
-        }
-        let parked = unfinished.into_iter().filter(|turn| turn.parked);
-        let parked = parked.map(|turn| (turn.address, turn.sender.id));
-        let next = next.map(|at| (at - Utc::now()).to_std().unwrap_or_default().max(MOMENT));
-        Ok(Asked { parked: parked.collect(), next })
+        Ok(settled)
     }
 
     async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {
@@ -307,15 +266,20 @@ impl Agent {
         self.read(find).await
     }
 
-    /// The next plain message of who was asked, there, is the answer.
-    async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<(), StoreError> {
+    /// The next plain message of who was asked, there, is the answer; false if it has not come.
+    async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
         let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
-        let Some(who) = self.who_answers(&ask, span).await? else { return Ok(()) };
+        let Some(who) = self.who_answers(&ask, span).await? else { return Ok(false) };
         let said = move |store: &Connection| journal::said_by(store, &at, span, Some(&who));
         let rows = self.read(said).await?;
-        let Some(first) = rows.first() else { return Ok(()) };
-        if !matches!(self.parts_to_come(&rows).await?, Parts::None) {
-            return Ok(());
+        let Some(first) = rows.first() else { return Ok(false) };
+        match self.parts_to_come(&rows).await? {
+            Parts::None => {}
+            Parts::Within(pause) => {
+                self.backlog.look_again(&ask.at, pause);
+                return Ok(false);
+            }
+            Parts::Fetching => return Ok(false),
         }
         let (sender, place) = (first.sender().clone(), first.inbound.place);
         let role = role_of(&self.means, &ask.at, &sender).await?;
@@ -339,7 +303,7 @@ impl Agent {
                     transcript::set_images(store, ask.call, &images)?;
                 }
             }
-            Ok(())
+            Ok(settled)
         };
         self.means.bus.store.write("answer heard", Sync::Now, answered).await
     }

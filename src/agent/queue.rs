@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use chrono::Utc;
+use tokio::sync::mpsc::error::TrySendError;
 
 use super::settings::settings_at;
 use super::{Agent, commits};
@@ -16,6 +17,9 @@ const JOIN_PAUSE: Duration = Duration::from_secs(1);
 
 /// How long until a turn is looked at again that is to be interrupted and is not in the store yet.
 const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long until a turn is looked at again that has not read what it was handed: a model thinks.
+const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
     /// Messages for the next turn at an address, the newest of which is known; none while parts of one
@@ -84,12 +88,15 @@ impl Agent {
             Parts::Fetching => return Ok(None),
         }
         let running = self.running.get_mut(address).expect("only the loop removes it");
-        if let Some(last) = rows.last().map(|row| row.id)
-            && running.steer.try_send(rows).is_ok()
-        {
-            running.given = last;
+        let Some(last) = rows.last().map(|row| row.id) else { return Ok(None) };
+        match running.steer.try_send(rows) {
+            Ok(()) => running.given = last,
+            Err(TrySendError::Full(_)) => return Ok(Some(UNREAD_PAUSE)),
+            // It has ended, and is taken back.
+            Err(TrySendError::Closed(_)) => {}
         }
-        Ok(None)
+        // More than is handed over at once may wait.
+        Ok((last < newest).then_some(Duration::ZERO))
     }
 
     /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
@@ -147,7 +154,7 @@ impl Agent {
             running.stop.cancel();
         }
         self.idle.take(address);
-        self.stop_errands(&subagents);
+        self.cancel(&subagents);
         self.means.bus.outbox.up();
         Ok(true)
     }

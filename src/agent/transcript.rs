@@ -4,6 +4,7 @@
 mod calls;
 mod folding;
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
@@ -20,6 +21,7 @@ pub(super) use folding::{fold, is_open, set_shortened, set_silent};
 
 use super::{settings, shorten};
 use crate::asks;
+use crate::bus::journal::read_address;
 use crate::conversations::open_at;
 use crate::message::{Address, MessageId, Sender};
 use crate::provider::Usage;
@@ -81,42 +83,46 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
         Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
-    for turn in &mut session.turns {
-        turn.steps = steps(store, turn.id)?;
-    }
+    read_steps(store, &mut session)?;
     if let Some(mark) = session.shortened {
         shorten::apply(&mut session.turns, mark);
     }
     Ok(Some(session))
 }
 
-fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
+/// Reads the steps and calls of a session's turns, one statement a table: a long conversation must not cost
+/// two for each of its turns.
+fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()> {
+    let at: HashMap<_, _> =
+        session.turns.iter().enumerate().map(|(at, turn)| (turn.id.0, at)).collect();
+    let seen = [session.id.0, session.begins.0];
     let mut rows = store.prepare_cached(
-        "SELECT heard, text, thinking, ifnull(images, '[]') FROM steps WHERE turn = ? ORDER BY seq",
+        "SELECT turn, heard, text, thinking, ifnull(images, '[]') FROM steps
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
     )?;
-    let mut steps = rows
-        .query_map([turn.0], |row| {
-            Ok(Step {
-                heard: row.get(0)?,
-                images: from_json(row, 3)?,
-                text: row.get(1)?,
-                thinking: from_json(row, 2)?,
-                calls: Vec::new(),
-            })
-        })?
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(0)?) else { continue };
+        session.turns[*turn].steps.push(Step {
+            heard: row.get(1)?,
+            images: from_json(row, 4)?,
+            text: row.get(2)?,
+            thinking: from_json(row, 3)?,
+            calls: Vec::new(),
+        });
+    }
     let mut rows = store.prepare_cached(
-        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images FROM calls
-         WHERE turn = ? ORDER BY id",
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images, turn FROM calls
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, id",
     )?;
-    let calls = rows.query_map([turn.0], |row| Ok((row.get::<_, usize>(0)?, calls::read(row)?)))?;
-    for call in calls {
-        let (step, call) = call?;
-        if let Some(step) = steps.get_mut(step) {
-            step.calls.push(call);
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(9)?) else { continue };
+        if let Some(step) = session.turns[*turn].steps.get_mut(row.get::<_, usize>(0)?) {
+            step.calls.push(calls::read(row)?);
         }
     }
-    Ok(steps)
+    Ok(())
 }
 
 /// Keeps a question that was answered aside as a conversation of its own, which is over.
@@ -192,30 +198,41 @@ pub(super) fn begin_turn(
     Ok(TurnId(store.last_insert_rowid()))
 }
 
+const UNFINISHED: &str =
+    "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
+     t.parked
+     FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
+
 /// The turns that have not ended, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
-    let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
-         t.parked
-         FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
-    )?;
-    rows.query_map([], |row| {
-        Ok(Unfinished {
-            turn: TurnId(row.get(0)?),
-            address: Address {
-                channel: row.get::<_, String>(1)?.into(),
-                chat: row.get::<_, String>(2)?.into(),
-                thread: row.get::<_, Option<String>>(3)?.map(Into::into),
-            },
-            sender: from_json(row, 4)?,
-            reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
-            attempts: row.get(6)?,
-            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
-            silent: row.get(8)?,
-            parked: row.get(9)?,
-        })
-    })?
-    .collect()
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} ORDER BY t.id"))?;
+    rows.query_map([], read_unfinished)?.collect()
+}
+
+/// The turn, if it has not ended.
+pub(super) fn unfinished_turn(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Option<Unfinished>> {
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} AND t.id = ?"))?;
+    rows.query_row([turn.0], read_unfinished).optional()
+}
+
+fn read_unfinished(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
+    Ok(Unfinished {
+        turn: TurnId(row.get(0)?),
+        address: Address {
+            channel: row.get::<_, String>(1)?.into(),
+            chat: row.get::<_, String>(2)?.into(),
+            thread: row.get::<_, Option<String>>(3)?.map(Into::into),
+        },
+        sender: from_json(row, 4)?,
+        reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
+        attempts: row.get(6)?,
+        draft: row.get::<_, Option<String>>(7)?.map(Into::into),
+        silent: row.get(8)?,
+        parked: row.get(9)?,
+    })
 }
 
 /// The turn has no task until somebody has answered.
@@ -271,17 +288,13 @@ pub(super) fn is_current(store: &Connection, session: &Session) -> rusqlite::Res
     Ok(found == (session.turns.len(), newest))
 }
 
-/// Those of the turns that were stopped.
-pub(super) fn stopped(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<Vec<TurnId>> {
-    let mut ended = store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending = ?")?;
-    let stopped = to_json(&Ending::Stopped);
-    let mut found = Vec::new();
-    for turn in turns {
-        if ended.exists(params![turn.0, stopped])? {
-            found.push(*turn);
-        }
-    }
-    Ok(found)
+/// The address of a turn that was stopped; none if it was not.
+pub(super) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Address>> {
+    let mut stopped = store.prepare_cached(
+        "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE t.id = ? AND t.ending = ?",
+    )?;
+    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_address).optional()
 }
 
 /// For whom a turn works, and who answers.

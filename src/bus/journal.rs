@@ -1,6 +1,7 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
 mod past;
+mod waits;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -9,6 +10,7 @@ pub use self::past::{
     bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last,
     was_turned_away,
 };
+pub use self::waits::{WaitingAt, all_waiting, waiting_at};
 use crate::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
 use crate::session::TurnId;
 
@@ -239,12 +241,11 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Address, RowId)>> {
     rows.query_map([], |row| Ok((read_address(row)?, RowId(row.get(3)?))))?.collect()
 }
 
-/// The commands that wait, oldest first. The plus keeps SQLite from reading the whole journal in the
-/// order of its rows.
+/// The commands that wait, oldest first; the index holds nothing else.
 pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
-         WHERE state = 'waiting' AND control = 1 ORDER BY +id",
+        "SELECT id, received, message FROM inbound INDEXED BY inbound_controls
+         WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
     let rows = rows.query_map([], read_waiting)?;
     rows.filter_map(Result::transpose).collect()

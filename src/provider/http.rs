@@ -182,12 +182,17 @@ impl std::io::Write for Count {
     }
 }
 
+/// A connection that was not used for so long is closed, so that those of a peak do not stay: each is a
+/// descriptor and some tens of kilobytes. People who talk have it open again within that time.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+
 /// Made here only, so that no request goes without a bound.
 fn client(url: &Url, headers: HeaderMap, limits: Limits) -> anyhow::Result<Client> {
     let builder = http::client(url, limits.connect)
         .default_headers(headers)
         .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
-        .tcp_keepalive(limits.stall);
+        .tcp_keepalive(limits.stall)
+        .pool_idle_timeout(IDLE_MAX);
     builder.build().context("cannot make an HTTP client")
 }
 

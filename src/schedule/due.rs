@@ -34,20 +34,11 @@ pub enum What {
     Skip,
 }
 
-/// What is due now, and when something is due next.
-pub fn due<'a>(
-    jobs: impl IntoIterator<Item = &'a Job>,
-    now: DateTime<Utc>,
-) -> (Vec<Due>, Option<DateTime<Utc>>) {
+/// What is due of these jobs.
+pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> Vec<Due> {
     let active = jobs.into_iter().filter(|job| job.state == State::Active);
-    let mut found = Vec::new();
-    let mut wake = None;
-    for job in active {
-        let Some(at) = job.next else { continue };
-        if at > now {
-            wake = Some(wake.map_or(at, |wake: DateTime<Utc>| wake.min(at)));
-            continue;
-        }
+    let due = active.filter_map(|job| {
+        let at = job.next.filter(|at| *at <= now)?;
         let is_late = now - at > LATE_AFTER;
         let what = match (is_late, job.brief.missed) {
             (false, _) => What::Run,
@@ -55,9 +46,9 @@ pub fn due<'a>(
             (true, Missed::Skip) if job.brief.timing.recurs() => What::Skip,
             (true, _) => What::RunLate,
         };
-        found.push(Due { job: job.id, at, next: job.brief.timing.next_after(now), what });
-    }
-    (found, wake)
+        Some(Due { job: job.id, at, next: job.brief.timing.next_after(now), what })
+    });
+    due.collect()
 }
 
 /// When a job is due next if it is reckoned anew: after its zone has changed, or a clock was set back.

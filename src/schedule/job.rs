@@ -1,5 +1,7 @@
 //! Jobs as they are kept: what, when, for whom, and where what comes of it goes.
 
+use std::collections::BTreeSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
@@ -266,17 +268,47 @@ pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
 
 /// Those that may be due once, the first due first; with those that cannot be read.
 pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+    due_until(store, DateTime::<Utc>::MAX_UTC)
+}
+
+/// Those that are due at `now`, the first due first; with those that cannot be read. Asks the index: what
+/// is due later costs nothing.
+pub(super) fn due_until(
+    store: &Connection,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
     let mut rows = store.prepare_cached(&format!(
-        "{JOBS} WHERE state = 'active' AND next IS NOT NULL ORDER BY next, id"
+        "{JOBS} INDEXED BY jobs_due
+         WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
     ))?;
     let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
-    for row in rows.query_map([], read)? {
+    for row in rows.query_map([now.timestamp_millis()], read)? {
         match row? {
             Ok(job) => jobs.push(job),
             Err(broken) => illegible.push(broken),
         }
     }
     Ok((jobs, illegible))
+}
+
+/// When the first job on these channels is due after `now`. Reads no further than that.
+pub(super) fn next_due(
+    store: &Connection,
+    now: DateTime<Utc>,
+    channels: &BTreeSet<ChannelName>,
+) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let mut later = store.prepare_cached(
+        "SELECT next, channel, known_on FROM jobs INDEXED BY jobs_due
+         WHERE state = 'active' AND next IS NOT NULL AND next > ? ORDER BY next",
+    )?;
+    let mut rows = later.query([now.timestamp_millis()])?;
+    while let Some(row) = rows.next()? {
+        let is_here = |name: String| channels.contains(&ChannelName::from(name));
+        if is_here(row.get(1)?) && is_here(row.get(2)?) {
+            return time(row, 0);
+        }
+    }
+    Ok(None)
 }
 
 /// It is done no more until somebody has looked at it; also of a job that cannot be read.

@@ -43,9 +43,13 @@ pub struct Grounds {
 }
 
 impl Grounds {
-    /// Jobs whose channels are here, and those that cannot be read.
-    fn served(&self, store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
-        let (mut jobs, illegible) = job::active(store)?;
+    /// Jobs that are due and whose channels are here, and those that cannot be read.
+    fn due(
+        &self,
+        store: &Connection,
+        now: DateTime<Utc>,
+    ) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+        let (mut jobs, illegible) = job::due_until(store, now)?;
         jobs.retain(|job| self.serves(job));
         Ok((jobs, illegible))
     }
@@ -70,8 +74,8 @@ pub(super) fn look(
     now: DateTime<Utc>,
     grounds: &Grounds,
 ) -> rusqlite::Result<Passed> {
-    let (jobs, illegible) = grounds.served(store)?;
-    let (due, wake) = due::due(&jobs, now);
+    let (jobs, illegible) = grounds.due(store, now)?;
+    let due = due::due(&jobs, now);
     let working = run::working(store, &grounds.channels)?;
     let can_begin =
         |due: &Due| jobs.iter().any(|job| job.id == due.job && may_begin(job, &working));
@@ -79,6 +83,7 @@ pub(super) fn look(
         || (!working.is_empty() && !run::unread(store)?.is_empty())
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
+    let wake = job::next_due(store, now, &grounds.channels)?;
     Ok(Passed { needs, claimed: 0, wake })
 }
 
@@ -88,7 +93,7 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
-    let (jobs, mut illegible) = grounds.served(store)?;
+    let (jobs, mut illegible) = grounds.due(store, now)?;
     let unread = run::unread(store)?.into_iter();
     let others: Vec<_> =
         unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
@@ -96,7 +101,7 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
     for Illegible { id, why } in illegible {
         give_up(store, id, &why, now)?;
     }
-    let (due, _) = due::due(&jobs, now);
+    let due = due::due(&jobs, now);
     let mut working = run::working(store, &grounds.channels)?;
     let mut claimed = 0;
     for due in due {
@@ -115,8 +120,7 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
             Err(why) => give_up(store, job.id, &why, now)?,
         }
     }
-    let (jobs, _) = grounds.served(store)?;
-    let (_, wake) = due::due(&jobs, now);
+    let wake = job::next_due(store, now, &grounds.channels)?;
     Ok(Passed { needs: false, claimed, wake })
 }
 

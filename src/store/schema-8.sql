@@ -1,5 +1,7 @@
 -- Indices on what is looked up and pruned; deliveries that wait; rows that cannot be read.
 
+-- The agent loop looks for commands each time it wakes, however many messages wait.
+CREATE INDEX inbound_controls ON inbound (id) WHERE state = 'waiting' AND control = 1;
 -- The outbox. Its heads are the deliveries that may be tried: of each lane (a chat, and the answers to its
 -- commands) the oldest one, and those that stepped aside. Only they are looked at, in the order in which they became
 -- heads, so that a look costs as much as it sends, and chats take turns.

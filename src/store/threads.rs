@@ -2,11 +2,13 @@
 //! a busy bot pays one sync for many messages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::thread;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::changes::Changes;
 use super::{Ballast, Moment, Observer, Phase, StoreError, Sync};
 
 /// Changes that share a commit at most, so that the first of them does not wait for long.
@@ -64,10 +66,11 @@ impl Write {
 pub(super) fn spawn_writer(
     connection: Connection,
     mut queue: mpsc::Receiver<Job>,
-    observer: Option<Observer>,
+    (observer, changes): (Option<Observer>, Arc<Changes>),
     ballast: Ballast,
 ) -> std::io::Result<()> {
-    let mut writer = Writer { connection, observer, ballast, commits: 0, full_sync: false };
+    let mut writer =
+        Writer { connection, observer, changes, ballast, commits: 0, full_sync: false };
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let mut jobs = Vec::new();
         while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
@@ -107,6 +110,7 @@ pub(super) fn spawn_reader(
 struct Writer {
     connection: Connection,
     observer: Option<Observer>,
+    changes: Arc<Changes>,
     ballast: Ballast,
     commits: u64,
     full_sync: bool,
@@ -131,6 +135,7 @@ impl Writer {
         if let Err(error) = &committed {
             tracing::error!(%error, "Could not commit");
             self.connection.execute_batch("ROLLBACK").ok();
+            self.changes.rolled_back();
         }
         let full = |failed: Option<&StoreError>| matches!(failed, Some(StoreError::Full));
         if full(committed.as_ref().err()) || worked.iter().any(|done| full(done.failed.as_ref())) {
@@ -162,6 +167,7 @@ impl Writer {
         self.commits += 1;
         self.observe(Phase::Before, labels);
         self.execute("COMMIT")?;
+        self.changes.committed();
         self.observe(Phase::After, labels);
         Ok(())
     }

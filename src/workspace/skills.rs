@@ -84,20 +84,31 @@ pub struct Broken {
 /// The catalogue as it was read last, and of which files.
 #[derive(Default)]
 pub(super) struct SkillCache {
-    stamps: Vec<(Place, Option<Stamp>)>,
+    /// What the workspace's folders of skills hold, as long as they are as they were.
+    listed: Option<Listed>,
+    stamps: Option<Vec<(Place, Option<Stamp>)>>,
     catalogue: Catalogue,
+}
+
+/// Folders of skills in the workspace, and what they hold.
+struct Listed {
+    stamps: [Option<Stamp>; IN_WORKSPACE.len()],
+    places: Vec<Place>,
+    /// The workspace has skills of its own, or none on purpose.
+    have_own: bool,
 }
 
 /// The skills of the workspace as they are now; files are read only if they changed.
 pub fn catalogue(workspace: &Workspace) -> Catalogue {
     let mut cache = workspace.0.skills.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-    let stamps: Vec<_> = places(workspace)
+    let stamps: Vec<_> = places(workspace, &mut cache.listed)
         .into_iter()
         .map(|place| (place.clone(), stamp(workspace, &place)))
         .collect();
-    if cache.stamps != stamps {
+    if cache.stamps.as_ref() != Some(&stamps) {
         cache.catalogue = read_all(workspace, stamps.iter().map(|(place, _)| place));
-        cache.stamps = stamps;
+        let is_settled = stamps.iter().filter_map(|(_, stamp)| *stamp).all(|it| it.is_settled());
+        cache.stamps = is_settled.then_some(stamps);
     }
     let mut catalogue = cache.catalogue.clone();
     drop(cache);
@@ -150,22 +161,33 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// Every place where a skill is expected, in order.
-fn places(workspace: &Workspace) -> Vec<Place> {
-    let mut places = Vec::new();
-    let mut have_own = false;
+/// The workspace's folders of skills, listed again only if they have changed.
+fn listed<'a>(workspace: &Workspace, known: &'a mut Option<Listed>) -> &'a Listed {
+    let stamps = IN_WORKSPACE.map(|folder| super::snapshot::stamp(workspace, folder));
+    let is_settled = stamps.iter().flatten().all(Stamp::is_settled);
+    if let Some(listed) = known.take_if(|it| is_settled && it.stamps == stamps) {
+        return known.insert(listed);
+    }
+    let mut listed = Listed { stamps, places: Vec::new(), have_own: false };
     for folder in IN_WORKSPACE {
         let path: WorkspacePath = folder.parse().expect("a path");
         let Ok(listing) = workspace.list(Some(&path)) else { continue };
-        have_own |= folder == SHIPPED;
+        listed.have_own |= folder == SHIPPED;
         for Entry { name, kind } in listing.entries {
             if matches!(kind, EntryKind::Folder | EntryKind::Link)
                 && let Ok(path) = format!("{folder}/{name}/SKILL.md").parse()
             {
-                places.push(Place::Workspace(path));
+                listed.places.push(Place::Workspace(path));
             }
         }
     }
+    known.insert(listed)
+}
+
+/// Every place where a skill is expected, in order.
+fn places(workspace: &Workspace, known: &mut Option<Listed>) -> Vec<Place> {
+    let listed = listed(workspace, known);
+    let (mut places, have_own) = (listed.places.clone(), listed.have_own);
     if let Some(home) = &workspace.0.surroundings.home {
         places.extend(folders(&home.join(".agents/skills")).into_iter().map(Place::Home));
     }
@@ -193,7 +215,8 @@ fn stamp(workspace: &Workspace, place: &Place) -> Option<Stamp> {
         Place::Home(path) => {
             let found = fs::metadata(path).ok()?;
             let modified = (found.mtime(), found.mtime_nsec());
-            Some(Stamp { modified, size: found.len(), inode: found.ino() })
+            let changed = (found.ctime(), found.ctime_nsec());
+            Some(Stamp { modified, changed, size: found.len(), inode: found.ino() })
         }
         Place::Shipped(_) => None,
     }

@@ -1,6 +1,8 @@
 //! The rules of the house: what the operator wrote about how the bot is to be. Read again only when
 //! a file changed. Says what the files hold; the prompt decides where they stand.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use cap_std::fs::MetadataExt;
 use tracing::warn;
 
@@ -33,12 +35,27 @@ pub(super) struct HouseCache {
     house: House,
 }
 
-/// Changes whenever a file does.
+/// The clock of a file system ticks in steps of some milliseconds, on some in seconds: what was changed so
+/// shortly before it was read may be changed again without another time. (git calls such files racy.)
+const SETTLED_AFTER: Duration = Duration::from_secs(2);
+
+/// Changes whenever a file or folder does. Who writes to a file can set when it was modified, but not when
+/// that was set.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Stamp {
     pub(super) modified: (i64, i64),
+    pub(super) changed: (i64, i64),
     pub(super) size: u64,
     pub(super) inode: u64,
+}
+
+impl Stamp {
+    /// Whether any later change makes it another one.
+    pub(super) fn is_settled(&self) -> bool {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let settled = i64::try_from(now.saturating_sub(SETTLED_AFTER).as_secs());
+        settled.is_ok_and(|settled| self.changed.0 < settled)
+    }
 }
 
 impl House {
@@ -53,7 +70,8 @@ impl HouseCache {
         let stamps = FILES.map(|name| stamp(workspace, name));
         if self.stamps != Some(stamps) {
             self.house = read(workspace);
-            self.stamps = Some(stamps);
+            let is_settled = stamps.iter().flatten().all(Stamp::is_settled);
+            self.stamps = is_settled.then_some(stamps);
         }
         self.house.clone()
     }
@@ -102,6 +120,7 @@ pub(super) fn stamp(workspace: &Workspace, name: &str) -> Option<Stamp> {
     let found = workspace.0.dir.metadata(name).ok()?;
     Some(Stamp {
         modified: (found.mtime(), found.mtime_nsec()),
+        changed: (found.ctime(), found.ctime_nsec()),
         size: found.len(),
         inode: found.ino(),
     })

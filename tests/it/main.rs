@@ -25,6 +25,7 @@ mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
 mod events;
+mod fairness;
 mod finish;
 mod foreign;
 mod groups;
@@ -40,12 +41,14 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod passes;
 mod memory;
 mod past;
 mod prompt;
 mod proposals;
 mod providers;
 mod queue;
+mod restarts;
 mod replies;
 mod schedule;
 mod secrets;

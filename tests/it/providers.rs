@@ -2,6 +2,7 @@
 
 mod anthropic;
 mod call_ids;
+mod connections;
 mod effort;
 mod errors;
 mod event_stream;

@@ -18,7 +18,7 @@ use serde_json::json;
 
 /// A disk on which little can grow: short messages fit, what is [`large`] does not.
 fn full() -> Parts {
-    let store = Options { pages_max: Some(pages() + 24), observer: None };
+    let store = Options { pages_max: Some(pages() + 24), ..Options::default() };
     Parts { store, ..Parts::default() }
 }
 
@@ -177,7 +177,7 @@ impl Busy {
                 seen.lock().unwrap().push(moment.labels.to_vec());
             }
         });
-        let options = Options { observer: Some(observer), pages_max: None };
+        let options = Options { observer: Some(observer), ..Options::default() };
         let store = Store::open(home.path(), &options).unwrap();
         store_table(home.path());
         Self { _home: home, store, commits, barrier: Arc::new(Barrier::new(2)) }

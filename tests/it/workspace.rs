@@ -398,6 +398,45 @@ fn the_rules_of_the_house_follow_their_files() {
     assert_eq!(shown(Audience::Others), ["AGENTS.md", "IDENTITY.md"]);
 }
 
+/// Within one tick of the file system's clock, of the same size, and with its time set back.
+#[test]
+fn an_edit_at_once_is_noticed_though_size_and_time_are_the_same() {
+    let home = Home::new();
+    let skill =
+        |n: usize| format!("---\nname: tea\ndescription: Tea number {n:03}.\n---\nBoil it.\n");
+    home.write("skills/tea/SKILL.md", skill(0));
+    let then = fs::metadata(home.at("SOUL.md")).unwrap().modified().unwrap();
+    for n in 0..100 {
+        for (path, text) in [("SOUL.md", format!("Be {n:03}.")), ("skills/tea/SKILL.md", skill(n))]
+        {
+            fs::write(home.at(path), text).unwrap();
+            let file = fs::File::options().write(true).open(home.at(path)).unwrap();
+            file.set_modified(then).unwrap();
+        }
+        let files = home.workspace.house().files;
+        let soul = files.iter().find(|file| file.name == "SOUL.md").unwrap();
+        assert_eq!(soul.text, format!("Be {n:03}."));
+        let skills = catalogue(&home.workspace);
+        assert_eq!(skills.find("tea").unwrap().description, format!("Tea number {n:03}."));
+    }
+}
+
+#[test]
+fn a_skill_that_is_added_or_removed_at_once_is_noticed() {
+    let home = Home::new();
+    let count = || catalogue(&home.workspace).skills.len();
+    let shipped = count();
+    for n in 1..=20 {
+        let path = format!("skills/tea-{n}/SKILL.md");
+        home.write(&path, format!("---\nname: tea-{n}\ndescription: Tea.\n---\nBoil it.\n"));
+        assert_eq!(count(), shipped + n);
+    }
+    for n in 1..=20 {
+        fs::remove_dir_all(home.at(&format!("skills/tea-{n}"))).unwrap();
+        assert_eq!(count(), shipped + 20 - n);
+    }
+}
+
 #[test]
 fn long_rules_are_cut_in_the_middle_and_it_is_said() {
     let home = Home::new();

@@ -28,7 +28,9 @@ fn count(store: &Connection, sql: &str) -> Option<usize> {
 pub(super) fn is_settled(home: &Path, said: usize) -> bool {
     let Some(store) = open(home) else { return false };
     let done = format!("SELECT count(*) FROM inbound WHERE state = 'done' AND {SAID}");
-    count(&store, &done) == Some(said)
+    // A run that ends puts what came of it into the outbox, so it is asked for first.
+    count(&store, "SELECT count(*) FROM runs WHERE state = 'running'") == Some(0)
+        && count(&store, &done) == Some(said)
         && count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
         && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
         && count(&store, "SELECT count(*) FROM turns WHERE ending IS NULL") == Some(0)

@@ -352,7 +352,7 @@ async fn what_was_fetched_is_kept_while_the_store_fails() {
             seen.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let store = store::Options { observer: Some(observer), pages_max: None };
+    let store = store::Options { observer: Some(observer), ..Default::default() };
     let mut rig = Rig::of(Parts { store, ..taking(LIMITS) }).await;
     rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
     rig.change(

@@ -1,0 +1,316 @@
+//! What waits for the loop, by address, kept up by what changes in the store: so a pass costs as much as
+//! has changed, however many chats run or wait. The store is the truth; after an error all of it is read
+//! again.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tokio::time::Instant;
+
+use super::fairness::Claim;
+use super::transcript::{self, Unfinished};
+use crate::asks::{self, Ask, AskId};
+use crate::bus::journal::{self, RowId};
+use crate::errands;
+use crate::message::{Address, ChannelName, SenderId};
+use crate::people::{People, Role};
+use crate::session::TurnId;
+use crate::store::Changed;
+
+/// Tables whose rows it is made of.
+pub(super) const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
+const INBOUND: &str = "inbound";
+const TURNS: &str = "turns";
+const ASKS: &str = "asks";
+
+/// Who has a turn, or waits for one: a person on a channel.
+pub(super) type Person = (ChannelName, SenderId);
+
+/// In which order turns begin: those that were cut off come before messages.
+type Since = (Stage, i64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    CutOff,
+    Message,
+}
+
+/// All that waits.
+#[derive(Default)]
+pub(super) struct Backlog {
+    places: HashMap<Address, Place>,
+    /// Where each row of the store belongs, to know it once it has left.
+    at: HashMap<Changed, Address>,
+    /// Addresses where a turn could begin, and for whom.
+    line: BTreeMap<Since, (Address, Claim<Person>)>,
+    /// Addresses that were not looked at since something changed there.
+    changed: BTreeSet<Address>,
+    /// When to look at an address again, though nothing may have changed.
+    later: BTreeSet<(Instant, Address)>,
+}
+
+/// What waits at one address.
+#[derive(Default)]
+struct Place {
+    messages: BTreeMap<RowId, Claim<Person>>,
+    /// Turns that have not ended; at most one, but that is not for this to say.
+    turns: BTreeMap<TurnId, (Unfinished, Claim<Person>)>,
+    questions: BTreeMap<AskId, Ask>,
+    /// A task works here.
+    busy: bool,
+    /// The messages are not whole yet, until something changes.
+    held_up: bool,
+    since: Option<Since>,
+}
+
+/// What was read of the store.
+pub(super) struct Found {
+    messages: Vec<(RowId, Address, Claim<Person>)>,
+    turns: Vec<(Unfinished, Claim<Person>)>,
+    questions: Vec<Ask>,
+    /// Where turns were stopped.
+    pub(super) stopped: Vec<Address>,
+}
+
+impl Found {
+    /// All that waits.
+    pub(super) fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
+        let mut claims = Claims { store, people, known: HashMap::new() };
+        let messages = journal::all_waiting(store)?.into_iter();
+        let turns = transcript::unfinished(store)?.into_iter();
+        Ok(Self {
+            messages: messages.map(|it| claims.message(it)).collect::<Result<_, _>>()?,
+            turns: turns.map(|it| claims.turn(it)).collect::<Result<_, _>>()?,
+            questions: asks::questions(store)?,
+            stopped: Vec::new(),
+        })
+    }
+
+    /// Leaves out what is at other addresses.
+    pub(super) fn retain(&mut self, served: impl Fn(&Address) -> bool) {
+        self.messages.retain(|(_, at, _)| served(at));
+        self.turns.retain(|(turn, _)| served(&turn.address));
+    }
+
+    /// What became of rows that have changed.
+    pub(super) fn among(
+        store: &Connection,
+        people: &People,
+        changed: &BTreeSet<Changed>,
+    ) -> rusqlite::Result<Self> {
+        let mut claims = Claims { store, people, known: HashMap::new() };
+        let (messages, turns, questions, stopped) = (vec![], vec![], vec![], vec![]);
+        let mut found = Self { messages, turns, questions, stopped };
+        for (table, row) in changed {
+            match *table {
+                INBOUND => {
+                    if let Some(waits) = journal::waiting_at(store, RowId(*row))? {
+                        found.messages.push(claims.message(waits)?);
+                    }
+                }
+                TURNS => match transcript::unfinished_turn(store, TurnId(*row))? {
+                    Some(turn) => found.turns.push(claims.turn(turn)?),
+                    None => found.stopped.extend(transcript::stopped_at(store, TurnId(*row))?),
+                },
+                _ => found.questions.extend(asks::question(store, AskId(*row))?),
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Knows who is entitled to the slots that are kept.
+struct Claims<'a> {
+    store: &'a Connection,
+    people: &'a People,
+    known: HashMap<Person, bool>,
+}
+
+impl Claims<'_> {
+    fn message(
+        &mut self,
+        waits: journal::WaitingAt,
+    ) -> rusqlite::Result<(RowId, Address, Claim<Person>)> {
+        let claim = self.of(&waits.at, waits.sender)?;
+        Ok((waits.row, waits.at, claim))
+    }
+
+    fn turn(&mut self, turn: Unfinished) -> rusqlite::Result<(Unfinished, Claim<Person>)> {
+        let claim = self.of(&turn.address, turn.sender.id.clone())?;
+        Ok((turn, claim))
+    }
+
+    fn of(&mut self, at: &Address, sender: SenderId) -> rusqlite::Result<Claim<Person>> {
+        let person = (errands::channel_of(at), sender);
+        if let Some(entitled) = self.known.get(&person).copied() {
+            return Ok(Claim { person, entitled });
+        }
+        let role = self.people.role_of(self.store, &person.0, &person.1)?;
+        let entitled = role.is_some_and(|role| role >= Role::Admin);
+        self.known.insert(person.clone(), entitled);
+        Ok(Claim { person, entitled })
+    }
+}
+
+impl Backlog {
+    /// Takes over what became of rows that have changed.
+    pub(super) fn update(&mut self, changed: &BTreeSet<Changed>, found: Found) {
+        for row in changed {
+            let Some(at) = self.at.remove(row) else { continue };
+            if let Some(place) = self.places.get_mut(&at) {
+                match row.0 {
+                    INBOUND => drop(place.messages.remove(&RowId(row.1))),
+                    TURNS => drop(place.turns.remove(&TurnId(row.1))),
+                    _ => drop(place.questions.remove(&AskId(row.1))),
+                }
+            }
+            self.changed.insert(at);
+        }
+        for (row, at, claim) in found.messages {
+            self.place((INBOUND, row.0), &at).messages.insert(row, claim);
+        }
+        for (turn, claim) in found.turns {
+            let at = turn.address.clone();
+            self.place((TURNS, turn.turn.0), &at).turns.insert(turn.turn, (turn, claim));
+        }
+        for ask in found.questions {
+            let at = ask.at.clone();
+            self.place((ASKS, ask.id.0), &at).questions.insert(ask.id, ask);
+        }
+        self.changed.clone().iter().for_each(|at| self.line_up(at));
+    }
+
+    fn place(&mut self, row: Changed, at: &Address) -> &mut Place {
+        self.at.insert(row, at.clone());
+        self.changed.insert(at.clone());
+        self.places.entry(at.clone()).or_default()
+    }
+
+    /// Puts an address in line, or out of it, as what waits there says.
+    fn line_up(&mut self, at: &Address) {
+        let Some(place) = self.places.get_mut(at) else { return };
+        if self.changed.contains(at) {
+            place.held_up = false;
+        }
+        if let Some(since) = place.since.take() {
+            self.line.remove(&since);
+        }
+        if let Some((since, claim)) = place.claims() {
+            place.since = Some(since);
+            self.line.insert(since, (at.clone(), claim));
+        }
+        if place.is_empty() {
+            self.places.remove(at);
+        }
+    }
+
+    /// The addresses at which something has changed, or that are to be looked at again.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<Address> {
+        let now = Instant::now();
+        while let Some((when, _)) = self.later.first()
+            && *when <= now
+            && let Some((_, at)) = self.later.pop_first()
+        {
+            self.touch(&at);
+        }
+        std::mem::take(&mut self.changed)
+    }
+
+    /// An address is looked at again, as if something had changed there.
+    pub(super) fn touch(&mut self, at: &Address) {
+        self.changed.insert(at.clone());
+        self.line_up(at);
+    }
+
+    pub(super) fn look_again(&mut self, at: &Address, pause: Duration) {
+        self.later.insert((Instant::now() + pause, at.clone()));
+    }
+
+    /// How long until an address is to be looked at again.
+    pub(super) fn next_look(&self) -> Option<Duration> {
+        let (when, _) = self.later.first()?;
+        Some(when.saturating_duration_since(Instant::now()))
+    }
+
+    /// The newest message that waits at an address.
+    pub(super) fn newest(&self, at: &Address) -> Option<RowId> {
+        self.places.get(at)?.messages.last_key_value().map(|(row, _)| *row)
+    }
+
+    /// Questions whose answer may wait where something has changed, with the newest message there.
+    pub(super) fn heard_questions(&self) -> Vec<(Ask, RowId)> {
+        let asked = self.changed.iter().filter_map(|at| {
+            let newest = self.newest(at)?;
+            Some(self.places.get(at)?.questions.values().map(move |ask| (ask.clone(), newest)))
+        });
+        asked.flatten().filter(|(ask, newest)| *newest > ask.after).collect()
+    }
+
+    /// Whose turn waits for somebody at an address.
+    pub(super) fn parked(&self, at: &Address) -> Option<SenderId> {
+        let mut turns = self.places.get(at)?.turns.values();
+        turns.find(|(turn, _)| turn.parked).map(|(turn, _)| turn.sender.id.clone())
+    }
+
+    /// A turn of an address that waits to be taken up again.
+    pub(super) fn cut_off(&self, at: &Address) -> Option<&Unfinished> {
+        self.places.get(at)?.cut_off().map(|(turn, _)| turn)
+    }
+
+    pub(super) fn count_cut_off(&self) -> usize {
+        self.line.keys().filter(|(stage, _)| *stage == Stage::CutOff).count()
+    }
+
+    /// Where turns could begin, and for whom, in the order in which they came.
+    pub(super) fn line(&self) -> impl Iterator<Item = &(Address, Claim<Person>)> {
+        self.line.values()
+    }
+
+    /// A task works at an address from now on.
+    pub(super) fn began(&mut self, at: &Address) {
+        self.places.entry(at.clone()).or_default().busy = true;
+        self.line_up(at);
+    }
+
+    pub(super) fn ended(&mut self, at: &Address) {
+        if let Some(place) = self.places.get_mut(at) {
+            place.busy = false;
+        }
+        self.touch(at);
+    }
+
+    /// No turn can begin with what waits there until something changes.
+    pub(super) fn hold_up(&mut self, at: &Address) {
+        if let Some(place) = self.places.get_mut(at) {
+            place.held_up = true;
+        }
+        self.line_up(at);
+    }
+}
+
+impl Place {
+    fn is_empty(&self) -> bool {
+        !self.busy && self.messages.is_empty() && self.turns.is_empty() && self.questions.is_empty()
+    }
+
+    fn cut_off(&self) -> Option<&(Unfinished, Claim<Person>)> {
+        self.turns.values().find(|(turn, _)| !self.busy && !turn.parked)
+    }
+
+    /// Since when a turn waits here, and for whom; none if none can begin. Whoever is next in a chat has
+    /// the rank of the highest who waits behind them.
+    fn claims(&self) -> Option<(Since, Claim<Person>)> {
+        let (since, claim) = match self.cut_off() {
+            _ if self.busy => return None,
+            Some((turn, claim)) => ((Stage::CutOff, turn.turn.0), claim),
+            None if self.held_up || !self.turns.is_empty() => return None,
+            None => {
+                let (row, claim) = self.messages.first_key_value()?;
+                ((Stage::Message, row.0), claim)
+            }
+        };
+        let entitled = claim.entitled || self.messages.values().any(|claim| claim.entitled);
+        Some((since, Claim { person: claim.person.clone(), entitled }))
+    }
+}

@@ -1,0 +1,114 @@
+//! Which of the turns that wait begin next. Values in, values out: by whom they are and what runs. Slots
+//! are kept for the owner and admins; among the others, persons take turns, however many chats each has.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+
+/// One slot in so many is kept for the owner and admins: among 16, two, so that one question that hangs does
+/// not keep the next one waiting.
+const RESERVED_SHARE: usize = 8;
+
+/// Slots that are kept for them at most: they are few people.
+const RESERVED_MAX: usize = 4;
+
+/// Slots run short once one in so many of those for everybody is free. The last ones are for those who hold
+/// few.
+const SHORT_SHARE: usize = 4;
+
+/// Whoever holds that many turns waits when slots run short.
+const HELD_MAX: usize = 2;
+
+/// A turn that runs or waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim<P> {
+    pub person: P,
+    /// The person, or somebody who waits behind them in the same chat, is the owner or an admin.
+    pub entitled: bool,
+}
+
+impl<P> Claim<P> {
+    pub fn by_ref(&self) -> Claim<&P> {
+        Claim { person: &self.person, entitled: self.entitled }
+    }
+}
+
+/// Slots that only the owner and admins use. A single slot cannot be kept for them: nobody else would ever
+/// be answered.
+pub fn reserved(turns_max: usize) -> usize {
+    if turns_max < 2 { 0 } else { (turns_max / RESERVED_SHARE).clamp(1, RESERVED_MAX) }
+}
+
+/// The places in `waiting`, which is in the order in which they came, of the turns that begin now.
+pub fn choose<P: Copy + Eq + Hash>(
+    turns_max: usize,
+    running: &[Claim<P>],
+    waiting: &[Claim<P>],
+) -> Vec<usize> {
+    let mut free = turns_max.saturating_sub(running.len());
+    if free == 0 {
+        return Vec::new();
+    }
+    let for_all = turns_max - reserved(turns_max);
+    let short = for_all.div_ceil(SHORT_SHARE);
+    let taken = running.iter().filter(|claim| !claim.entitled).count();
+    let mut open = for_all.saturating_sub(taken);
+    let mut held = HashMap::new();
+    for claim in running {
+        *held.entry(claim.person).or_default() += 1;
+    }
+
+    let mut chosen = Vec::new();
+    let mut line = Line::new(waiting, true, &held);
+    while free > 0
+        && let Some((next, _)) = line.next()
+    {
+        free -= 1;
+        chosen.push(next);
+    }
+    let mut line = Line::new(waiting, false, &held);
+    while free > 0
+        && open > 0
+        && let Some((next, holds)) = line.next()
+        // Whoever is next holds the least of all.
+        && (open > short || holds < HELD_MAX)
+    {
+        free -= 1;
+        open -= 1;
+        chosen.push(next);
+    }
+    chosen
+}
+
+/// Persons who wait. Whoever holds the fewest turns is next, then who has waited for longest.
+struct Line<P> {
+    of: HashMap<P, VecDeque<usize>>,
+    /// What each holds and the first that waits for them.
+    next: BinaryHeap<Reverse<(usize, usize)>>,
+    waiting: Vec<P>,
+}
+
+impl<P: Copy + Eq + Hash> Line<P> {
+    fn new(waiting: &[Claim<P>], entitled: bool, held: &HashMap<P, usize>) -> Self {
+        let mut of: HashMap<P, VecDeque<usize>> = HashMap::new();
+        for (at, claim) in waiting.iter().enumerate().filter(|(_, it)| it.entitled == entitled) {
+            of.entry(claim.person).or_default().push_back(at);
+        }
+        let first = |(person, theirs): (&P, &VecDeque<usize>)| {
+            Reverse((held.get(person).copied().unwrap_or_default(), theirs[0]))
+        };
+        let next = of.iter().map(first).collect();
+        Self { of, next, waiting: waiting.iter().map(|claim| claim.person).collect() }
+    }
+
+    /// The turn that is next, and how many its person holds without it.
+    fn next(&mut self) -> Option<(usize, usize)> {
+        let Reverse((holds, at)) = self.next.pop()?;
+        let theirs = self.of.get_mut(&self.waiting[at])?;
+        theirs.pop_front();
+        if let Some(after) = theirs.front() {
+            self.next.push(Reverse((holds + 1, *after)));
+        }
+        Some((at, holds))
+    }
+}

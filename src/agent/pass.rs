@@ -1,0 +1,138 @@
+//! The parts of a pass of the loop: what has changed in the store, what running turns are told of it, and
+//! which turns begin.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::Utc;
+
+use super::backlog::{self, Backlog, Found, Person};
+use super::fairness::{self, Claim};
+use super::turn::Begin;
+use super::{Agent, parking};
+use crate::asks::{self, Ask};
+use crate::bus::journal::{self, Waiting};
+use crate::message::Address;
+use crate::store::StoreError;
+
+/// What a look at the store found, besides what waits for turns.
+pub(super) struct Look {
+    pub(super) controls: Vec<Waiting>,
+    /// Nobody has answered in time.
+    pub(super) overdue: Vec<Ask>,
+    /// Until the time of the next ask is over.
+    pub(super) next_expiry: Option<Duration>,
+}
+
+impl Agent {
+    /// Brings the backlog up to date with the store.
+    pub(super) async fn look(&mut self) -> Result<Look, StoreError> {
+        if !self.follows {
+            self.means.bus.store.follow(backlog::TABLES).await?;
+            self.follows = true;
+        }
+        let changed = self.means.bus.store.changed().filter(|_| self.is_up_to_date);
+        // What was taken is lost if it cannot be read.
+        self.is_up_to_date = false;
+        let (people, now) = (self.means.bus.people.clone(), Utc::now());
+        let look = move |store: &_| {
+            let found = match &changed {
+                Some(changed) => Found::among(store, &people, changed)?,
+                None => Found::all(store, &people)?,
+            };
+            let controls = journal::controls(store)?;
+            let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
+            let next = next.map(|at| (at - now).to_std().unwrap_or_default());
+            let next_expiry = next.map(|next| next.max(parking::MOMENT));
+            Ok((changed, found, Look { controls, overdue, next_expiry }))
+        };
+        let (changed, mut found, look) = self.read(look).await?;
+        found.retain(|at| self.serves(at));
+        let stopped = std::mem::take(&mut found.stopped);
+        match changed {
+            Some(changed) => self.backlog.update(&changed, found),
+            None => {
+                self.backlog = Backlog::default();
+                self.running.keys().for_each(|at| self.backlog.began(at));
+                self.backlog.update(&BTreeSet::new(), found);
+                self.tell_of_cut_off();
+            }
+        }
+        self.is_up_to_date = true;
+        // Turns that somebody has ended in the store need not go on until they find out.
+        self.cancel(&stopped);
+        Ok(look)
+    }
+
+    fn tell_of_cut_off(&self) {
+        let turns = self.backlog.count_cut_off();
+        if turns > 0 {
+            tracing::info!(turns, "Taking up what was cut off");
+        }
+    }
+
+    /// Looks after the addresses at which something has changed.
+    pub(super) async fn hear_changed(&mut self) -> Result<(), StoreError> {
+        for address in self.backlog.take_changed() {
+            self.hear(&address).await?;
+        }
+        Ok(())
+    }
+
+    /// Does with what waits at an address as its conversation wishes, if a turn runs or is parked there.
+    async fn hear(&mut self, address: &Address) -> Result<(), StoreError> {
+        let Some(newest) = self.backlog.newest(address) else { return Ok(()) };
+        let again = match self.running.get(address) {
+            Some(running) if newest > running.given => self.hear_more(address, newest).await?,
+            Some(_) => None,
+            None => {
+                let Some(sender) = self.backlog.parked(address) else { return Ok(()) };
+                let is_ended = self.interrupt_parked(address, sender).await?;
+                is_ended.then_some(Duration::ZERO)
+            }
+        };
+        again.into_iter().for_each(|pause| self.backlog.look_again(address, pause));
+        Ok(())
+    }
+
+    /// Begins turns, as far as there are slots.
+    pub(super) async fn begin_turns(&mut self) -> Result<(), StoreError> {
+        loop {
+            let chosen = self.choose();
+            if chosen.is_empty() {
+                return Ok(());
+            }
+            for (address, claim) in chosen {
+                if let Some(turn) = self.backlog.cut_off(&address).cloned() {
+                    let sender = turn.sender.clone();
+                    self.start(address.clone(), (sender, claim), Begin::Resume(turn));
+                    // It is shown first what was said since it was cut off.
+                    self.hear(&address).await?;
+                    continue;
+                }
+                let Some(newest) = self.backlog.newest(&address) else { continue };
+                let (rows, pause) = self.next(&address, newest).await?;
+                pause.into_iter().for_each(|pause| self.backlog.look_again(&address, pause));
+                let Some(first) = rows.first() else {
+                    self.backlog.hold_up(&address);
+                    continue;
+                };
+                let mut sender = first.sender().clone();
+                sender.id = first.inbound.cause.voice();
+                self.start(address, (sender, claim), Begin::New(rows));
+            }
+        }
+    }
+
+    /// The addresses where turns begin next, and for whom.
+    fn choose(&self) -> Vec<(Address, Claim<Person>)> {
+        if self.running.len() >= self.turns_max {
+            return Vec::new();
+        }
+        let line: Vec<_> = self.backlog.line().collect();
+        let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
+        let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
+        let chosen = fairness::choose(self.turns_max, &running, &waiting);
+        chosen.into_iter().map(|at| line[at].clone()).collect()
+    }
+}

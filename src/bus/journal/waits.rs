@@ -1,0 +1,43 @@
+//! Where messages wait, without what they say: all that the agent loop needs to know to choose among them.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use super::{RowId, read_address};
+use crate::message::{Address, Inbound, SenderId};
+
+/// A message that waits for a turn.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WaitingAt {
+    pub row: RowId,
+    pub at: Address,
+    /// Who said it, or on whose behalf there is a message.
+    pub sender: SenderId,
+}
+
+/// Voices that are not a person's begin with a bracket; only of those is the message needed.
+const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
+    CASE WHEN substr(sender, 1, 1) = '(' THEN message END
+    FROM inbound WHERE state = 'waiting' AND control = 0";
+
+/// All messages that wait for turns.
+pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingAt>> {
+    let mut rows = store.prepare_cached(COLUMNS)?;
+    rows.query_map([], read)?.collect()
+}
+
+/// The row, if it waits for a turn.
+pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
+    let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;
+    rows.query_row([row.0], read).optional()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
+    let voice: SenderId = row.get::<_, String>(4)?.into();
+    let message: Option<String> = row.get(5)?;
+    let message = message.and_then(|message| serde_json::from_str::<Inbound>(&message).ok());
+    Ok(WaitingAt {
+        row: RowId(row.get(3)?),
+        at: read_address(row)?,
+        sender: message.map_or(voice, |message| message.cause.into_sender().id),
+    })
+}

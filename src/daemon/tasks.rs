@@ -1,0 +1,58 @@
+//! How the daemon's own tasks are kept going, and joined at the end. Tasks of one turn or one message are
+//! not among them.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::channels::supervise::backoff;
+
+/// A task that ran for this long begins its back-off afresh.
+const STEADY: Duration = Duration::from_secs(60);
+
+/// When nothing is under way, each stage takes some milliseconds; longer, and the log says for what.
+const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
+
+/// Runs a task until `stop`. One that panics, or ends before that, begins again under back-off; its state is
+/// in the store.
+pub async fn forever<F: Future<Output = ()>>(
+    what: &'static str,
+    stop: CancellationToken,
+    mut begin: impl FnMut(CancellationToken) -> F,
+) {
+    let mut failures = 0;
+    loop {
+        let begun = Instant::now();
+        let task = async { begin(stop.clone()).await };
+        let has_panicked = AssertUnwindSafe(task).catch_unwind().await.is_err();
+        if stop.is_cancelled() {
+            return;
+        }
+        if begun.elapsed() > STEADY {
+            failures = 0;
+        }
+        let pause = backoff(failures);
+        failures += 1;
+        tracing::error!(what, has_panicked, ?pause, "A task of the daemon broke, will begin again");
+        stop.run_until_cancelled(sleep(pause)).await;
+    }
+}
+
+/// Joins tasks that have been told to end; those that do not are dropped.
+pub(super) async fn end(what: &'static str, mut tasks: JoinSet<()>, within: Duration) {
+    let begun = Instant::now();
+    let joined = async { while tasks.join_next().await.is_some() {} };
+    if timeout(within, joined).await.is_err() {
+        tracing::warn!(what, tasks = tasks.len(), "Did not end in time");
+    }
+    tasks.shutdown().await;
+    let waited = begun.elapsed();
+    if waited > STAGE_TIME_USUAL {
+        tracing::info!(what, ?waited, "The end had to wait");
+    }
+}

@@ -1,0 +1,71 @@
+//! Which rows of a few tables were changed. One task follows them, so that it need not read whole tables
+//! to learn what is new.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Changed rows that are kept until they are taken. Beyond that, reading the tables whole costs less.
+const CHANGES_MAX: usize = 10_000;
+
+/// A row that was changed: its table and its id.
+pub type Changed = (&'static str, i64);
+
+/// The rows that were changed since they were last taken.
+#[derive(Default)]
+pub(super) struct Changes(
+    // The writer thread adds and never waits for who takes; a channel would lose rows or block it.
+    Mutex<State>,
+);
+
+#[derive(Default)]
+struct State {
+    tables: &'static [&'static str],
+    /// Of the transaction that is open.
+    open: BTreeSet<Changed>,
+    committed: BTreeSet<Changed>,
+    /// More were changed than are kept.
+    overflowed: bool,
+}
+
+impl Changes {
+    pub(super) fn follow(&self, tables: &'static [&'static str]) {
+        let mut state = self.state();
+        state.tables = tables;
+    }
+
+    /// Notes a row of the transaction that is open.
+    pub(super) fn note(&self, table: &str, row: i64) {
+        let mut state = self.state();
+        if let Some(table) = state.tables.iter().copied().find(|it| *it == table) {
+            state.open.insert((table, row));
+        }
+    }
+
+    pub(super) fn committed(&self) {
+        let mut state = self.state();
+        let open = std::mem::take(&mut state.open);
+        if state.committed.len() + open.len() > CHANGES_MAX {
+            state.overflowed = true;
+            state.committed = BTreeSet::new();
+        }
+        if !state.overflowed {
+            state.committed.extend(open);
+        }
+    }
+
+    pub(super) fn rolled_back(&self) {
+        self.state().open.clear();
+    }
+
+    /// The rows that were changed since the last time; none if they were too many to be kept.
+    pub(super) fn take(&self) -> Option<BTreeSet<Changed>> {
+        let mut state = self.state();
+        let committed = std::mem::take(&mut state.committed);
+        let overflowed = std::mem::take(&mut state.overflowed);
+        (!overflowed).then_some(committed)
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
