@@ -97,7 +97,7 @@ impl Attempt {
         let text = message.body.text().to_owned();
         let text_max = match message.body {
             Body::File(_) => CAPTION_MAX,
-            Body::Text(_) | Body::Choice(_) => TEXT_MAX,
+            Body::Text(_) | Body::Printed(_) | Body::Choice(_) => TEXT_MAX,
         };
         Ok(Self { to, reply_to, text, markup: MARKUP, text_max, moved: false })
     }
