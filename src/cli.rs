@@ -113,6 +113,9 @@ enum Command {
         /// Send this file along; may be there several times
         #[arg(long, value_name = "PATH")]
         file: Vec<PathBuf>,
+        /// Read the text as Markdown; else it is shown as printed
+        #[arg(long)]
+        markdown: bool,
         /// What to say; else, without files, what stands on standard input
         text: Option<String>,
     },
@@ -247,8 +250,8 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let plan = Plan::new(&home, config, &environment)?;
             print::line(&explain.words(&plan.tools, &asking)?);
         }
-        Command::Send { to, file, text } => {
-            let parcel = send::parcel(to, file, text)?;
+        Command::Send { to, file, markdown, text } => {
+            let parcel = send::parcel(to, file, text, markdown)?;
             if let Some(sent) = send::through_socket(&home, &parcel).await? {
                 return Ok(send::tell(&sent));
             }

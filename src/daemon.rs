@@ -242,6 +242,7 @@ impl Daemon {
             actions,
             events: Events::default(),
             paces: Paces::default(),
+            drafts: Default::default(),
             finish: plan.agent.finish,
             steps_max: plan.agent.steps_max,
             subagent_steps_max: plan.agent.subagent_steps_max,
@@ -344,6 +345,7 @@ impl Daemon {
         deliveries.cancel();
         // Programs that lend tools are given a little longer than deliveries.
         tokio::join!(
+            self.means.drafts_end(DRAIN_TIME_MAX),
             end("deliveries", delivering, DRAIN_TIME_MAX),
             end("hooks", hooking, DRAIN_TIME_MAX),
             end("MCP servers", lending, LENT_TIME_MAX)

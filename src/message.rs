@@ -330,6 +330,8 @@ pub struct Outbound {
 #[serde(rename_all = "snake_case")]
 pub enum Body {
     Text(String),
+    /// What a program printed: shown as it is, no markup is read in it. Sent as texts.
+    Printed(String),
     Choice(Question),
     File(Attachment),
 }
@@ -338,14 +340,14 @@ impl Body {
     /// The words of it: the text, the question, or what stands under the file.
     pub fn text(&self) -> &str {
         match self {
-            Self::Text(text) | Self::Choice(Question { text, .. }) => text,
+            Self::Text(text) | Self::Printed(text) | Self::Choice(Question { text, .. }) => text,
             Self::File(file) => &file.caption,
         }
     }
 
     pub fn text_mut(&mut self) -> &mut String {
         match self {
-            Self::Text(text) | Self::Choice(Question { text, .. }) => text,
+            Self::Text(text) | Self::Printed(text) | Self::Choice(Question { text, .. }) => text,
             Self::File(file) => &mut file.caption,
         }
     }
@@ -395,6 +397,9 @@ pub struct Attachment {
     pub name: String,
     pub kind: MediaKind,
     pub caption: String,
+    /// A program printed the caption or the text: they are shown as they are, no markup is read.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub printed: bool,
     pub content: Content,
 }
 

@@ -47,6 +47,9 @@ pub struct Parcel {
     pub text: String,
     #[serde(default)]
     pub files: Vec<PathBuf>,
+    /// The text is read as Markdown; otherwise it is shown as it is.
+    #[serde(default)]
+    pub markdown: bool,
 }
 
 /// What became of it, in words.
@@ -69,7 +72,7 @@ pub async fn send(
     channels: &BTreeSet<ChannelName>,
     parcel: Parcel,
 ) -> Result<Sent, StoreError> {
-    let Parcel { to, text, files } = parcel;
+    let Parcel { to, text, files, markdown } = parcel;
     if let Err(words) = check(&text, &files) {
         return Ok(Sent::Refused(words));
     }
@@ -94,7 +97,7 @@ pub async fn send(
         Ok(files) => files,
         Err(words) => return Ok(Sent::Refused(words)),
     };
-    let bodies = bodies(text, files);
+    let bodies = bodies((text, markdown), files);
     let put = move |store: &Connection| {
         let put = |body| outbox::put_body(store, &to, body);
         bodies.iter().map(put).collect::<rusqlite::Result<Vec<_>>>()
@@ -147,18 +150,20 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
         name: name.to_owned(),
         kind: parcel::kind_of(name),
         caption: String::new(),
+        printed: false,
         content: Content::Workspace(path.to_string()),
     })
 }
 
 /// The text stands under the first file.
-fn bodies(text: String, mut files: Vec<Attachment>) -> Vec<Body> {
+fn bodies((text, markdown): (String, bool), mut files: Vec<Attachment>) -> Vec<Body> {
     let alone = match files.first_mut() {
         Some(first) => {
-            first.caption = text;
+            (first.caption, first.printed) = (text, !markdown);
             None
         }
-        None => Some(Body::Text(text)),
+        None if markdown => Some(Body::Text(text)),
+        None => Some(Body::Printed(text)),
     };
     files.into_iter().map(Body::File).chain(alone).collect()
 }

@@ -1,10 +1,13 @@
 //! What turns work with, and the loop that begins them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::Paces;
 use crate::actions::Actions;
@@ -41,6 +44,8 @@ pub struct Means {
     pub oversight: Oversight,
     pub events: Events,
     pub paces: Paces,
+    /// Drafts that are on their way to a platform, or being taken away there, whatever becomes of the turn.
+    pub drafts: TaskTracker,
     /// What ends a turn of a conversation.
     pub finish: Finish,
     pub steps_max: usize,
@@ -64,6 +69,12 @@ impl Means {
     /// The time as the owner's clock shows it.
     pub(super) fn now(&self) -> DateTime<Tz> {
         Utc::now().with_timezone(&self.zone)
+    }
+
+    /// Waits until no draft is on its way any more, for so long at most.
+    pub async fn drafts_end(&self, within: Duration) {
+        self.drafts.close();
+        timeout(within, self.drafts.wait()).await.ok();
     }
 
     /// What jobs are done with.

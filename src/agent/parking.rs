@@ -97,7 +97,7 @@ async fn park(
     // A job that waits for a person leaves its place to others.
     means.bus.jobs.up();
     if let Some(draft) = draft {
-        progress::erase(means, calling.at, draft).await;
+        progress::erase(means, calling.at, draft);
     }
     Ok(())
 }
@@ -112,7 +112,7 @@ pub(super) async fn await_subagent(
     let (outcome, draft) = commits::awaits(&means.bus.store, turn, call, task).await?;
     means.bus.inbox.up();
     if let Some(draft) = draft {
-        progress::erase(means, calling.at, draft).await;
+        progress::erase(means, calling.at, draft);
     }
     Ok(outcome)
 }

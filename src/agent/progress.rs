@@ -1,41 +1,49 @@
 //! Signs of life while a turn works: typing, and drafts at the platform's pace. Best effort: one
-//! that hangs or fails harms nothing, and none is shown once the turn ends.
+//! that hangs or fails harms nothing, and none is shown once the turn ends. A draft that is on its way then
+//! is waited for elsewhere, and taken away.
 
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::sync::{Mutex, mpsc, watch};
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
 use super::turn::{Draft, NO_REPLY};
 use super::{Means, commits, transcript};
 use crate::bus::outbox;
+use crate::channels::supervise::backoff;
 use crate::channels::{Channel, ChannelError, Drafts, Sent, markup, text};
 use crate::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::replies;
 use crate::session::TurnId;
+use crate::store::Store;
 
 const HINT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// The next turn there waits meanwhile.
-const ERASE_TIME_MAX: Duration = Duration::from_secs(2);
+/// Longer than the adapters' own deadlines: a draft of which nobody knows whether it is there cannot be taken away.
+const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// How often it is tried to take a draft away; about an hour.
+const ERASE_ATTEMPTS_MAX: u32 = 60;
 
 /// Shows that a turn works until it is dropped. `quiet` is held while a draft is being shown.
 pub(super) async fn show(
     means: &Means,
     to: &Address,
     (draft, signs): (watch::Receiver<Draft>, mpsc::Receiver<Hint>),
-    quiet: &Mutex<()>,
+    quiet: &Arc<Mutex<()>>,
 ) {
-    let Some(channel) = means.channels.get(&to.channel) else { return pending().await };
-    let channel = channel.as_ref();
+    let Some(adapter) = means.channels.get(&to.channel) else { return pending().await };
+    let channel = adapter.as_ref();
     let drafts = async {
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
             Drafts::Edited { every, every_in_groups } => {
-                let mut drafter = Drafter { means, channel, to, quiet, made: None, anew: 0 };
+                let mut drafter =
+                    Drafter { means, channel: adapter, to, quiet, made: None, anew: 0 };
                 drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
@@ -75,10 +83,10 @@ async fn hint_drafts(
     }
 }
 
-/// Takes a draft away that no answer takes the place of.
-pub(super) async fn erase(means: &Means, at: &Address, draft: MessageId) {
+/// Takes a draft away that no answer takes the place of. Nobody waits for it.
+pub(super) fn erase(means: &Means, at: &Address, draft: MessageId) {
     if let Some(channel) = means.channels.get(&at.channel) {
-        hint(channel.as_ref(), at, Hint::Erase(draft)).await;
+        means.drafts.spawn(erase_until_gone(Arc::clone(channel), at.clone(), draft));
     }
 }
 
@@ -86,8 +94,22 @@ pub(super) async fn erase(means: &Means, at: &Address, draft: MessageId) {
 pub(super) async fn erase_of(means: &Means, at: &Address, turn: TurnId) {
     let draft = means.bus.store.read(move |store| transcript::draft(store, turn)).await;
     if let Ok(Some(draft)) = draft {
-        timeout(ERASE_TIME_MAX, erase(means, at, draft)).await.ok();
+        erase(means, at, draft);
     }
+}
+
+async fn erase_until_gone(channel: Arc<dyn Channel>, at: Address, draft: MessageId) {
+    for attempt in 0..ERASE_ATTEMPTS_MAX {
+        let erased = AssertUnwindSafe(channel.hint(&at, Hint::Erase(draft.clone()))).catch_unwind();
+        let wait = match timeout(DRAFT_TIME_MAX, erased).await {
+            Ok(Ok(Err(ChannelError::Unavailable { after, .. }))) => after.unwrap_or_default(),
+            Ok(Ok(Err(ChannelError::Ambiguous(_)))) | Err(_) => Duration::ZERO,
+            // It is gone, or cannot be taken away.
+            Ok(Ok(_) | Err(_)) => return,
+        };
+        sleep(wait.max(backoff(attempt))).await;
+    }
+    tracing::debug!(to = %at, "A draft could not be taken away");
 }
 
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
@@ -100,9 +122,9 @@ async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
 /// Keeps one message that shows the text so far.
 struct Drafter<'a> {
     means: &'a Means,
-    channel: &'a dyn Channel,
+    channel: &'a Arc<dyn Channel>,
     to: &'a Address,
-    quiet: &'a Mutex<()>,
+    quiet: &'a Arc<Mutex<()>>,
     made: Option<MessageId>,
     /// As the draft that `made` shows.
     anew: u32,
@@ -142,7 +164,6 @@ impl Drafter<'_> {
                 }
                 Err(error) => {
                     tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
-                    self.give_up(turn).await;
                     return;
                 }
             }
@@ -150,7 +171,7 @@ impl Drafter<'_> {
     }
 
     fn presentable(&self, so_far: &Draft) -> Option<String> {
-        let text = presentable(so_far, self.channel)?;
+        let text = presentable(so_far, self.channel.as_ref())?;
         Some(self.means.redactor.redact(&text).into_owned())
     }
 
@@ -160,21 +181,13 @@ impl Drafter<'_> {
         pending.unwrap_or(true)
     }
 
-    /// An edit that is lost may still be made later, over the answer: the answer must be a message of
-    /// its own.
-    async fn give_up(&self, turn: TurnId) {
-        if let Err(error) = commits::drafted(&self.means.bus.store, turn, None).await {
-            tracing::debug!(to = %self.to, %error, "A draft stays the answer's");
-        }
-    }
-
     async fn edit(
         &mut self,
         turn: TurnId,
         draft: &watch::Receiver<Draft>,
         text: String,
     ) -> Result<(), ChannelError> {
-        let _quiet = self.quiet.lock().await;
+        let quiet = Arc::clone(self.quiet).lock_owned().await;
         let now = draft.borrow().clone();
         if self.anew != now.anew {
             (self.made, self.anew) = (None, now.anew);
@@ -188,16 +201,70 @@ impl Drafter<'_> {
             replaces: self.made.clone().or(now.made),
             body: Body::Text(text),
         };
-        let lost = || ChannelError::Ambiguous("no answer in time, or a panic".to_owned());
-        let sent = AssertUnwindSafe(self.channel.send(&message)).catch_unwind();
-        let sent = timeout(HINT_TIME_MAX, sent).await.map_err(|_| lost())?.map_err(|_| lost())?;
-        let Sent { id: Some(id) } = sent? else { return Err(lost()) };
-        if self.made.as_ref() != Some(&id) {
-            let drafted = commits::drafted(&self.means.bus.store, turn, Some(id.clone()));
-            drafted.await.map_err(|error| ChannelError::Ambiguous(error.to_string()))?;
-            self.made = Some(id);
-        }
+        let (channel, store) = (Arc::clone(self.channel), self.means.bus.store.clone());
+        let (draft, anew) = (draft.clone(), now.anew);
+        let underway = Underway { channel, store, turn, draft, anew, message };
+        // Not dropped with the turn: what is on its way would arrive beside the answer, and stay.
+        let shown = self.means.drafts.spawn(underway.show(quiet)).await;
+        self.made = shown.unwrap_or_else(|_| Err(lost()))?;
         Ok(())
+    }
+}
+
+fn lost() -> ChannelError {
+    ChannelError::Ambiguous("no answer in time, or a panic".to_owned())
+}
+
+/// A draft on its way to the platform.
+struct Underway {
+    channel: Arc<dyn Channel>,
+    store: Store,
+    turn: TurnId,
+    draft: watch::Receiver<Draft>,
+    /// As the draft was when it began.
+    anew: u32,
+    message: Outbound,
+}
+
+impl Underway {
+    /// Shows it, and takes it away if the answer did not wait for it; gives its id. `quiet` is let go of once
+    /// it is written down whether the answer takes its place.
+    async fn show(self, quiet: OwnedMutexGuard<()>) -> Result<Option<MessageId>, ChannelError> {
+        let sent = AssertUnwindSafe(self.channel.send(&self.message)).catch_unwind();
+        let sent = timeout(DRAFT_TIME_MAX, sent).await;
+        let mut shown = match sent {
+            Ok(Ok(Ok(Sent { id: Some(id) }))) => Ok(id),
+            Ok(Ok(Err(error))) => Err(error),
+            _ => Err(lost()),
+        };
+        let before = self.message.replaces.clone();
+        let mut stands = before.clone();
+        if let Ok(id) = &shown
+            && before.as_ref() != Some(id)
+        {
+            stands = Some(id.clone());
+            let drafted = commits::drafted(&self.store, self.turn, Some(id.clone()));
+            if let Err(error) = drafted.await {
+                shown = Err(ChannelError::Ambiguous(error.to_string()));
+            }
+        }
+        // An edit that is lost may still be made later, over the answer: the answer must be a message of its own.
+        let is_lost = !matches!(shown, Ok(_) | Err(ChannelError::Unavailable { .. }));
+        let is_over = is_lost || self.is_left();
+        if is_over {
+            commits::drafted(&self.store, self.turn, None).await.ok();
+        }
+        drop(quiet);
+        if is_over && let Some(stands) = stands {
+            erase_until_gone(self.channel, self.message.to, stands).await;
+        }
+        shown.map(Some)
+    }
+
+    /// Returns true if the answer does not take its place: the turn is over, or goes on below it.
+    fn is_left(&self) -> bool {
+        let now = self.draft.borrow();
+        now.left || now.anew != self.anew || self.draft.has_changed().is_err()
     }
 }
 

@@ -42,8 +42,9 @@ use crate::tools::Caller;
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
 
-/// How long an answer waits for a draft that is being shown.
-const QUIET_WAIT_MAX: Duration = Duration::from_secs(1);
+/// How long an answer waits for a draft that is on its way, so that it can take its place: calls over a slow link
+/// are answered by then. A draft that takes longer is taken away when it has arrived.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a turn begins with.
 pub(super) enum Begin {
@@ -94,6 +95,8 @@ pub(super) struct Draft {
     pub(super) made: Option<MessageId>,
     /// How often something has been said below the draft: the next one stands below that.
     pub(super) anew: u32,
+    /// The answer has not waited for the draft that is on its way.
+    pub(super) left: bool,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -318,7 +321,7 @@ impl Active<'_> {
             draft.anew += 1;
         });
         if let Some(draft) = draft {
-            progress::erase(self.means, &self.session.address, draft).await;
+            progress::erase(self.means, &self.session.address, draft);
         }
         Ok(())
     }
@@ -366,7 +369,7 @@ impl Active<'_> {
         last: Option<(usize, String, Made)>,
     ) -> Result<Option<Session>, TurnError> {
         let (ending, silent) = (end.ending, end.words.is_none());
-        let quiet = self.quiet().await;
+        let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         let holds = end.is_quiet;
         let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
@@ -375,7 +378,7 @@ impl Active<'_> {
             self.means.heart.switched.up();
         }
         if let Some(draft) = left {
-            progress::erase(self.means, &self.session.address, draft).await;
+            progress::erase(self.means, &self.session.address, draft);
         }
         self.emit(|| Happening::TurnEnd { silent });
         self.current().ending = Some(ending);
@@ -398,16 +401,26 @@ impl Active<'_> {
 
     async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
         let mut end = self.end_with(words);
-        let quiet = self.quiet().await;
+        let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         commits::answer(&self.means.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
         Ok(None)
     }
 
-    /// No draft is begun any more, and none is under way, or has been for too long to wait for it.
+    /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.
     async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
         timeout(QUIET_WAIT_MAX, Arc::clone(&self.wires.quiet).lock_owned()).await.ok()
+    }
+
+    /// As [`Self::quiet`], at the turn's end: a draft that was not waited for is taken away when it arrives.
+    async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
+        if let Some(quiet) = self.quiet().await {
+            return Some(quiet);
+        }
+        self.wires.draft.send_modify(|draft| draft.left = true);
+        // It may have arrived just before it was left.
+        Arc::clone(&self.wires.quiet).try_lock_owned().ok()
     }
 
     fn end_with(&self, words: String) -> End {

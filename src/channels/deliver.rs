@@ -228,7 +228,7 @@ impl Deliverer<'_> {
                 Ok(Found::Unknowable)
                     if patience::is_in_doubt_for_ever(chunk, self.delivery.failures) =>
                 {
-                    return self.dead(Lost::GivenUp, "nobody can say whether it arrived").await;
+                    return self.give_up(chunk, "nobody can say whether it arrived").await;
                 }
                 Ok(Found::Unknowable) if self.sends_no_more(chunk) => {
                     let reason = "nobody can say whether it arrived".to_owned();
@@ -262,7 +262,7 @@ impl Deliverer<'_> {
         let message = self.message(chunk, doubt || chunk.doubts > 0);
         let sent = match &message.body {
             Body::File(file) => timeout(UPLOAD_TIME_MAX, self.upload(&message, file)).await,
-            Body::Text(_) | Body::Choice(_) => {
+            Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
                 timeout(SEND_TIME_MAX, self.channel.send(&message)).await
             }
         };
@@ -279,7 +279,9 @@ impl Deliverer<'_> {
             Ok(Err(ChannelError::DraftGone)) => self.forget_draft(chunk).await,
             Ok(Err(ChannelError::Refused(reason))) => match &chunk.body {
                 Body::File(file) => self.do_without(chunk, file, &reason).await,
-                Body::Text(_) | Body::Choice(_) => self.dead(Lost::Refused, &reason).await,
+                Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
+                    self.dead(Lost::Refused, &reason).await
+                }
             },
             Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, reason).await,
             Err(_) => {
@@ -337,12 +339,7 @@ impl Deliverer<'_> {
         let attempt = Attempt { delivery, chunk, at, pause, last_arrival };
         let failure = match attempt.judge(self.channel.limits().give_up_after, reason.clone()) {
             Verdict::TryLater(failure) => failure,
-            Verdict::GiveUp => {
-                return match &chunk.body {
-                    Body::File(file) => self.do_without(chunk, file, &reason).await,
-                    Body::Text(_) | Body::Choice(_) => self.dead(Lost::GivenUp, &reason).await,
-                };
-            }
+            Verdict::GiveUp => return self.give_up(chunk, &reason).await,
         };
         self.late(&reason);
         let (id, chunk) = (delivery.message.id, chunk.clone());
@@ -408,6 +405,15 @@ impl Deliverer<'_> {
         };
         self.store.write("draft gone", Sync::Later, forget).await?;
         Ok(Then::Leave)
+    }
+
+    async fn give_up(&self, chunk: &Chunk, reason: &str) -> Result<Then, StoreError> {
+        match &chunk.body {
+            Body::File(file) => self.do_without(chunk, file, reason).await,
+            Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
+                self.dead(Lost::GivenUp, reason).await
+            }
+        }
     }
 
     async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {

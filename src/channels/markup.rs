@@ -14,7 +14,7 @@ mod telegram;
 mod write;
 
 use super::{Unit, text};
-use document::{Marker, Piece};
+use document::{Document, Marker, Piece};
 
 /// How a platform writes bold, links, code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,22 @@ pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String>
         label.len() + url.len() < size.link_max() && dialect.links(label, url)
     });
     chunks::cut(&document, dialect, size)
+}
+
+/// As [`render`], of a text in which no markup is read: as code if it has columns, or signs that the platform would
+/// read and that cannot be escaped there.
+pub fn render_printed(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String> {
+    let Some(dialect) = dialect(markup) else { return text::split(text, max, unit) };
+    let size = Size { max: max.max(text::CHUNK_MIN), unit };
+    let is_prose = !has_columns(text) && !dialect.misreads(text);
+    chunks::cut(&Document::printed(text.trim_end(), is_prose), dialect, size)
+}
+
+/// Returns true if white space is part of how a text looks.
+fn has_columns(text: &str) -> bool {
+    let is_shaped =
+        |line: &str| line.starts_with([' ', '\t']) || line.contains("  ") || line.contains('\t');
+    text.contains("\n\n\n") || text.trim_end().lines().any(|line| is_shaped(line.trim_end()))
 }
 
 /// A chunk back as plain text, for a platform that refuses its markup. Addresses of links that would
@@ -107,6 +123,10 @@ trait Dialect {
     fn line(&self, out: &mut String, pieces: &[Piece<'_>]);
     /// A block of code that is not blank.
     fn code(&self, language: &str, code: &str) -> String;
+    /// Returns true if a text may hold signs that are read as markup there though they are escaped.
+    fn misreads(&self, _: &str) -> bool {
+        false
+    }
     /// `text` without any formatting.
     fn escaped(&self, text: &str) -> String;
     /// How much of what a message may be `chunk` is.

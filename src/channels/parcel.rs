@@ -13,9 +13,10 @@ use crate::workspace::{FileError, Workspace, WorkspacePath};
 /// The bodies that a message is sent as, each within the limits; never empty.
 pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     match &message.body {
-        Body::Text(whole) => cut_text(whole, limits),
+        Body::Text(whole) => cut_text((Reading::Markup, whole), limits),
+        Body::Printed(whole) => cut_text((Reading::Printed, whole), limits),
         Body::Choice(question) => {
-            let mut texts = render(&question.text, limits.text_max, limits);
+            let mut texts = render((Reading::Markup, &question.text), limits.text_max, limits);
             // The buttons stand under the end.
             let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
             let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
@@ -23,7 +24,7 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
             bodies
         }
         Body::File(file) if limits.file_max == 0 => {
-            let mut bodies = cut_text(&file.caption, limits);
+            let mut bodies = cut_text(caption_of(file), limits);
             if file.caption.is_empty() {
                 bodies.clear();
             }
@@ -31,16 +32,16 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
                 Content::Workspace(path) => replies::file_lies_at(&file.name, path),
                 Content::Text(whole) => whole.clone(),
             };
-            bodies.extend(cut_text(&words, limits));
+            bodies.extend(cut_text((Reading::Markup, &words), limits));
             bodies
         }
         Body::File(file) => {
-            let mut captions = render(&file.caption, limits.caption_max, limits);
+            let mut captions = render(caption_of(file), limits.caption_max, limits);
             let (caption, below) = match captions.len() {
                 0 => (String::new(), Vec::new()),
                 1 => (captions.remove(0), Vec::new()),
                 // What does not fit under the file follows it, as a whole.
-                _ => (String::new(), render(&file.caption, limits.text_max, limits)),
+                _ => (String::new(), render(caption_of(file), limits.text_max, limits)),
             };
             let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
             bodies.extend(below.into_iter().map(Body::Text));
@@ -49,8 +50,25 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     }
 }
 
-fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
-    let mut texts = render(whole, limits.text_max, limits);
+/// How a text is read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reading {
+    /// As CommonMark.
+    Markup,
+    /// As it is.
+    Printed,
+}
+
+fn reading_of(file: &Attachment) -> Reading {
+    if file.printed { Reading::Printed } else { Reading::Markup }
+}
+
+fn caption_of(file: &Attachment) -> (Reading, &str) {
+    (reading_of(file), &file.caption)
+}
+
+fn cut_text((reading, whole): (Reading, &str), limits: &Limits) -> Vec<Body> {
+    let mut texts = render((reading, whole), limits.text_max, limits);
     if texts.is_empty() {
         texts.push(replies::NO_WORDS.to_owned());
     }
@@ -62,6 +80,7 @@ fn cut_text(whole: &str, limits: &Limits) -> Vec<Body> {
         name: replies::WHOLE_ANSWER_NAME.to_owned(),
         kind: MediaKind::Document,
         caption: replies::WHOLE_ANSWER.to_owned(),
+        printed: reading == Reading::Printed,
         content: Content::Text(whole.to_owned()),
     };
     vec![Body::Text(first), Body::File(whole)]
@@ -73,19 +92,22 @@ pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body>
     let no_files = Limits { file_max: 0, ..*limits };
     match &file.content {
         // The first part went before.
-        Content::Text(whole) => cut_text(whole, &no_files).split_off(1),
+        Content::Text(whole) => cut_text((reading_of(file), whole), &no_files).split_off(1),
         Content::Workspace(_) => {
             let words = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
-            caption.into_iter().chain(cut_text(&words, &no_files)).collect()
+            caption.into_iter().chain(cut_text((Reading::Markup, &words), &no_files)).collect()
         }
     }
 }
 
-fn render(whole: &str, max: usize, limits: &Limits) -> Vec<String> {
+fn render((reading, whole): (Reading, &str), max: usize, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
-    markup::render(whole, limits.markup, max - mark, limits.unit)
+    match reading {
+        Reading::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
+        Reading::Printed => markup::render_printed(whole, limits.markup, max - mark, limits.unit),
+    }
 }
 
 /// Why there is no content to be sent, in words.

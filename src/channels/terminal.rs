@@ -181,6 +181,6 @@ fn in_words(body: &Body) -> String {
             let choices = question.choices.iter().map(|choice| (&choice.label, &choice.says));
             replies::choices_in_words(&question.text, choices)
         }
-        Body::Text(_) | Body::File(_) => body.text().to_owned(),
+        Body::Text(_) | Body::Printed(_) | Body::File(_) => body.text().to_owned(),
     }
 }

@@ -15,6 +15,7 @@ pub(super) fn parcel(
     to: String,
     files: Vec<PathBuf>,
     text: Option<String>,
+    markdown: bool,
 ) -> anyhow::Result<Parcel> {
     let text = match text {
         Some(text) if text != "-" => text,
@@ -34,7 +35,7 @@ pub(super) fn parcel(
         std::path::absolute(&file).with_context(|| format!("cannot find {}", file.display()))
     };
     let files = files.into_iter().map(absolute).collect::<Result<_, _>>()?;
-    Ok(Parcel { to, text, files })
+    Ok(Parcel { to, text, files, markdown })
 }
 
 /// What the daemon says of it; none if none runs.

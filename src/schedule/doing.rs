@@ -12,7 +12,7 @@ use super::run::{Ended, Run};
 use super::settling::settle;
 use crate::bus::{journal, outbox};
 use crate::errands::{self, Handed, Kind, Terms};
-use crate::message::{Cause, Inbound, Printed, Said};
+use crate::message::{Body, Cause, Inbound, Printed, Said};
 use crate::replies;
 
 /// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
@@ -111,7 +111,8 @@ pub fn command_ends(
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;
-            outbox::put(store, &run.job.brief.to, None, &told(run, &printed.text, zone))?;
+            let body = Body::Printed(told(run, &printed.text, zone));
+            outbox::put_body(store, &run.job.brief.to, &body)?;
             note_printed(store, run, (&printed.text, tainted))?;
             settle(store, run, Ended::Done, Some(&printed.text), now)
         }

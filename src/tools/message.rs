@@ -165,6 +165,7 @@ fn attach(
             name: path.name().to_owned(),
             kind: kind_of(path.name()),
             caption: String::new(),
+            printed: false,
             content: Content::Workspace(path.to_string()),
         })
     };

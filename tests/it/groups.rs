@@ -9,7 +9,7 @@ use peacrab::tools::message::SendMessage;
 use peacrab::tools::{AnyTool, ToolSet};
 use serde_json::json;
 
-use crate::support::double::Double;
+use crate::support::double::{Double, Manner};
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, STRANGER, USER};
 use crate::support::script::{Gate, calls, held, says};
 use crate::support::tools::HangingTool;
@@ -213,6 +213,26 @@ async fn shows_what_a_tool_is_doing_and_takes_that_away_if_there_is_nothing_to_s
     gate.open();
     rig.becomes(|rig| rig.home.erased().len() == 1).await;
     rig.settled().await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_draft_that_arrives_after_the_answer_is_taken_away() {
+    let gate = Gate::shut();
+    let hang = Arc::new(HangingTool(gate.clone())) as Arc<dyn AnyTool>;
+    let parts = Parts { tools: ToolSet::new([hang]), ..Parts::default() };
+    let mut rig = Rig::with(Double::with_edits(), parts).await;
+    let link = Gate::shut();
+    rig.home.next("1", [Manner::Held(link.clone())]);
+    rig.model.on("draw", [calls(&[("hang", json!({}))]), says("Here it is.")]);
+    rig.say("1", "draw");
+    rig.hang_at(&link, 1).await;
+    gate.open();
+    assert_eq!(rig.hear("1").await, "Here it is.");
+    assert!(rig.home.erased().is_empty());
+    link.open();
+    assert_eq!(rig.hear("1").await, replies::doing("hang", "{}"));
+    rig.becomes(|rig| rig.home.erased().len() == 1).await;
     rig.finish().await;
 }
 

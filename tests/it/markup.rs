@@ -1,7 +1,7 @@
 //! From the CommonMark that models write to what platforms show, in chunks that they take.
 
 use peacrab::channels::Unit;
-use peacrab::channels::markup::{Markup, plain, render};
+use peacrab::channels::markup::{Markup, plain, render, render_printed};
 use peacrab::channels::text::length;
 use proptest::prelude::*;
 
@@ -45,6 +45,52 @@ fn shows_formatted_words() {
         ],
     );
     check("one\ntwo<br>three", ["one\ntwo\nthree"; 3]);
+}
+
+/// What becomes of something printed on Telegram, Discord and Slack; in the terminal, nothing does.
+fn check_printed(text: &str, expected: [&str; 3]) {
+    for (markup, expected) in ALL.into_iter().zip(expected) {
+        assert_eq!(render_printed(text, markup, 2000, unit(markup)), [expected], "{text:?}");
+    }
+    assert_eq!(render_printed(text, Plain, 2000, Unit::Chars), [text]);
+}
+
+#[test]
+fn shows_what_was_printed_as_it_is() {
+    check_printed(
+        "The tide is high:\nhttps://sea.example/a_b",
+        ["The tide is high:\nhttps://sea.example/a_b"; 3],
+    );
+    check_printed(
+        "__init__ is *done* & <b>",
+        [
+            "__init__ is *done* &amp; &lt;b&gt;",
+            r"\_\_init\_\_ is \*done\* & <b>",
+            "```\n__init__ is *done* &amp; &lt;b&gt;\n```",
+        ],
+    );
+    // White space is part of it.
+    for text in ["a:\n    b", "  a", "name  size", "a\tb", "a\n\n\nb"] {
+        let fenced = format!("```\n{text}\n```");
+        check_printed(text, [&format!("<pre>{text}</pre>"), &fenced, &fenced]);
+    }
+    check_printed("# a\n- b\n1. c", ["# a\n- b\n1. c", "\\# a\n\\- b\n1\\. c", "# a\n- b\n1. c"]);
+    for emoji in [":door: open", "> quoted"] {
+        let shown = render_printed(emoji, Slack, 2000, Unit::Chars).concat();
+        assert!(shown.starts_with("```"), "{shown}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_was_printed_is_lost(text in "[ -~\n\u{e9}]{1,200}") {
+        for markup in [TelegramHtml, Discord] {
+            let chunks = render_printed(&text, markup, 2000, unit(markup));
+            let shown: String = chunks.iter().map(|chunk| as_text(chunk, markup)).collect();
+            let words = |text: &str| text.replace("```", "").split_whitespace().collect::<String>();
+            prop_assert_eq!(words(&shown), words(&text));
+        }
+    }
 }
 
 #[test]

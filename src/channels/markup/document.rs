@@ -88,6 +88,16 @@ pub(super) struct Piece<'a> {
 }
 
 impl Document {
+    /// A text in which no markup is read.
+    pub(super) fn printed(text: &str, is_prose: bool) -> Self {
+        let mut flow = Flow::default();
+        flow.push(text, Style::default());
+        let kind = if is_prose { Kind::Text } else { Kind::Code { language: String::new() } };
+        let range = 0..flow.text.len();
+        let leaf = Leaf { range, kind, quote: 0, indent: 0, marker: None, loose: false };
+        Self { text: flow.text, leaves: vec![leaf], runs: flow.runs, links: Vec::new() }
+    }
+
     /// The leaves that have text in `range`.
     pub(super) fn leaves_in(&self, range: &Range<usize>) -> &[Leaf] {
         let first = self.leaves.partition_point(|leaf| leaf.range.end <= range.start);

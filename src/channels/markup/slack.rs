@@ -42,6 +42,20 @@ impl Dialect for Mrkdwn {
         format!("```\n{}\n```", without_fences(&escaped(code)))
     }
 
+    /// Slack has no way to escape its signs: those of formatting and of emoji, and of a quote at a line's beginning.
+    fn misreads(&self, text: &str) -> bool {
+        let is_sign = |char: char| "*_~`:".contains(char);
+        let has_sign = |word: &str| {
+            let starts = word.starts_with(is_sign);
+            let trimmed = word.trim_end_matches(['.', ',', ';', '!', '?', ')']);
+            (starts && word.len() > 1) || trimmed.ends_with(['*', '_', '~', '`'])
+        };
+        let colons = |word: &&str| !word.contains("://") && word.matches(':').count() > 1;
+        text.split_whitespace().any(|word| has_sign(word) || colons(&word))
+            || text.contains(['*', '`'])
+            || text.lines().any(|line| line.starts_with('>'))
+    }
+
     fn escaped(&self, text: &str) -> String {
         without_fences(&escaped(text))
     }

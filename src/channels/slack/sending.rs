@@ -232,7 +232,7 @@ pub(super) async fn find(
         };
         let is_wanted = |sent: &&Value| match &message.body {
             Body::File(file) => is_ours(sent, bot) && has_file(sent, &file.name),
-            Body::Text(_) | Body::Choice(_) => {
+            Body::Text(_) | Body::Printed(_) | Body::Choice(_) => {
                 let metadata = &sent["metadata"];
                 metadata["event_type"] == DELIVERY && metadata["event_payload"]["id"] == wanted
             }

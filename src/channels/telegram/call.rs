@@ -191,8 +191,8 @@ impl Meaning for Denial {
     fn while_sending(self) -> ChannelError {
         match self.code {
             401 | 404 => self.closed(),
-            // What stands before the Bot API gave up waiting for it.
-            504 => ChannelError::Ambiguous(format!("telegram: {}", self.description)),
+            // A server that broke while it worked, or one before it that got no answer, may have done it.
+            500 | 502 | 503 | 504 => ChannelError::Ambiguous(self.in_words()),
             400 | 403 | 413 => ChannelError::Refused(self.refusal()),
             _ => self.unavailable(),
         }
@@ -224,14 +224,17 @@ impl Denial {
     }
 
     fn unavailable(self) -> ChannelError {
-        let Self { code, description, after, doubt, .. } = self;
-        let reason = match (code, doubt) {
+        ChannelError::Unavailable { reason: self.in_words(), after: self.after }
+    }
+
+    fn in_words(&self) -> String {
+        let Self { code, description, doubt, .. } = self;
+        match (code, doubt) {
             (429, _) => "telegram wants us to slow down".to_owned(),
             (_, Some(doubt)) => format!("telegram answers with {doubt}"),
             (_, None) if description.is_empty() => format!("telegram answers with {code}"),
             (_, None) => format!("telegram answers with {code}: {description}"),
-        };
-        ChannelError::Unavailable { after, reason }
+        }
     }
 
     fn refusal(&self) -> String {

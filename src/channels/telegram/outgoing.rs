@@ -97,7 +97,7 @@ impl Attempt {
         let text = message.body.text().to_owned();
         let text_max = match message.body {
             Body::File(_) => CAPTION_MAX,
-            Body::Text(_) | Body::Choice(_) => TEXT_MAX,
+            Body::Text(_) | Body::Printed(_) | Body::Choice(_) => TEXT_MAX,
         };
         Ok(Self { to, reply_to, text, markup: MARKUP, text_max, moved: false })
     }
@@ -160,10 +160,12 @@ impl Telegram {
                 Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
                 // An edit may be repeated without harm, so "perhaps" is "not yet". A draft's may arrive
                 // behind the answer's, in its place: nobody may then edit it as if it were there.
-                Err(CallError::Lost(reason)) if !is_draft(message) => {
-                    Err(ChannelError::unavailable(format!("telegram: {reason}")))
-                }
-                Err(error) => Err(error.while_sending()),
+                Err(error) => match error.while_sending() {
+                    ChannelError::Ambiguous(reason) if !is_draft(message) => {
+                        Err(ChannelError::unavailable(reason))
+                    }
+                    error => Err(error),
+                },
             };
         }
         loop {

@@ -185,10 +185,11 @@ impl Stage for OnDiscord {
         self.0.gateway_faults()
     }
 
-    fn fail(&self, act: Act, trouble: Trouble) {
+    fn fail(&self, act: Act, times: usize, trouble: Trouble) {
         let call = match act {
             Act::Send => "POST /channels/*/messages",
             Act::Edit => "PATCH /channels/*/messages/*",
+            Act::Upload => "POST /channels/*/messages with a file",
         };
         let fault = match trouble {
             Trouble::RateLimitedWith => Fault::TooMany { after: 1.0, is_global: false },
@@ -197,8 +198,22 @@ impl Stage for OnDiscord {
             Trouble::Hang => Fault::Hang,
             Trouble::CutAfterAcceptance => Fault::CutAfter,
             Trouble::Garbage => Fault::Garbage,
+            Trouble::Slow(time) => Fault::Slow(time),
         };
-        self.0.fail(call, 1, &fault);
+        self.0.fail(call, times, &fault);
+    }
+
+    fn heal(&self) {
+        self.0.heal();
+    }
+
+    fn calls(&self, act: Act) -> usize {
+        let method = match act {
+            Act::Send | Act::Upload => "POST",
+            Act::Edit => "PATCH",
+        };
+        let received = self.0.received().into_iter();
+        received.filter(|it| it.call.starts_with(method) && it.call.contains("/messages")).count()
     }
 
     fn drop_link(&self) {

@@ -49,6 +49,14 @@ fn person(who: Who) -> &'static Person {
     }
 }
 
+fn method(act: Act) -> &'static str {
+    match act {
+        Act::Send => "chat.postMessage",
+        Act::Edit => "chat.update",
+        Act::Upload => "files.completeUploadExternal",
+    }
+}
+
 fn channel(place: Place) -> String {
     match place {
         Place::Private(who) | Place::Pane(who) => person(who).im(),
@@ -230,11 +238,7 @@ impl Stage for OnSlack {
         self.api.offences()
     }
 
-    fn fail(&self, act: Act, trouble: Trouble) {
-        let method = match act {
-            Act::Send => "chat.postMessage",
-            Act::Edit => "chat.update",
-        };
+    fn fail(&self, act: Act, times: usize, trouble: Trouble) {
         let fault = match trouble {
             Trouble::RateLimitedWith => Fault::TooMany { after: Some(1) },
             Trouble::RateLimitedWithout => Fault::TooMany { after: None },
@@ -242,8 +246,17 @@ impl Stage for OnSlack {
             Trouble::Hang => Fault::Hang,
             Trouble::CutAfterAcceptance => Fault::CutAfter,
             Trouble::Garbage => Fault::Garbage,
+            Trouble::Slow(time) => Fault::Slow(time),
         };
-        self.api.fail(method, 1, &fault);
+        self.api.fail(method(act), times, &fault);
+    }
+
+    fn heal(&self) {
+        self.api.heal();
+    }
+
+    fn calls(&self, act: Act) -> usize {
+        self.api.calls(method(act)).len()
     }
 
     fn drop_link(&self) {

@@ -1,6 +1,7 @@
 //! One vocabulary for what happens on a platform. Each platform's stand-in is driven through it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use peacrab::channels::Channel;
 use tokio::net::TcpListener;
@@ -56,6 +57,8 @@ pub(crate) enum Trouble {
     CutAfterAcceptance,
     /// The call takes effect, and its answer is nonsense.
     Garbage,
+    /// The call takes effect, and so long.
+    Slow(Duration),
 }
 
 /// A call that may fail.
@@ -63,6 +66,8 @@ pub(crate) enum Trouble {
 pub(crate) enum Act {
     Send,
     Edit,
+    /// Sends a file.
+    Upload,
 }
 
 /// Which bot of the platform.
@@ -122,7 +127,12 @@ pub(crate) trait Stage: Sized {
     /// What the bot did wrong on its link.
     fn offences(&self) -> Vec<String>;
 
-    fn fail(&self, act: Act, trouble: Trouble);
+    /// The next so many calls come to that.
+    fn fail(&self, act: Act, times: usize, trouble: Trouble);
+    /// No call comes to anything any more.
+    fn heal(&self);
+    /// How often it was called.
+    fn calls(&self, act: Act) -> usize;
     fn drop_link(&self);
     /// The next time that a link begins, the platform takes the connection and never says that the link
     /// goes.

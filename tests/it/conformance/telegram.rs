@@ -63,6 +63,14 @@ fn line(place: Place, by: Who, words: &str) -> Line {
     line.with("date", chrono::Utc::now().timestamp())
 }
 
+fn method(act: Act) -> &'static str {
+    match act {
+        Act::Send => "sendMessage",
+        Act::Edit => "editMessageText",
+        Act::Upload => "sendDocument",
+    }
+}
+
 fn number(id: &str) -> i64 {
     id.parse().unwrap()
 }
@@ -188,11 +196,7 @@ impl Stage for OnTelegram {
         Vec::new()
     }
 
-    fn fail(&self, act: Act, trouble: Trouble) {
-        let method = match act {
-            Act::Send => "sendMessage",
-            Act::Edit => "editMessageText",
-        };
+    fn fail(&self, act: Act, times: usize, trouble: Trouble) {
         let fault = match trouble {
             Trouble::RateLimitedWith => Fault::TooMany { after: 1 },
             Trouble::RateLimitedWithout => Fault::Status(429),
@@ -200,8 +204,17 @@ impl Stage for OnTelegram {
             Trouble::Hang => Fault::Hang,
             Trouble::CutAfterAcceptance => Fault::CutAfter,
             Trouble::Garbage => Fault::Garbage,
+            Trouble::Slow(time) => Fault::Slow(time),
         };
-        self.0.fail(method, 1, &fault);
+        self.0.fail(method(act), times, &fault);
+    }
+
+    fn heal(&self) {
+        self.0.heal();
+    }
+
+    fn calls(&self, act: Act) -> usize {
+        self.0.received().iter().filter(|call| call.call == method(act)).count()
     }
 
     fn drop_link(&self) {

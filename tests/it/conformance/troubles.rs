@@ -1,12 +1,16 @@
 //! What is promised while something is wrong: with a call, with the link, with the token.
 
+use std::fs;
+use std::time::Duration;
+
 use axum::Router;
+use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 
 use super::scene::{AWAY, HOME, Scene};
 use super::stage::{Act, Place, Stage, Trouble, Who};
-use crate::support::script::{Gate, paced};
+use crate::support::script::{Gate, calls, paced, says};
 use crate::support::wire::{closed_port, error_page, serve};
 
 use Place::Private;
@@ -14,6 +18,9 @@ use Who::{Ada, Bob};
 
 /// The mark of what may have been sent before (README tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
+
+/// More calls than a test makes.
+const FOR_EVER: usize = 10_000;
 
 pub(super) async fn waits_as_long_as_a_rate_limit_says<S: Stage>() {
     answers_despite::<S>(Trouble::RateLimitedWith).await;
@@ -42,7 +49,7 @@ pub(super) async fn answers_once_though_the_receipt_is_garbage<S: Stage>() {
 /// One answer that is not marked; where the platform cannot be asked, marked ones besides or instead.
 async fn answers_despite<S: Stage>(trouble: Trouble) {
     let mut scene = Scene::<S>::new().await;
-    scene.stage.fail(Act::Send, trouble);
+    scene.stage.fail(Act::Send, 1, trouble);
     scene.stage.say(Private(Ada), Ada, "one");
     // The others do not wait for it.
     scene.settles(1).await;
@@ -51,7 +58,8 @@ async fn answers_despite<S: Stage>(trouble: Trouble) {
     let seen = scene.stage.seen();
     let count = |text: &str| seen.iter().filter(|seen| seen.text == text).count();
     let (plain, marked) = (count("re: one"), count(&format!("{MARK}re: one")));
-    let in_doubt = matches!(trouble, Trouble::Hang | Trouble::CutAfterAcceptance);
+    let in_doubt =
+        matches!(trouble, Trouble::Hang | Trouble::CutAfterAcceptance | Trouble::ServerError);
     if in_doubt && !S::CAN_BE_ASKED {
         assert!(plain <= 1 && marked <= 1 && plain + marked >= 1, "{seen:?}");
     } else {
@@ -62,13 +70,72 @@ async fn answers_despite<S: Stage>(trouble: Trouble) {
     scene.stop().await;
 }
 
+pub(super) async fn waits_while_a_server_fails_for_long<S: Stage>() {
+    let scene = Scene::<S>::new().await;
+    scene.stage.fail(Act::Send, FOR_EVER, Trouble::ServerError);
+    scene.stage.say(Private(Ada), Ada, "one");
+    scene.stage.say(Private(Bob), Bob, "two");
+    let failing = "SELECT count(*) FROM outbox WHERE attempts >= 3 AND failing_since IS NOT NULL";
+    scene.becomes("failures", |scene| scene.count(failing) == Some(2)).await;
+    let calls = scene.stage.calls(Act::Send);
+    assert!((6..=8).contains(&calls), "{calls} calls");
+    scene.stage.heal();
+    scene.hears("re: one").await;
+    scene.hears("re: two").await;
+    scene.settles(2).await;
+    let seen = scene.stage.seen();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert!(seen.iter().all(|seen| seen.text.starts_with(MARK) != S::CAN_BE_ASKED), "{seen:?}");
+    assert_eq!(scene.count("SELECT count(*) FROM outbox WHERE state = 'dead'"), Some(0));
+}
+
+pub(super) async fn gives_up_a_file_that_fails_while_others_arrive<S: Stage>() {
+    let mut scene = Scene::<S>::new().await;
+    fs::write(scene.workspace().join("plan.md"), "tides").unwrap();
+    scene.stage.fail(Act::Upload, FOR_EVER, Trouble::ServerError);
+    let file = calls(&[("message", json!({ "files": ["plan.md"] }))]);
+    scene.model.on("send the plan", [file, says("NO_REPLY")]);
+    scene.stage.say(Private(Ada), Ada, "send the plan");
+    let ended = "SELECT count(*) FROM turns WHERE ending IS NOT NULL";
+    scene.becomes("the turn's end", |scene| scene.count(ended) == Some(1)).await;
+    // What comes after it does not wait for ever.
+    scene.stage.say(Private(Ada), Ada, "one");
+    scene.hears("re: one").await;
+    let gone =
+        |scene: &Scene<S>| scene.stage.seen().iter().any(|it| it.text.contains("could not send"));
+    let mut asked = 2;
+    while !gone(&scene) {
+        let words = format!("word {asked}");
+        scene.ask(Private(Bob), Bob, &words).await;
+        asked += 1;
+    }
+    assert_eq!(scene.hears("could not send the file plan.md").await.place, Private(Ada));
+    scene.settles(asked).await;
+    assert!(scene.stage.seen().iter().all(|seen| seen.file.is_none()));
+    scene.stop().await;
+}
+
+pub(super) async fn leaves_no_draft_beside_an_answer_over_a_slow_link<S: Stage>() {
+    let scene = Scene::<S>::drafting().await;
+    let slow = Trouble::Slow(Duration::from_millis(1200));
+    scene.stage.fail(Act::Send, FOR_EVER, slow);
+    scene.stage.fail(Act::Edit, FOR_EVER, slow);
+    let gate = Gate::shut();
+    scene.model.on("grow", [paced(&[("Let me", None), (" see.", Some(&gate))])]);
+    scene.stage.say(Private(Ada), Ada, "grow");
+    scene.becomes("a draft on its way", |scene| scene.stage.calls(Act::Send) > 0).await;
+    gate.open();
+    scene.hears("Let me see.").await;
+    scene.ends_with(1, &["Let me see."]).await;
+}
+
 pub(super) async fn edits_again_when_the_last_edit_fails<S: Stage>() {
     let scene = Scene::<S>::drafting().await;
     let gate = Gate::shut();
     scene.model.on("grow", [paced(&[("Let me", None), (" see.", Some(&gate))])]);
     scene.stage.say(Private(Ada), Ada, "grow");
     scene.hears("Let me").await;
-    scene.stage.fail(Act::Edit, Trouble::ServerError);
+    scene.stage.fail(Act::Edit, 1, Trouble::ServerError);
     gate.open();
     scene.hears("see.").await;
     scene.ends_with(1, &["Let me see."]).await;

@@ -216,8 +216,9 @@ async fn status_is_json_with_its_documented_fields() {
         "heartbeat",
     ];
     assert_eq!(keys(&status), BTreeSet::from(names));
-    let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending"];
+    let names = ["up", "about", "last_byte_s", "last_event_s", "trouble", "pending", "failing"];
     assert_eq!(keys(&status["channels"]["home"]), BTreeSet::from(names));
+    assert_eq!(keys(&status["channels"]["home"]["failing"]), ["count", "since", "reason"].into());
     assert_eq!(status["home"], scene.home().display().to_string());
     assert!(status["provider"].as_str().unwrap().contains("rehearsal"), "{status}");
     assert!((1..=3000).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");

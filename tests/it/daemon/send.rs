@@ -46,6 +46,16 @@ async fn arrives(scene: &Scene, api: &BotApi) {
         let ended = sent(scene, &args, "").await;
         assert!(ended.code != Some(0) && ended.err.contains(words), "{args:?}: {ended:?}");
     }
+    // What was printed is shown as printed, unless it is said to be Markdown.
+    for (args, shown) in [
+        (vec!["--to", &to, "def __init__:\n    pass"], "<pre>def __init__:\n    pass</pre>"),
+        (vec!["--to", &to, "**bold** & __init__"], "**bold** &amp; __init__"),
+        (vec!["--to", &to, "--markdown", "**bold**"], "<b>bold</b>"),
+        (vec!["--to", &to, "--file", file.to_str().unwrap(), "**as it is**"], "**as it is**"),
+    ] {
+        let ended = sent(scene, &args, "").await;
+        assert_eq!((ended.code, texts(api).pop().unwrap().as_str()), (Some(0), shown), "{ended:?}");
+    }
     // Only words arrive in place of a file that the platform does not take.
     let empty = scene.folder().join("empty.txt");
     std::fs::write(&empty, "").unwrap();

@@ -220,6 +220,7 @@ fn file(content: &[u8]) -> (Outbound, FileContent) {
         name: "plan.txt".to_owned(),
         kind: MediaKind::Document,
         caption: "The plan.".to_owned(),
+        printed: false,
         content: Content::Workspace("plan.txt".to_owned()),
     });
     let mut open = tempfile::tempfile().unwrap();

@@ -349,7 +349,13 @@ fn file(bytes: &[u8]) -> FileContent {
 fn with_file(to: Address, caption: &str) -> Outbound {
     let content = Content::Text(String::new());
     let (name, caption) = ("crab.txt".to_owned(), caption.to_owned());
-    let body = Body::File(Attachment { name, kind: MediaKind::Document, caption, content });
+    let body = Body::File(Attachment {
+        name,
+        kind: MediaKind::Document,
+        caption,
+        printed: false,
+        content,
+    });
     Outbound { body, ..message(to, "") }
 }
 

@@ -17,7 +17,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::record::record;
 use super::watched::{Received, Watched};
@@ -49,6 +49,8 @@ pub(crate) enum Fault {
     CutAfter,
     /// The call takes effect, and its answer is nonsense.
     Garbage,
+    /// The call takes effect, and so long.
+    Slow(Duration),
     /// A refusal in these words.
     Deny(u16, &'static str),
     /// The group has become this supergroup.
@@ -222,6 +224,11 @@ impl BotApi {
         self.state.change(|state| state.calls.fail(method, times, fault));
     }
 
+    /// Nothing goes wrong any more.
+    pub(crate) fn heal(&self) {
+        self.state.change(|state| state.calls.heal());
+    }
+
     /// What the bot's messages look like now, oldest first.
     pub(crate) fn sent(&self) -> Vec<Sent> {
         self.state.look().sent.clone()
@@ -285,6 +292,10 @@ async fn answer(
     match fault {
         None => plain(perform(&inner, method, &parameters, file.as_ref()).await),
         Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Slow(time)) => {
+            sleep(time).await;
+            plain(perform(&inner, method, &parameters, file.as_ref()).await)
+        }
         Some(Fault::TooMany { after }) => denied(&Denial::too_many(after)),
         Some(Fault::Deny(code, description)) => denied(&Denial::new(code, description)),
         Some(Fault::Moved(to)) => denied(&inner.change(|state| state.move_chat(to))),

@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     Garbage,
     /// The call takes effect, and the answer is a bare status all the same.
     StatusAfter(u16),
+    /// The call takes effect, and so long.
+    Slow(Duration),
     /// A refusal: status, code and words.
     Deny(u16, u64, &'static str),
 }
@@ -175,6 +177,11 @@ impl DiscordApi {
     /// that were asked for before.
     pub(crate) fn fail(&self, call: &str, times: usize, fault: &Fault) {
         self.state.change(|state| state.calls.fail(call, times, fault));
+    }
+
+    /// No call fails any more.
+    pub(crate) fn heal(&self) {
+        self.state.change(|state| state.calls.heal());
     }
 
     /// Something happens to the live gateway connection.

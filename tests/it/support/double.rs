@@ -24,7 +24,7 @@ use super::script::Gate;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// What becomes of a send.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) enum Manner {
     Takes,
     /// It arrives, and the platform's answer cannot be read.
@@ -40,6 +40,8 @@ pub(crate) enum Manner {
     /// As that, and the platform does not find it when it is asked for the first time.
     SwallowsUnseen,
     Panics,
+    /// It hangs at the gate, and then arrives.
+    Held(Gate),
 }
 
 /// A message that a chat got.
@@ -300,7 +302,7 @@ impl Double {
                 Body::Choice(question) => {
                     question.choices.iter().map(|choice| choice.label.clone()).collect()
                 }
-                Body::Text(_) | Body::File(_) => Vec::new(),
+                Body::Text(_) | Body::Printed(_) | Body::File(_) => Vec::new(),
             },
         };
         self.got.send_modify(|all| all.push(got));
@@ -385,6 +387,11 @@ impl Channel for Double {
                 Err(ChannelError::Ambiguous("cut off".to_owned()))
             }
             Manner::Panics => panic!("the double was told to panic"),
+            Manner::Held(gate) => {
+                gate.pass().await;
+                self.give(message, None);
+                Ok(Sent { id: Some(MessageId::from(format!("sent {}", message.id.0))) })
+            }
         }
     }
 

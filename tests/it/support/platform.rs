@@ -112,7 +112,7 @@ impl Platform {
                 Body::Choice(question) => {
                     question.choices.iter().map(|choice| choice.label.clone()).collect()
                 }
-                Body::Text(_) | Body::File(_) => Vec::new(),
+                Body::Text(_) | Body::Printed(_) | Body::File(_) => Vec::new(),
             },
         };
         append(&self.folder.join("got"), &got);

@@ -53,6 +53,8 @@ pub(crate) enum Fault {
     CutAfter,
     /// The call takes effect, and its answer is nonsense.
     Garbage,
+    /// The call takes effect, and so long.
+    Slow(Duration),
     /// The call takes effect, and Slack says that something broke.
     BreaksAfter(&'static str),
     /// A refusal in this word.
@@ -200,6 +202,11 @@ impl SlackApi {
         self.state.change(|state| state.calls.fail(method, times, fault));
     }
 
+    /// No call fails any more.
+    pub(crate) fn heal(&self) {
+        self.state.change(|state| state.calls.heal());
+    }
+
     /// Does this to the link that is there now.
     pub(crate) fn break_link(&self, fault: LinkFault) {
         self.state.change(|state| state.link_fault = Some((fault, false)));
@@ -330,6 +337,10 @@ async fn come_to(
     match fault {
         None => plain(perform()),
         Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Slow(time)) => {
+            tokio::time::sleep(time).await;
+            plain(perform())
+        }
         Some(Fault::TooMany { after }) => {
             let answer = (StatusCode::TOO_MANY_REQUESTS, denied("ratelimited")).into_response();
             match after {

@@ -100,8 +100,18 @@ impl<Fault: Clone> Calls<Fault> {
     /// Notes a call, and says what is to go wrong with it.
     pub(crate) fn receive(&mut self, call: &str, body: Value) -> Option<Fault> {
         self.received.push(Received { call: call.to_owned(), body });
+        self.fault(call)
+    }
+
+    /// What is to go wrong with a call, which is not noted.
+    pub(crate) fn fault(&mut self, call: &str) -> Option<Fault> {
         let at = self.faults.iter().position(|(failing, _)| fits(failing, call))?;
         self.faults.remove(at).map(|(_, fault)| fault)
+    }
+
+    /// Nothing goes wrong any more.
+    pub(crate) fn heal(&mut self) {
+        self.faults.clear();
     }
 }
 

@@ -50,7 +50,14 @@ async fn answer(
         return denied(&denial);
     };
     let name = format!("{method} /{below}");
-    let fault = inner.change(|state| state.calls.receive(&name, body.clone()));
+    let carries_file = !files.is_empty();
+    let fault = inner.change(|state| {
+        let fault = state.calls.receive(&name, body.clone());
+        match carries_file {
+            true => state.calls.fault(&format!("{name} with a file")).or(fault),
+            false => fault,
+        }
+    });
     let (left, until) = match inner.change(|state| state.take(&method, below)) {
         Ok(taken) => taken,
         Err(wait) => return too_many(wait.as_secs_f64(), false),
@@ -73,6 +80,10 @@ async fn answer(
     match fault {
         None => perform(),
         Some(Fault::Hang) => std::future::pending().await,
+        Some(Fault::Slow(time)) => {
+            tokio::time::sleep(time).await;
+            perform()
+        }
         Some(Fault::TooMany { after, is_global }) => too_many(after, is_global),
         Some(Fault::TooManyBare) => error_page(429),
         Some(Fault::Status(code)) => error_page(code),
