@@ -2,10 +2,9 @@
 //! Telegram and a fake of a model API, which answer at once. It asserts nothing; times depend on the
 //! machine, and on what else runs there, while counts (syncs, bytes, CPU) hardly do.
 //!
-//! `cargo bench --bench load`, which takes about ten minutes, or `-- quick`, which takes one. Further
-//! words choose: `cases`, `stop`, `start`, `prune`, `drain`, `jobs`, `peak`; among the cases `chats=10`,
-//! `pause=2`, `turns_max=256`, `messages=5000`, `rows=1000000`; and `seconds=5` is how long each is
-//! measured.
+//! `cargo bench --bench load` takes about ten minutes, `-- quick` two or three. Further words choose:
+//! `cases`, `stop`, `start`, `prune`, `drain`, `jobs`, `peak`; among the cases `chats=10`, `pause=2`,
+//! `turns_max=256`, `messages=5000`, `rows=1000000`; and `seconds=5` is how long each is measured.
 
 #![expect(clippy::print_stdout, reason = "a bench prints")]
 
