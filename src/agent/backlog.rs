@@ -1,5 +1,5 @@
-//! What waits for the loop, by address, kept up by what changes in the store: so a pass costs as much as
-//! has changed, however many chats run or wait. The store is the truth; after an error all of it is read
+//! All that waits for the loop, by address, kept up by the rows that change in the store: so a pass costs as
+//! much as has changed, however many chats run or wait. The store is the truth; after an error all of it is read
 //! again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -24,7 +24,7 @@ const INBOUND: &str = "inbound";
 const TURNS: &str = "turns";
 const ASKS: &str = "asks";
 
-/// Who has a turn, or waits for one: a person on a channel.
+/// The person, on a channel, who has a turn or waits for one.
 pub(super) type Person = (ChannelName, SenderId);
 
 /// In which order turns begin: those that were cut off come before messages.
@@ -50,7 +50,7 @@ pub(super) struct Backlog {
     later: BTreeSet<(Instant, Address)>,
 }
 
-/// What waits at one address.
+/// The messages, turns and questions of one address.
 #[derive(Default)]
 struct Place {
     messages: BTreeMap<RowId, Claim<Person>>,
@@ -64,7 +64,7 @@ struct Place {
     since: Option<Since>,
 }
 
-/// What was read of the store.
+/// The rows that a look at the store has found.
 pub(super) struct Found {
     messages: Vec<(RowId, Address, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
@@ -93,7 +93,7 @@ impl Found {
         self.turns.retain(|(turn, _)| served(&turn.address));
     }
 
-    /// What became of rows that have changed.
+    /// Those of the rows that have changed that still matter.
     pub(super) fn among(
         store: &Connection,
         people: &People,
@@ -120,7 +120,7 @@ impl Found {
     }
 }
 
-/// Knows who is entitled to the slots that are kept.
+/// Looks up roles, each person's once: the owner and admins are entitled to the slots that are kept.
 struct Claims<'a> {
     store: &'a Connection,
     people: &'a People,
@@ -247,7 +247,7 @@ impl Backlog {
         asked.flatten().filter(|(ask, newest)| *newest > ask.after).collect()
     }
 
-    /// Whose turn waits for somebody at an address.
+    /// The person whose turn waits for somebody at an address.
     pub(super) fn parked(&self, at: &Address) -> Option<SenderId> {
         let mut turns = self.places.get(at)?.turns.values();
         turns.find(|(turn, _)| turn.parked).map(|(turn, _)| turn.sender.id.clone())

@@ -1,4 +1,4 @@
-//! Which of the turns that wait begin next. Values in, values out: by whom they are and what runs. Slots
+//! Decides which waiting turns begin next. Values in, values out: whose they are and what runs. Slots
 //! are kept for the owner and admins; among the others, persons take turns, however many chats each has.
 
 use std::cmp::Reverse;

@@ -1,5 +1,5 @@
-//! The parts of a pass of the loop: what has changed in the store, what running turns are told of it, and
-//! which turns begin.
+//! The parts of a pass of the loop: it looks what has changed in the store, tells running turns of it, and
+//! begins others.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::bus::journal::{self, Waiting};
 use crate::message::Address;
 use crate::store::StoreError;
 
-/// What a look at the store found, besides what waits for turns.
+/// Commands and asks that a look at the store has found.
 pub(super) struct Look {
     pub(super) controls: Vec<Waiting>,
     /// Nobody has answered in time.

@@ -1,4 +1,4 @@
-//! How the daemon's own tasks are kept going, and joined at the end. Tasks of one turn or one message are
+//! Keeps the daemon's own tasks going, and joins them at the end. Tasks of one turn or one message are
 //! not among them.
 
 use std::future::Future;

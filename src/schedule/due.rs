@@ -34,7 +34,7 @@ pub enum What {
     Skip,
 }
 
-/// What is due of these jobs.
+/// The due times of these jobs that have come.
 pub fn due<'a>(jobs: impl IntoIterator<Item = &'a Job>, now: DateTime<Utc>) -> Vec<Due> {
     let active = jobs.into_iter().filter(|job| job.state == State::Active);
     let due = active.filter_map(|job| {

@@ -50,7 +50,7 @@ pub(super) struct Stamp {
 }
 
 impl Stamp {
-    /// Whether any later change makes it another one.
+    /// Returns true if any later change makes it another one.
     pub(super) fn is_settled(&self) -> bool {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let settled = i64::try_from(now.saturating_sub(SETTLED_AFTER).as_secs());

@@ -1,4 +1,4 @@
-//! Where messages wait, without what they say: all that the agent loop needs to know to choose among them.
+//! The addresses and senders of messages that wait, without their contents: all that the agent loop needs to know to choose among them.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -10,7 +10,7 @@ use crate::message::{Address, Inbound, SenderId};
 pub struct WaitingAt {
     pub row: RowId,
     pub at: Address,
-    /// Who said it, or on whose behalf there is a message.
+    /// The person who said it, or on whose behalf there is a message.
     pub sender: SenderId,
 }
 
