@@ -92,7 +92,8 @@ async fn does_not_give_up_what_may_have_arrived_while_nothing_else_arrives() {
 
 #[tokio::test]
 async fn explains_what_it_gave_up_while_others_arrived_with_the_next_delivery_that_works() {
-    let mut rig = Rig::new().await;
+    let double = Double::new().giving_up_soon();
+    let mut rig = Rig::with(double, Parts::default()).await;
     rig.ask("owner", "hello").await;
     rig.home.always("8", Manner::Busy(Duration::from_millis(200)));
     rig.say_as("8", "8", "hello");
@@ -113,7 +114,8 @@ async fn explains_what_it_gave_up_while_others_arrived_with_the_next_delivery_th
 
 #[tokio::test]
 async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
-    let mut rig = Rig::new().await;
+    let double = Double::new().giving_up_soon();
+    let mut rig = Rig::with(double, Parts::default()).await;
     let away = Manner::Busy(Duration::from_millis(200));
     for chat in ["1", "2"] {
         rig.home.always(chat, away.clone());
@@ -139,7 +141,8 @@ async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
 
 #[tokio::test]
 async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
-    let mut rig = Rig::with(Double::taking_files_and_knowing(1_000), Parts::default()).await;
+    let double = Double::taking_files_and_knowing(1_000).giving_up_soon();
+    let mut rig = Rig::with(double, Parts::default()).await;
     fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
     rig.home.always_files(Manner::Loses);
     let file = json!({"files": ["plan.md"]});

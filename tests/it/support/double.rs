@@ -10,7 +10,8 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, FileContent, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
+    Sent, Unit,
 };
 use peacrab::message::{
     Address, Body, Cause, Hint, Inbound, Line, MediaKind, MediaRef, MessageId, Outbound, Place,
@@ -113,6 +114,7 @@ pub(crate) struct Double {
     file_max: u64,
     messages_max: usize,
     drafts: Drafts,
+    give_up_after: Duration,
 }
 
 impl Double {
@@ -125,7 +127,13 @@ impl Double {
         let drafts = Drafts::Hinted { every: Duration::from_millis(500) };
         let state = Mutex::default();
         let (file_max, messages_max) = (0, usize::MAX);
-        Self { state, spoken, got, knows, text_max, file_max, messages_max, drafts }
+        let give_up_after = GIVE_UP_AFTER;
+        Self { state, spoken, got, knows, text_max, file_max, messages_max, drafts, give_up_after }
+    }
+
+    /// One for which nothing is tried for long while others arrive.
+    pub(crate) fn giving_up_soon(self) -> Self {
+        Self { give_up_after: Duration::from_secs(2), ..self }
     }
 
     /// One that takes files of that many bytes.
@@ -318,7 +326,7 @@ impl Channel for Double {
             caption_max: self.text_max,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: Duration::from_millis(300),
-            give_up_after: Duration::from_secs(2),
+            give_up_after: self.give_up_after,
             drafts: self.drafts,
             markup: Markup::Plain,
             file_max: self.file_max,

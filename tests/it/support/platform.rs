@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use peacrab::bus::Publisher;
 use peacrab::channels::{
-    Channel, ChannelError, Drafts, Found, Limits, Markup, MediaSink, Sent, Unit,
+    Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink, Sent, Unit,
 };
 use peacrab::message::{
     Address, Body, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Press,
@@ -133,7 +133,7 @@ impl Channel for Platform {
             caption_max: self.manners.text_max,
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
-            give_up_after: Duration::from_secs(2),
+            give_up_after: GIVE_UP_AFTER,
             drafts: Drafts::Edited {
                 every: Duration::from_millis(5),
                 every_in_groups: Duration::from_millis(5),
