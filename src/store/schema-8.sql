@@ -1,6 +1,6 @@
 -- Indices on what is looked up and pruned; deliveries that wait; rows that cannot be read.
 
--- How long a turn had worked before it was last suspended, in milliseconds.
+-- The time that a turn had worked before it was last suspended, in milliseconds.
 ALTER TABLE turns ADD COLUMN worked INTEGER NOT NULL DEFAULT 0;
 
 -- 1: what a beat has to say waits until the quiet hours end.
