@@ -241,7 +241,7 @@ pub(super) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// How long a turn had worked before it was last suspended.
+/// The time that a turn had worked before it was last suspended.
 pub(super) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
     let worked = store
         .prepare_cached("SELECT worked FROM turns WHERE id = ?")?

@@ -282,7 +282,7 @@ pub(super) struct State {
     pub(super) last: Option<DateTime<Utc>>,
     /// In a row.
     pub(super) failures: u32,
-    /// What some have to say waits for the end of the quiet hours.
+    /// True while alerts wait for the end of the quiet hours.
     pub(super) holds: bool,
 }
 

@@ -86,7 +86,7 @@ pub(super) fn line(text: &str) -> String {
     line.chars().take(LINE_CHARS_MAX).collect()
 }
 
-/// What was told at an address, by messages too, by beats that began after a time and not after another, the
+/// The alerts and messages at an address of beats that began after a time and not after another, the
 /// newest first; and whether those had read what strangers wrote.
 pub(super) fn told_since(
     store: &Connection,

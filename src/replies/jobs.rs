@@ -164,7 +164,7 @@ fn shortened(text: &str, most: usize) -> String {
     as_is(shown)
 }
 
-/// What [`as_is`] was given.
+/// The text that [`as_is`] was given.
 fn unescaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut signs = text.chars().peekable();
@@ -289,7 +289,7 @@ pub fn by_cron(fields: &str, zone: Option<&str>) -> String {
 
 /// The words of a run in a list.
 pub enum RunWords<'a> {
-    /// What a model, a command or a person wrote.
+    /// The words of a model, a command or a person.
     Theirs(&'a str),
     /// A sentence of the bot's own, in which others' words may be escaped already.
     Ours(&'a str),

@@ -47,6 +47,7 @@ BEGIN
          AND urgent = NEW.urgent AND aside = 0 ORDER BY id LIMIT 1);
 END;
 -- How long a turn had worked before it was last suspended, in milliseconds.
+-- The time that a turn had worked before it was last suspended, in milliseconds.
 ALTER TABLE turns ADD COLUMN worked INTEGER NOT NULL DEFAULT 0;
 
 -- 1: what a beat has to say waits until the quiet hours end.

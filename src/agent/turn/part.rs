@@ -38,7 +38,7 @@ pub(super) struct Part {
     pub(super) steps_max: usize,
     tokens_max: Option<u64>,
     pub(super) time_max: Duration,
-    /// How much of that was used before the turn was last suspended.
+    /// The part of that which was used before the turn was last suspended.
     pub(super) worked: Duration,
     /// It ends when quiet hours begin: a beat that nobody asked for.
     pub(super) keeps_quiet: bool,

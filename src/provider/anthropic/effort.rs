@@ -10,7 +10,7 @@ use crate::provider::{Effort, Message};
 /// The least that the API takes ("Building with extended thinking").
 const BUDGET_MIN: u32 = 1024;
 
-/// How a model is asked to think.
+/// The way in which a model is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// It cannot think.
@@ -91,7 +91,7 @@ fn may_begin(messages: &[Message<'_>], model: &str) -> bool {
     }
 }
 
-/// How the model of this name is asked.
+/// The way in which the model of this name is asked to think.
 pub fn kind(model: &str) -> Kind {
     let model = model.to_ascii_lowercase();
     let Some((_, name)) = model.split_once("claude") else { return Kind::Foreign };

@@ -28,7 +28,7 @@ pub enum Piece {
     Calls(Vec<ToolCall>, String),
 }
 
-/// How much is taken for a call, by the model that writes.
+/// The kind of model that writes, on which depends what is taken for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reader {
     /// Of a model that was told to call in text: what it gets wrong it is told.
