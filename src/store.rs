@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -177,6 +178,17 @@ pub struct Store {
     reads: mpsc::Sender<threads::Read>,
     path: Arc<Path>,
     searches: Arc<Semaphore>,
+    /// How many are about to write.
+    writers: Arc<AtomicUsize>,
+}
+
+/// Somebody is about to write, until this is dropped.
+pub struct AboutToWrite(Arc<AtomicUsize>);
+
+impl Drop for AboutToWrite {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Store {
@@ -207,11 +219,13 @@ impl Store {
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
         let ballast = Ballast::lay(home);
-        threads::spawn_writer(connection, queue, options.observer.clone(), ballast)
+        let writers = Arc::<AtomicUsize>::default();
+        let observer = options.observer.clone();
+        threads::spawn_writer(connection, (queue, Arc::clone(&writers)), observer, ballast)
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        Ok(Self { writes, reads, path: path.into(), searches })
+        Ok(Self { writes, reads, path: path.into(), searches, writers })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -226,6 +240,13 @@ impl Store {
         let write = threads::Write::new(label, sync, work, tell);
         self.writes.send(threads::Job::Write(write)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
+    }
+
+    /// Says that somebody, a turn, will write now and then. While there are many, a change that must be on
+    /// the disk waits a moment for others that share its sync.
+    pub fn about_to_write(&self) -> AboutToWrite {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+        AboutToWrite(Arc::clone(&self.writers))
     }
 
     /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.
