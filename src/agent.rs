@@ -358,8 +358,7 @@ async fn work(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(turn) => ended,
-        () = progress::show(&means, &address, (drafted, shown), &quiet) => Ok(None),
+        ended = Box::pin(progress::show(&means, &address, (drafted, shown), &quiet, turn)) => ended,
     };
     let turn = shown_last.borrow().turn;
     if let (true, Some(turn)) = (stop.is_cancelled(), turn) {

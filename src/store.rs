@@ -11,7 +11,7 @@ use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
@@ -189,6 +189,17 @@ pub struct Store {
     changes: Arc<Changes>,
     path: Arc<Path>,
     searches: Arc<Semaphore>,
+    /// How many are about to write.
+    writers: Arc<AtomicUsize>,
+}
+
+/// Somebody is about to write, until this is dropped.
+pub struct AboutToWrite(Arc<AtomicUsize>);
+
+impl Drop for AboutToWrite {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
 }
 
 impl Store {
@@ -233,11 +244,13 @@ impl Store {
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
         let ballast = Ballast::lay(home);
-        let told = (options.observer.clone(), Arc::clone(&changes));
-        threads::spawn_writer(connection, queue, told, ballast).map_err(broken)?;
+        let writers = Arc::<AtomicUsize>::default();
+        let watching = (options.observer.clone(), Arc::clone(&changes));
+        threads::spawn_writer(connection, (queue, Arc::clone(&writers)), watching, ballast)
+            .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        Ok(Self { writes, reads, path: path.into(), searches, changes })
+        Ok(Self { writes, reads, path: path.into(), searches, changes, writers })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -269,6 +282,13 @@ impl Store {
     /// too many to be kept.
     pub fn changed(&self) -> Option<BTreeSet<Changed>> {
         self.changes.take()
+    }
+
+    /// Says that somebody, a turn, will write now and then. While there are many, a change that must be on
+    /// the disk waits a moment for others that share its sync.
+    pub fn about_to_write(&self) -> AboutToWrite {
+        self.writers.fetch_add(1, Ordering::Relaxed);
+        AboutToWrite(Arc::clone(&self.writers))
     }
 
     /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.

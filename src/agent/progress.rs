@@ -1,13 +1,16 @@
 //! Signs of life while a turn works: typing, and drafts at the platform's pace. Best effort: one
-//! that hangs or fails harms nothing, and none is shown once the turn ends. A draft that is on its way then
-//! is waited for elsewhere, and taken away.
+//! that hangs or fails harms nothing. Once the turn ends, only signs at messages that it asked for are
+//! still shown. A draft that is on its way then is waited for elsewhere, and taken away.
 
+use std::convert::Infallible;
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
+use futures_util::future::FusedFuture;
 use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
@@ -29,15 +32,22 @@ const DRAFT_TIME_MAX: Duration = Duration::from_secs(30);
 /// How often it is tried to take a draft away; about an hour.
 const ERASE_ATTEMPTS_MAX: u32 = 60;
 
-/// Shows that a turn works until it is dropped. `quiet` is held while a draft is being shown.
-pub(super) async fn show(
+/// How long signs at messages may take that are not shown yet when the turn has ended. The next turn there waits
+/// meanwhile.
+const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
+
+/// Does the work of a turn, and shows that it goes on. Signs at messages are shown also if the answer is quicker.
+/// `quiet` is held while a draft is being shown.
+pub(super) async fn show<T>(
     means: &Means,
     to: &Address,
     (draft, signs): (watch::Receiver<Draft>, mpsc::Receiver<Hint>),
     quiet: &Arc<Mutex<()>>,
-) {
-    let Some(adapter) = means.channels.get(&to.channel) else { return pending().await };
+    work: impl Future<Output = T>,
+) -> T {
+    let Some(adapter) = means.channels.get(&to.channel) else { return work.await };
     let channel = adapter.as_ref();
+    let mut signs = pin!(show_signs(channel, to, signs).fuse());
     let drafts = async {
         match channel.limits().drafts {
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
@@ -47,17 +57,26 @@ pub(super) async fn show(
                 drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
-        pending().await
     };
-    let ((), (), ()) =
-        tokio::join!(show_typing(channel, to), show_signs(channel, to, signs), drafts);
+    let progress = async {
+        tokio::join!(show_typing(channel, to), signs.as_mut(), drafts);
+        pending::<Infallible>().await
+    };
+    let done = tokio::select! {
+        biased;
+        done = work => done,
+        never = progress => match never {},
+    };
+    if !signs.is_terminated() {
+        timeout(SIGNS_WAIT_MAX, signs).await.ok();
+    }
+    done
 }
 
 async fn show_signs(channel: &dyn Channel, to: &Address, mut signs: mpsc::Receiver<Hint>) {
     while let Some(sign) = signs.recv().await {
         hint(channel, to, sign).await;
     }
-    pending().await
 }
 
 async fn show_typing(channel: &dyn Channel, to: &Address) {

@@ -106,6 +106,7 @@ pub(super) async fn run(
     begin: Begin,
     wires: Wires,
 ) -> Result<Option<Session>, TurnError> {
+    let _about_to_write = means.bus.store.about_to_write();
     let begun = match begin {
         Begin::New(rows) => Active::start(means, session, rows, wires).await?,
         Begin::Resume(unfinished) => Active::resume(means, unfinished, wires).await?,

@@ -3,7 +3,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -13,6 +15,11 @@ use super::{Ballast, Moment, Observer, Phase, StoreError, Sync};
 
 /// Changes that share a commit at most, so that the first of them does not wait for long.
 const GROUP_MAX: usize = 64;
+
+/// So many are about to write before a sync waits for others, and for so long: as PostgreSQL's
+/// `commit_siblings` and `commit_delay`. With few, nobody would come, and an answer would be late.
+const WRITERS_MIN: usize = 8;
+const COMPANY_WAIT: Duration = Duration::from_millis(2);
 
 pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
 
@@ -65,7 +72,7 @@ impl Write {
 
 pub(super) fn spawn_writer(
     connection: Connection,
-    mut queue: mpsc::Receiver<Job>,
+    (mut queue, writers): (mpsc::Receiver<Job>, Arc<AtomicUsize>),
     (observer, changes): (Option<Observer>, Arc<Changes>),
     ballast: Ballast,
 ) -> std::io::Result<()> {
@@ -74,6 +81,15 @@ pub(super) fn spawn_writer(
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let mut jobs = Vec::new();
         while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
+            let is_synced = |job: &Job| matches!(job, Job::Write(write) if write.sync == Sync::Now);
+            if writers.load(Ordering::Relaxed) >= WRITERS_MIN && jobs.iter().any(is_synced) {
+                thread::sleep(COMPANY_WAIT);
+                while jobs.len() < GROUP_MAX
+                    && let Ok(job) = queue.try_recv()
+                {
+                    jobs.push(job);
+                }
+            }
             let mut group = Vec::new();
             let mut checkpoints = Vec::new();
             for job in jobs.drain(..) {

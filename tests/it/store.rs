@@ -219,6 +219,18 @@ async fn changes_that_come_together_share_a_commit() {
 }
 
 #[tokio::test]
+async fn changes_of_many_share_their_syncs() {
+    let busy = Busy::new();
+    let many: Vec<_> = (0..16).map(|_| busy.store.about_to_write()).collect();
+    let written =
+        join_all((0..100).map(|n| busy.store.write("insert", Sync::Now, insert(n)))).await;
+    assert!(written.into_iter().all(|written| matches!(written, Ok(1))));
+    let commits = busy.commits.lock().unwrap().clone();
+    assert!(commits.len() <= 10, "{commits:?}");
+    drop(many);
+}
+
+#[tokio::test]
 async fn a_change_that_fails_or_panics_fails_alone() {
     let busy = Busy::new();
     let (good, twice, panics, after, _, _) = tokio::join!(
