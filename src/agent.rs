@@ -7,6 +7,7 @@ mod calls;
 mod command;
 mod commits;
 pub mod compaction;
+mod failing;
 mod folds;
 mod heart;
 mod house;
@@ -49,8 +50,9 @@ pub use jobs::may_command;
 pub use means::Means;
 pub use paces::Paces;
 pub use skills::skills_words;
-pub use transcript::{count_running, used_since};
-pub use usage::usage_words;
+pub use transcript::{count_running, is_quiet, used_since};
+pub use turn::late;
+pub use usage::{prune_usage, usage_words};
 
 use crate::bus::journal::{self, RowId, Waiting};
 use crate::errands;
@@ -60,13 +62,11 @@ use crate::session::Session;
 use crate::store::{StoreError, Sync};
 use aside::Asides;
 use commits::StopKind;
+use failing::Failing;
 use house::{context_used, house};
 use idle::Idle;
 use transcript::Unfinished;
 use turn::{Begin, Draft, TurnError, Wires};
-
-/// What is found so much later than it was said gets one line, not an answer.
-const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
 
 /// Batches of steering that a turn may have unread; more stays in the journal.
 const STEER_MAX: usize = 16;
@@ -97,6 +97,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         folding: HashMap::new(),
         cut_off: None,
         asides: Asides::default(),
+        failing: Failing::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -134,6 +135,7 @@ struct Agent {
     /// Turns that were cut off and are to be taken up again; none until the store has been asked.
     cut_off: Option<VecDeque<Unfinished>>,
     asides: Asides,
+    failing: Failing,
 }
 
 /// What the loop keeps of a turn that runs.
@@ -155,18 +157,24 @@ impl Agent {
     /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
     /// of something is likely to come until then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        self.asides.tell_cut_off(&self.means).await?;
+        if let Err(error) = self.asides.tell_cut_off(&self.means).await {
+            tracing::error!(%error, "Cannot tell who asked aside of the restart, will try again");
+        }
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
         let places = loop {
             let look = |store: &_| Ok((journal::controls(store)?, journal::places(store)?));
-            let (mut controls, places) = self.read(look).await?;
-            controls.retain(|it| self.serves(&it.inbound.from) && !self.must_wait(it));
+            let (found, places) = self.read(look).await?;
+            self.close_unreadable(found.unreadable).await?;
+            let mut controls = found.waiting;
+            controls.retain(|it| {
+                self.serves(&it.inbound.from) && !self.must_wait(it) && !self.failing.rests(it.id)
+            });
             if controls.is_empty() {
                 break places;
             }
             for control in controls {
-                self.obey(control).await?;
+                self.try_to_obey(control).await;
             }
         };
         let asked = self.look_after_asks(&places).await?;
@@ -174,29 +182,15 @@ impl Agent {
         let mut again = asked.next;
         let mut look_again = |pause| again = Some(again.map_or(pause, |again| again.min(pause)));
         for (address, newest) in places {
-            match self.running.get(&address) {
-                None if !self.serves(&address) => {}
-                Some(running) if newest > running.given => {
-                    self.hear_more(&address, newest).await?.into_iter().for_each(&mut look_again);
-                }
-                Some(_) => {}
-                None if let Some(sender) = asked.parked.get(&address) => {
-                    if self.interrupt_parked(&address, sender.clone()).await? {
-                        look_again(Duration::ZERO);
-                    }
-                }
-                None if self.cut_off(&address) || self.turns.len() >= self.turns_max => {}
-                None => {
-                    let (rows, pause) = self.next(&address, newest).await?;
-                    pause.into_iter().for_each(&mut look_again);
-                    if let Some(first) = rows.first() {
-                        let mut sender = first.sender().clone();
-                        sender.id = first.inbound.cause.voice();
-                        self.start(address, sender, Begin::New(rows));
-                    }
+            match self.look_at(&address, newest, &asked).await {
+                Ok(pause) => pause.into_iter().for_each(&mut look_again),
+                Err(error) => {
+                    tracing::error!(%address, %error, "Cannot go on here, will look again");
+                    look_again(STORE_PAUSE);
                 }
             }
         }
+        self.failing.next().into_iter().for_each(&mut look_again);
         Ok(again)
     }
 
@@ -347,6 +341,9 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
+                if running.shown.borrow().turn.is_none() {
+                    self.not_begun(running.rows, &address, &error).await;
+                }
                 self.cut_off = None;
             }
             Err(error) => {

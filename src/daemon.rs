@@ -1,6 +1,7 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
+mod opening;
 mod tidy;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,12 +40,13 @@ use crate::sandbox::{self, CageState, Level};
 use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
 use crate::send::{self, Parcel, Sent};
-use crate::store::{self, HomeLock, Store};
+use crate::store::{self, HomeLock};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
+pub use tidy::forget_old;
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -194,13 +196,14 @@ pub struct Daemon {
     means: Arc<Means>,
     terminal: Arc<Terminal>,
     desk: Arc<Desk>,
+    opened: opening::Opened,
 }
 
 impl Daemon {
     /// Claims the home, opens what is in it, and makes what is missing.
     pub async fn open(plan: Plan) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
-        let store = Store::open(&plan.home, &plan.store)?;
+        let (store, opened) = opening::store(&plan.home, &plan.store).await?;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
 
@@ -218,7 +221,7 @@ impl Daemon {
         let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
-        tidy::at_start(&bus, &actions).await.context("cannot tidy the store")?;
+        opening::tell_if_full(&bus).await;
         let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
         let zone = plan.agent.zone(&user.unwrap_or_default());
         let heart = Heart {
@@ -264,7 +267,7 @@ impl Daemon {
             home: plan.home.display().to_string(),
             since: Utc::now(),
         });
-        Ok(Self { _lock: lock, plan, means, terminal, desk })
+        Ok(Self { _lock: lock, plan, means, terminal, desk, opened })
     }
 
     /// What the control socket speaks for; the daemon's own terminal uses it too.
@@ -295,7 +298,6 @@ impl Daemon {
             let (name, channel, bus) = parts;
             self.deliver((name, channel, bus), &mut delivering, &deliveries);
         }
-        listening.spawn(tidy::daily(Arc::clone(&self.means), sources.clone()));
         let (oversight, until) = (self.means.oversight.clone(), sources.clone());
         listening.spawn(forever("the oversight of rules", move || {
             oversight::run(oversight.clone(), until.clone())
@@ -324,6 +326,8 @@ impl Daemon {
         }));
         self.greet().await;
         ready();
+        let (tidier, until) = (tidy::Tidier::of(&self), sources.clone());
+        listening.spawn(forever("tidying", move || tidier.clone().run(until.clone())));
 
         let restart = self.means.restart.clone().unwrap_or_default();
         tokio::select! {

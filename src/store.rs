@@ -2,10 +2,11 @@
 //! schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
 //! with the noun; there is none of theirs here.
 
+mod pages;
 mod threads;
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,11 +15,20 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::sync::{mpsc, oneshot};
 
+pub use pages::Pages;
+
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
 /// Changes waiting for the writer; whoever comes when it is full waits for its turn.
 const QUEUE_MAX: usize = 256;
+
+/// The file's name within the home.
+const BALLAST: &str = "ballast";
+
+/// What SQLite needs at least to open a database: the index of its write-ahead log, and the log's first
+/// pages.
+const OPEN_BYTES: usize = 64 * 1024;
 
 /// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
 const BALLAST_BYTES: usize = 256 * 1024;
@@ -68,6 +78,16 @@ pub struct Options {
     pub observer: Option<Observer>,
     /// The largest database, in pages of 4 KiB; none is SQLite's own bound.
     pub pages_max: Option<u32>,
+    pub on_full: OnFull,
+}
+
+/// What a daemon does that finds no room at all when it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    #[default]
+    Fail,
+    /// Waits until somebody has made room.
+    Wait,
 }
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -78,6 +98,10 @@ pub enum StoreError {
     Corrupt(String),
     #[error("the database failed ({0})")]
     Broken(String),
+    /// The one change or read failed, for a reason of its own: a constraint, or a row that cannot be
+    /// read. Others go on.
+    #[error("the database failed ({0})")]
+    Change(String),
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -87,7 +111,15 @@ impl From<rusqlite::Error> for StoreError {
             Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
                 Self::Corrupt(error.to_string())
             }
-            _ => Self::Broken(error.to_string()),
+            // SQLite's general error: a text that is no JSON, a trigger that says no.
+            None
+            | Some(
+                ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::TooBig
+                | ErrorCode::Unknown,
+            ) => Self::Change(error.to_string()),
+            Some(_) => Self::Broken(error.to_string()),
         }
     }
 }
@@ -104,6 +136,11 @@ pub enum OpenError {
         path.display()
     )]
     Newer { path: PathBuf, found: usize, known: usize },
+    #[error(
+        "cannot open {}: the disk is full. Make room on it; nothing is lost, and I go on from there",
+        path.display()
+    )]
+    Full { path: PathBuf },
     #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start afresh", path.display())]
     Database { path: PathBuf, source: StoreError },
 }
@@ -135,7 +172,10 @@ impl HomeLock {
             }
             Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
         }
-        fs::write(&path, std::process::id().to_string()).map_err(broken)?;
+        // The lock holds without it; a full disk may not take it.
+        if let Err(error) = fs::write(&path, std::process::id().to_string()) {
+            tracing::warn!(%error, "Cannot write down who holds the home");
+        }
         Ok(Self { _file: file })
     }
 }
@@ -145,11 +185,44 @@ impl HomeLock {
 pub struct Store {
     writes: mpsc::Sender<threads::Job>,
     reads: mpsc::Sender<threads::Read>,
+    room: Room,
+}
+
+/// Whether the disk had room for the store when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// Only once the ballast file was freed.
+    Ballast,
 }
 
 impl Store {
-    /// Opens `state.db` in `home`, creating or migrating it.
+    /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is freed for
+    /// that.
     pub fn open(home: &Path, options: &Options) -> Result<Self, OpenError> {
+        match Self::open_within(home, options, Room::Enough) {
+            Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                let mut ballast = Ballast { path: home.join(BALLAST), gone: None };
+                if !ballast.drop_overboard() {
+                    return Err(OpenError::Full { path });
+                }
+                match Self::open_within(home, options, Room::Ballast) {
+                    Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                        Err(OpenError::Full { path })
+                    }
+                    opened => opened,
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    /// Whether the disk had room when it was opened.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    fn open_within(home: &Path, options: &Options, room: Room) -> Result<Self, OpenError> {
         let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
@@ -159,26 +232,35 @@ impl Store {
         create.write(true).create(true).truncate(false).mode(0o600);
         create.open(&path).map_err(broken)?;
         let mut connection = connect(&path).map_err(|error| failed(error.into()))?;
+        let limit = |connection: &Connection| match options.pages_max {
+            Some(pages) => connection.pragma_update(None, "max_page_count", pages),
+            None => Ok(()),
+        };
+        let version: u32 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(|error| failed(error.into()))?;
+        if version > 0 {
+            limit(&connection).map_err(|error| failed(error.into()))?;
+        }
         match migrate(&mut connection).map_err(|error| failed(error.into()))? {
             found if found > MIGRATIONS.len() => {
                 return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
             }
             _ => {}
         }
-        if let Some(pages) = options.pages_max {
-            connection
-                .pragma_update(None, "max_page_count", pages)
-                .map_err(|error| failed(error.into()))?;
-        }
+        limit(&connection).map_err(|error| failed(error.into()))?;
         let reader = connect(&path).map_err(|error| failed(error.into()))?;
 
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
-        let ballast = Ballast::lay(home);
+        let ballast = match room {
+            Room::Enough => Ballast::lay(home),
+            Room::Ballast => Ballast { path: home.join(BALLAST), gone: Some(Instant::now()) },
+        };
         threads::spawn_writer(connection, queue, options.observer.clone(), ballast)
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
-        Ok(Self { writes, reads })
+        Ok(Self { writes, reads, room })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -201,6 +283,14 @@ impl Store {
         if self.writes.send(threads::Job::Checkpoint(tell)).await.is_ok() {
             told.await.ok();
         }
+    }
+
+    /// Writes the database anew, without free pages and able to give them back from now on. Everything else
+    /// waits meanwhile, and the disk needs room for a second copy.
+    pub async fn rewrite(&self) -> Result<(), StoreError> {
+        let (tell, told) = oneshot::channel();
+        self.writes.send(threads::Job::Rewrite(tell)).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())?
     }
 
     /// Reads one consistent state.
@@ -252,8 +342,25 @@ pub fn peek<T>(
     Ok(Some(work(&store)?))
 }
 
+/// Whether the store could not be opened because the disk is full. SQLite has other words for some of it.
+fn is_full(home: &Path, source: &StoreError) -> bool {
+    match source {
+        StoreError::Full => true,
+        StoreError::Corrupt(_) => false,
+        StoreError::Broken(_) | StoreError::Change(_) => {
+            let probe = home.join("room");
+            let written = fs::write(&probe, vec![0x5a; OPEN_BYTES]);
+            fs::remove_file(&probe).ok();
+            let kind = written.err().map(|error| error.kind());
+            matches!(kind, Some(ErrorKind::StorageFull | ErrorKind::QuotaExceeded))
+        }
+    }
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
+    // Only in a database that is still empty.
+    connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     connection.pragma_update(None, "synchronous", "normal")?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -285,7 +392,7 @@ struct Ballast {
 
 impl Ballast {
     fn lay(home: &Path) -> Self {
-        let mut ballast = Self { path: home.join("ballast"), gone: None };
+        let mut ballast = Self { path: home.join(BALLAST), gone: None };
         ballast.take_in();
         ballast
     }
@@ -303,11 +410,14 @@ impl Ballast {
         }
     }
 
-    fn drop_overboard(&mut self) {
-        if fs::remove_file(&self.path).is_ok() {
+    /// Returns true if there was some.
+    fn drop_overboard(&mut self) -> bool {
+        let is_freed = fs::remove_file(&self.path).is_ok();
+        if is_freed {
             tracing::error!("The disk is full; freed the ballast file. Make room");
             self.gone = Some(Instant::now());
         }
+        is_freed
     }
 
     /// Called while there is room: takes it in again, after a while.

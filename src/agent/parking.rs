@@ -4,19 +4,21 @@
 //! after a restart as before. A call that waits for a subagent parks its turn likewise.
 
 use std::collections::HashMap;
+use std::mem;
 use std::time::Duration;
 
 use chrono::Utc;
 use rusqlite::Connection;
 
 use super::calls::Calling;
+use super::commits::CommitError;
 use super::invoked::Invoked;
 use super::permit::Why;
 use super::prompt::{self, Tail, files};
 use super::queue::Parts;
 use super::transcript::Unfinished;
 use super::turn::TurnError;
-use super::{Agent, Means, commits, progress, role_of, transcript};
+use super::{Agent, Means, STORE_PAUSE, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
 use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::message::{Address, Body, Choice, Entitled, Question, SenderId};
@@ -236,8 +238,9 @@ impl Agent {
         places: &[(Address, RowId)],
     ) -> Result<Asked, StoreError> {
         let now = Utc::now();
-        let look =
-            |store: &Connection| Ok((transcript::unfinished(store)?, asks::next_expiry(store)?));
+        let look = |store: &Connection| {
+            Ok((transcript::all_unfinished(store)?, asks::next_expiry(store)?))
+        };
         let look_first = move |store: &Connection| {
             Ok((asks::overdue(store, now)?, asks::questions(store)?, look(store)?))
         };
@@ -247,19 +250,33 @@ impl Agent {
             there.map(|(_, newest)| *newest)
         };
         questions.retain(|ask| newest(ask).is_some());
-        if !overdue.is_empty() || !questions.is_empty() {
+        let unreadable = mem::take(&mut found.0.1);
+        let mut failed = false;
+        let mut note = |done: Result<(), StoreError>| {
+            if let Err(error) = done {
+                tracing::error!(%error, "Cannot settle what a turn waits for, will try again");
+                failed = true;
+            }
+        };
+        if !overdue.is_empty() || !questions.is_empty() || !unreadable.is_empty() {
             for ask in overdue {
-                self.expire(ask).await?;
+                note(self.expire(ask).await);
             }
             for ask in questions {
                 if let Some(newest) = newest(&ask) {
-                    self.hear_answer(ask, newest).await?;
+                    note(self.hear_answer(ask, newest).await);
+                }
+            }
+            for turn in unreadable {
+                match commits::unreadable_turn(&self.means.bus.store, turn).await {
+                    Ok(()) | Err(CommitError::Ended) => {}
+                    Err(CommitError::Store(error)) => note(Err(error)),
                 }
             }
             self.means.bus.outbox.up();
             found = self.read(look).await?;
         }
-        let (unfinished, next) = found;
+        let ((unfinished, _), next) = found;
         self.end_stopped(&unfinished).await?;
         // Whatever has unparked it did so in the store.
         let is_lost = |turn: &Unfinished| {
@@ -272,6 +289,7 @@ impl Agent {
         let parked = unfinished.into_iter().filter(|turn| turn.parked);
         let parked = parked.map(|turn| (turn.address, turn.sender.id));
         let next = next.map(|at| (at - Utc::now()).to_std().unwrap_or_default().max(MOMENT));
+        let next = if failed { Some(STORE_PAUSE) } else { next };
         Ok(Asked { parked: parked.collect(), next })
     }
 

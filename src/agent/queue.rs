@@ -1,10 +1,13 @@
-//! What becomes of what is said while a turn works: it is handed over, it waits, or it ends the turn.
+//! What becomes of messages that wait: they begin a turn, or, while one works, are handed over to it, wait, or
+//! end it.
 
 use std::time::Duration;
 
 use chrono::Utc;
 
+use super::parking::Asked;
 use super::settings::settings_at;
+use super::turn::Begin;
 use super::{Agent, commits};
 use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::message::{Address, SenderId};
@@ -18,6 +21,37 @@ const JOIN_PAUSE: Duration = Duration::from_secs(1);
 const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 
 impl Agent {
+    /// Does what can be done about messages that wait at an address, the newest of which is known. Says when
+    /// to look again.
+    pub(super) async fn look_at(
+        &mut self,
+        address: &Address,
+        newest: RowId,
+        asked: &Asked,
+    ) -> Result<Option<Duration>, StoreError> {
+        match self.running.get(address) {
+            None if !self.serves(address) || self.failing.rests_at(address) => Ok(None),
+            Some(running) if newest > running.given => self.hear_more(address, newest).await,
+            Some(_) => Ok(None),
+            None if let Some(sender) = asked.parked.get(address) => {
+                let interrupted = self.interrupt_parked(address, sender.clone()).await?;
+                Ok(interrupted.then_some(Duration::ZERO))
+            }
+            None if self.cut_off(address) || self.turns.len() >= self.turns_max => Ok(None),
+            None => {
+                let (rows, pause) = self.next(address, newest).await?;
+                if let Some(first) = rows.first() {
+                    let mut sender = first.sender().clone();
+                    sender.id = first.inbound.cause.voice();
+                    self.start(address.clone(), sender, Begin::New(rows));
+                } else if pause.is_none() {
+                    self.close_unreadable_at(address).await?;
+                }
+                Ok(pause)
+            }
+        }
+    }
+
     /// Messages for the next turn at an address, the newest of which is known; none while parts of one
     /// are still to come, with when to look again.
     pub(super) async fn next(

@@ -3,6 +3,7 @@
 
 mod calls;
 mod folding;
+mod unreadable;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -15,11 +16,13 @@ pub(super) use calls::{
     set_undo,
 };
 pub(super) use folding::{fold, is_open, set_shortened, set_silent};
+pub(super) use unreadable::{UnreadableTurn, keep_turn};
+use unreadable::{from_json_or, turn_of};
 
 use super::{settings, shorten};
 use crate::asks;
 use crate::conversations::open_at;
-use crate::message::{Address, MessageId, Sender};
+use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
 use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
@@ -50,7 +53,8 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
             let session = Session {
                 id: SessionId(row.get(0)?),
                 address: at.clone(),
-                place: from_json(row, 1)?,
+                // Who cannot be sure keeps to themselves what is private.
+                place: from_json_or(row, 1, Place::Group)?,
                 frozen: row
                     .get::<_, Option<String>>(2)?
                     .and_then(|text| serde_json::from_str(&text).ok()),
@@ -69,13 +73,13 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
     let Some(mut session) = head else { return Ok(None) };
     let mut rows = store.prepare_cached(
         // What was noted while a turn runs stands before it.
-        "SELECT id, ending, json_extract(sender, '$.id') FROM turns WHERE session = ? AND id >= ?
+        "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?
          ORDER BY ending IS NULL, id",
     )?;
     let turns = rows.query_map([session.id.0, session.begins.0], |row| {
         let ending: Option<String> = row.get(1)?;
         let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
-        let by = row.get::<_, String>(2)?.into();
+        let by = row.get::<_, Option<String>>(2)?.unwrap_or_default().into();
         Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
@@ -96,9 +100,9 @@ fn steps(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Step>> {
         .query_map([turn.0], |row| {
             Ok(Step {
                 heard: row.get(0)?,
-                images: from_json(row, 3)?,
+                images: from_json_or(row, 3, Vec::new())?,
                 text: row.get(1)?,
-                thinking: from_json(row, 2)?,
+                thinking: from_json_or(row, 2, Vec::new())?,
                 calls: Vec::new(),
             })
         })?
@@ -190,30 +194,28 @@ pub(super) fn begin_turn(
     Ok(TurnId(store.last_insert_rowid()))
 }
 
-/// The turns that have not ended, oldest first.
+/// The turns that have not ended and can be read, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+    Ok(all_unfinished(store)?.0)
+}
+
+/// The turns that have not ended, oldest first, and apart from them those that cannot be read.
+pub(super) fn all_unfinished(
+    store: &Connection,
+) -> rusqlite::Result<(Vec<Unfinished>, Vec<UnreadableTurn>)> {
     let mut rows = store.prepare_cached(
-        "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
+        "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
          t.parked
          FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL ORDER BY t.id",
     )?;
-    rows.query_map([], |row| {
-        Ok(Unfinished {
-            turn: TurnId(row.get(0)?),
-            address: Address {
-                channel: row.get::<_, String>(1)?.into(),
-                chat: row.get::<_, String>(2)?.into(),
-                thread: row.get::<_, Option<String>>(3)?.map(Into::into),
-            },
-            sender: from_json(row, 4)?,
-            reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
-            attempts: row.get(6)?,
-            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
-            silent: row.get(8)?,
-            parked: row.get(9)?,
-        })
-    })?
-    .collect()
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows.query_map([], turn_of)? {
+        match row? {
+            Ok(turn) => found.push(turn),
+            Err(turn) => unreadable.push(turn),
+        }
+    }
+    Ok((found, unreadable))
 }
 
 /// The turn has no task until somebody has answered.
@@ -228,6 +230,12 @@ pub(super) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
         .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
         .execute([turn.0])?;
     Ok(())
+}
+
+/// Returns true if no turn runs and no message waits for one.
+pub fn is_quiet(store: &Connection) -> rusqlite::Result<bool> {
+    let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
+    Ok(!waits && count_running(store)? == 0)
 }
 
 pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
@@ -349,6 +357,7 @@ pub(super) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusq
     Ok(())
 }
 
+/// Books what a completion has cost, on a turn or, if that was forgotten meanwhile, on none.
 pub(super) fn enter_ledger(
     store: &Connection,
     turn: TurnId,
@@ -358,7 +367,7 @@ pub(super) fn enter_ledger(
     store
         .prepare_cached(
             "INSERT INTO ledger (turn, at, provider, input, cached, output)
-             VALUES (?, ?, ?, ?, ?, ?)",
+             VALUES ((SELECT id FROM turns WHERE id = ?), ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             turn.0,

@@ -1,10 +1,11 @@
 //! The outbox: messages on their way out, each cut into chunks once, each chunk `pending`,
 //! `sending`, `sent` or `dead`. What to do about a failure is decided in `channels::deliver`.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::journal::{address_params, read_address};
+use crate::forgetting::slice;
 use crate::message::{
     Address, Body, ChannelName, ChatId, DeliveryId, MessageId, Outbound, Press, Question,
 };
@@ -354,6 +355,20 @@ pub fn postpone(
     Ok(())
 }
 
+/// Has what waits be tried so much sooner: the clock was set back by that.
+pub fn bring_forward(
+    store: &Connection,
+    channel: &ChannelName,
+    by: Duration,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = next - ? WHERE state = 'pending' AND channel = ?",
+        )?
+        .execute(params![by.num_milliseconds(), channel.as_str()])?;
+    Ok(())
+}
+
 /// Tries what waits for a chat at once: somebody is there to hear it.
 pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
     store
@@ -388,13 +403,19 @@ pub fn sent(
     Ok(())
 }
 
-/// Forgets what was sent or given up before a time.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let old = "SELECT id FROM outbox WHERE state <> 'pending' AND created < ?";
-    let before = before.timestamp_millis();
-    store.execute(&format!("DELETE FROM chunks WHERE delivery IN ({old})"), [before])?;
-    store.execute(&format!("DELETE FROM outbox WHERE id IN ({old})"), [before])?;
-    Ok(())
+/// Forgets what was sent or given up before a time, a slice at a time; returns how many messages.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut old = store.prepare_cached(
+        "SELECT id FROM outbox WHERE state <> 'pending' AND created < ? ORDER BY created LIMIT ?",
+    )?;
+    let old = old
+        .query_map([before.timestamp_millis(), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    for id in &old {
+        store.prepare_cached("DELETE FROM chunks WHERE delivery = ?")?.execute([id])?;
+        store.prepare_cached("DELETE FROM outbox WHERE id = ?")?.execute([id])?;
+    }
+    Ok(old.len())
 }
 
 /// Gives a delivery up, takes what is left of it along, and tells the owner, in the same chat if that

@@ -1,6 +1,8 @@
 //! Brings what is in the outbox to one platform: cut once, each chunk written down as `sending`
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
+mod set_back;
+
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -13,6 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use self::set_back::SetBack;
 use super::parcel::{self, NoContent};
 use super::supervise::{AFTER_MAX, backoff};
 use super::{Channel, ChannelError, Found, Sent};
@@ -73,8 +76,10 @@ pub async fn run(post: Post, stop: CancellationToken) {
     let mut woken = post.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
+    let mut set_back = SetBack::begin(Utc::now(), std::time::Instant::now());
     loop {
         woken.mark_unchanged();
+        set_back.follow(&post).await;
         let wait = match post.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {

@@ -18,7 +18,7 @@ use serde_json::json;
 
 /// A disk on which nothing can grow.
 fn full() -> Parts {
-    let store = Options { pages_max: Some(1), observer: None };
+    let store = Options { pages_max: Some(1), ..Options::default() };
     Parts { store, ..Parts::default() }
 }
 
@@ -89,6 +89,23 @@ async fn says_what_to_do_about_a_damaged_database() {
     fs::write(home.path().join("state.db"), &garbage).unwrap();
     insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move it away to start afresh");
     assert_eq!(fs::read_to_string(home.path().join("state.db")).unwrap(), garbage);
+}
+
+#[tokio::test]
+async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
+    let home = TempDir::new().unwrap();
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.execute_batch(include_str!("../../src/store/schema-1.sql")).unwrap();
+    store.pragma_update(None, "user_version", 1).unwrap();
+    drop(store);
+    fs::write(home.path().join("ballast"), "heavy").unwrap();
+    // There is no room for the tables of newer versions.
+    let mut plan = Rig::at_rest(Double::new(), full()).plan();
+    plan.home = home.path().to_owned();
+    let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
+    let words = refused.to_string().replace(&home.path().display().to_string(), "HOME");
+    insta::assert_snapshot!(words, @"cannot open HOME/state.db: the disk is full. Make room on it; nothing is lost, and I go on from there");
+    assert!(!home.path().join("ballast").exists(), "the ballast is still there");
 }
 
 #[tokio::test]
@@ -169,7 +186,7 @@ impl Busy {
                 seen.lock().unwrap().push(moment.labels.to_vec());
             }
         });
-        let options = Options { observer: Some(observer), pages_max: None };
+        let options = Options { observer: Some(observer), ..Options::default() };
         let store = Store::open(home.path(), &options).unwrap();
         store_table(home.path());
         Self { _home: home, store, commits, barrier: Arc::new(Barrier::new(2)) }

@@ -147,7 +147,7 @@ fn plan(spec: Spec) -> Plan {
         models: Models::default(),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
-        store: Options { observer, pages_max: None },
+        store: Options { observer, ..Options::default() },
         intake: Intake::default(),
         surroundings: Surroundings::default(),
         restarts: false,

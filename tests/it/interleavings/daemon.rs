@@ -131,7 +131,7 @@ impl World {
             channels: [("home".into(), (Arc::clone(&self.home) as _, access))].into(),
             tools,
             mcp: BTreeMap::default(),
-            store: Options { observer: Some(trap.observer()), pages_max: None },
+            store: Options { observer: Some(trap.observer()), ..Options::default() },
             intake: Intake::default(),
             surroundings: Surroundings::default(),
             restarts: false,
