@@ -3,27 +3,26 @@
 //! made as every other change is.
 
 mod images;
+mod pruning;
 mod seen;
-
-use std::collections::HashSet;
-use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
 use serde::{Deserialize, Serialize};
 
-pub use images::{GRACE, Images};
+use images::GRACE;
+pub use images::Images;
+pub use pruning::{Mark, prune, prune_commands};
 pub use seen::{Doer, Seen, is_told, note};
 
-use crate::foreign;
 use crate::memory;
 use crate::message::{Address, Place, Sender, SenderId};
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
 use crate::session::{CallId, FileUndo, Intent, SessionId};
-use crate::store::{Store, StoreError, Sync};
+use crate::store::Store;
 use crate::workspace::{Audience, FileChange, Hash, Workspace, WorkspacePath};
 
 /// Of an input and an output, in characters, where many actions are listed.
@@ -121,7 +120,7 @@ impl Sight {
 /// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
 /// conversation that was open there, what a subagent, a job or a beat did to the one that hears of it.
 const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
-    WHERE (:whose IS NULL OR json_extract(t.sender, '$.id') = :whose)
+    WHERE (:whose IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = :whose)
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
         SELECT 1 FROM sessions o WHERE o.id = :session AND o.channel = s.channel AND o.chat = s.chat
         AND ifnull(o.thread, '') = ifnull(s.thread, '') AND s.opened >= o.opened))
@@ -171,7 +170,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
         output: row.get(4)?,
         state: row.get(5)?,
         ms: row.get(6)?,
-        person: sender(row, 7)?.to_string(),
+        person: sender(row, 7).map_or_else(|_| replies::SOMEBODY.to_owned(), |it| it.to_string()),
         session: SessionId(row.get(8)?),
         place: Address {
             channel: row.get::<_, String>(9)?.into(),
@@ -386,61 +385,4 @@ pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<S
         .query_row([at.channel.as_str(), at.chat.as_str(), thread], |row| row.get(0))
         .optional()
         .map(|id| id.map(SessionId))
-}
-
-/// Forgets actions that are so old and that no model sees any more.
-fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = before.timestamp_millis();
-    // What was said by a call is part of the conversation, which stays.
-    let old = format!(
-        "ended < ?1 AND tool NOT IN ('{COMPLETION}', '{CONVERSE}') AND turn IN (
-             SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))"
-    );
-    // Who finds what was answered then is to know where it may have come from.
-    store.execute(
-        &format!(
-            "UPDATE turns SET read_others = 1 WHERE id IN (SELECT turn FROM calls WHERE {old}
-             AND (instr(output, ?2) = 1 OR instr(output, ?3) > 0))"
-        ),
-        params![before, foreign::BEGINS, foreign::OTHERS_WORDS],
-    )?;
-    store.execute(&format!("DELETE FROM calls WHERE {old}"), [before])?;
-    let turns = "SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
-                 WHERE s.kind = 'command' AND s.opened < ?
-                 AND NOT EXISTS (SELECT 1 FROM calls c WHERE c.turn = t.id)";
-    store.execute(&format!("DELETE FROM steps WHERE turn IN ({turns})"), [before])?;
-    store.execute(&format!("DELETE FROM turns WHERE id IN ({turns})"), [before])?;
-    store.execute(
-        "DELETE FROM sessions WHERE kind = 'command' AND opened < ?
-         AND NOT EXISTS (SELECT 1 FROM turns t WHERE t.session = sessions.id)",
-        [before],
-    )?;
-    Ok(())
-}
-
-impl Actions {
-    /// Forgets what is old: actions, and what files were. `grace` is how old a blob must be that
-    /// nothing refers to.
-    pub async fn tidy(&self, before: DateTime<Utc>, grace: Duration) -> Result<(), StoreError> {
-        let wanted = self
-            .store
-            .write("prune actions", Sync::Later, move |store| {
-                prune(store, before)?;
-                let mut rows = store.prepare(
-                    "SELECT json_extract(undo, '$.before') FROM calls
-                     WHERE json_extract(undo, '$.before') IS NOT NULL
-                     UNION SELECT value FROM rule_watch, json_each(rule_watch.rules)",
-                )?;
-                let rows = rows.query_map([], |row| row.get(0))?;
-                rows.collect::<rusqlite::Result<HashSet<String>>>()
-            })
-            .await?;
-        let images = self.images.clone();
-        let swept = tokio::task::spawn_blocking(move || images.sweep(&wanted, grace)).await;
-        if let Ok(Err(error)) = swept {
-            tracing::warn!(%error, "Cannot sweep what files were");
-        }
-        Ok(())
-    }
 }

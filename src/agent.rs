@@ -8,6 +8,7 @@ mod calls;
 mod command;
 mod commits;
 pub mod compaction;
+mod failing;
 pub mod fairness;
 mod folds;
 mod heart;
@@ -52,8 +53,9 @@ pub use jobs::{may_command, place_of_command};
 pub use means::Means;
 pub use paces::Paces;
 pub use skills::skills_words;
-pub use transcript::{count_running, used_since};
-pub use usage::usage_words;
+pub use transcript::{count_running, is_quiet, used_since};
+pub use turn::late;
+pub use usage::{prune_usage, usage_words};
 
 use crate::bus::journal::{RowId, Waiting};
 use crate::errands;
@@ -64,14 +66,12 @@ use crate::store::{StoreError, Sync};
 use aside::Asides;
 use backlog::{Backlog, Person};
 use commits::StopKind;
+use failing::Failing;
 use fairness::Claim;
 use house::{context_used, house};
 use idle::Idle;
-use pass::Look;
+use parking::Asks;
 use turn::{Begin, Draft, TurnError, Wires};
-
-/// What is found so much later than it was said gets one line, not an answer.
-const LATE_AFTER: chrono::Duration = chrono::Duration::hours(24);
 
 /// Batches of steering that a turn may have unread; more stays in the journal.
 const STEER_MAX: usize = 16;
@@ -104,6 +104,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         follows: false,
         is_up_to_date: false,
         asides: Asides::default(),
+        failing: Failing::default(),
     };
     while !stop.is_cancelled() {
         woken.mark_unchanged();
@@ -146,6 +147,7 @@ struct Agent {
     /// Nothing was lost of what has changed, and the backlog need not be read whole.
     is_up_to_date: bool,
     asides: Asides,
+    failing: Failing,
 }
 
 /// What the loop keeps of a turn that runs.
@@ -159,6 +161,8 @@ struct Running {
     rows: Vec<RowId>,
     /// The last row that it was given.
     given: RowId,
+    /// What it shows; it has no turn before that was begun.
+    shown: watch::Receiver<Draft>,
     /// It is not a turn: notes are taken, before the conversation is folded as was wished.
     folds: Option<folds::Wish>,
 }
@@ -167,27 +171,36 @@ impl Agent {
     /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
     /// of something is likely to come until then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        self.asides.tell_cut_off(&self.means).await?;
+        if let Err(error) = self.asides.tell_cut_off(&self.means).await {
+            tracing::error!(%error, "Cannot tell who asked aside of the restart, will try again");
+        }
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
         // together with them, so that nothing which was said after a command is begun before it.
         let next_expiry = loop {
-            let Look { mut controls, overdue, next_expiry } = self.look().await?;
-            controls.retain(|it| self.serves(&it.inbound.from) && !self.must_wait(it));
+            let look = self.look().await?;
+            self.close_unreadable(look.unreadable).await;
+            self.close_unreadable_turns(look.unreadable_turns).await;
+            let mut controls = look.controls;
+            controls.retain(|it| {
+                self.serves(&it.inbound.from) && !self.must_wait(it) && !self.failing.rests(it.id)
+            });
             if controls.is_empty() {
-                if self.look_after_asks(overdue).await? {
-                    continue;
+                match self.look_after_asks(look.overdue).await {
+                    Asks::Settled => continue,
+                    Asks::Same => break look.next_expiry,
+                    Asks::Failed => break Some(STORE_PAUSE),
                 }
-                break next_expiry;
             }
             for control in controls {
                 // It may have set what becomes of what waits there.
                 self.backlog.touch(&control.inbound.from);
-                self.obey(control).await?;
+                self.try_to_obey(control).await;
             }
         };
-        self.hear_changed().await?;
-        self.begin_turns().await?;
-        Ok(next_expiry.into_iter().chain(self.backlog.next_look()).min())
+        self.hear_changed().await;
+        self.begin_turns().await;
+        let again = [next_expiry, self.backlog.next_look(), self.failing.next()];
+        Ok(again.into_iter().flatten().min())
     }
 
     /// Whether the address's channel is here; what came by another one waits until it is.
@@ -205,11 +218,11 @@ impl Agent {
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
         let session = self.idle.take(&address);
-        let draft = watch::Sender::new(Draft::default());
+        let (draft, shown) = watch::channel(Draft::default());
         let wires = (steered, stop.clone(), draft);
         let task = work(Arc::clone(&self.means), address.clone(), session, begin, wires);
         let id = self.turns.spawn(task).id();
-        let running = Running { steer, stop, sender, claim, rows, given, folds: None };
+        let running = Running { steer, stop, sender, claim, rows, given, shown, folds: None };
         self.occupy(id, address, running);
     }
 
@@ -296,6 +309,9 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
+                if running.shown.borrow().turn.is_none() {
+                    self.not_begun(running.rows, &address, &error).await;
+                }
             }
             Err(error) => {
                 tracing::error!(%address, %error, "A turn panicked, will take it up again");

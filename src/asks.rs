@@ -9,6 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::journal::RowId;
 use crate::bus::outbox;
+use crate::forgetting::slice;
 use crate::message::{Address, Body, ChannelName, DeliveryId, SenderId};
 use crate::people::Role;
 use crate::session::{CallId, TurnId};
@@ -276,6 +277,18 @@ pub fn approvals(store: &Connection) -> rusqlite::Result<Vec<(AskId, String, Str
     )?;
     let limit = i64::try_from(LISTED_MAX).expect("a small number");
     rows.query_map([limit], |row| Ok((AskId(row.get(0)?), row.get(1)?, row.get(2)?)))?.collect()
+}
+
+/// Forgets what was asked and settled before a time, of turns that have ended, a slice at a time; returns how
+/// many.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "DELETE FROM asks WHERE id IN (SELECT a.id FROM asks a JOIN turns t ON t.id = a.turn
+             WHERE a.state <> 'open' AND a.expires < ? AND t.ending IS NOT NULL
+             ORDER BY a.expires LIMIT ?)",
+        )?
+        .execute([before.timestamp_millis(), slice()])
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Ask> {

@@ -110,16 +110,6 @@ impl Bus {
         Self { store, people, inbox, outbox, jobs, waiting_max, overheard: Overheard::default() }
     }
 
-    /// Forgets what was done long ago; conversations stay.
-    pub async fn prune(&self) -> Result<(), StoreError> {
-        let before = Utc::now() - KEPT;
-        let prune = move |store: &Connection| {
-            journal::prune(store, before)?;
-            outbox::prune(store, before)
-        };
-        self.store.write("prune", Sync::Later, prune).await
-    }
-
     /// A channel's way onto the bus, and where it says that the store took nothing.
     pub fn publisher(&self, channel: &ChannelName, link: Arc<Link>) -> (Publisher, Rejected) {
         let (rejected, told) = mpsc::channel(REJECTED_MAX);

@@ -25,6 +25,7 @@ use crate::control::{Request, Response};
 use crate::daemon::{self, Daemon, Plan};
 use crate::heartbeat::Wish;
 use crate::secret::Redactor;
+use crate::store::OnFull;
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 use crate::{logging, people, replies, store};
@@ -356,7 +357,8 @@ fn warnings(config: &Config, home: &Path) -> Vec<String> {
 }
 
 /// The daemon: until a signal, with a terminal of its own if there is one.
-async fn run(plan: Plan) -> anyhow::Result<()> {
+async fn run(mut plan: Plan) -> anyhow::Result<()> {
+    plan.store.on_full = OnFull::Wait;
     let daemon = Daemon::open(plan).await?;
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for signals")?;

@@ -1,17 +1,22 @@
 //! Conversations in the store: which one is open at an address, and what the program has said there by
 //! itself. That stands as a finished turn, so that the model knows of it when it is next spoken to.
 
-use chrono::Utc;
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::address_params;
 use crate::errands::Errand;
+use crate::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::message::{Address, Place, Sender};
-use crate::session::SessionId;
+use crate::session::{SessionId, TurnId};
 
 /// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
 /// comes back asks of the last ones, and each costs room in every prompt after that.
 pub const NOTES_MAX: usize = 20;
+
+/// How long what was said is kept once no model is shown it: a year, so that somebody who asks what was said
+/// at the same time last year still finds it.
+pub const KEPT: Duration = Duration::days(365);
 
 /// What of a text that nobody has asked for just now is repeated in such a turn, in characters; people have
 /// the whole.
@@ -97,13 +102,24 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
 
 /// As long as nobody speaks, only the newest stay.
 fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
-    let too_old = "SELECT id FROM turns WHERE session = ?1 AND noted = 1
+    let mut too_old = store.prepare_cached(
+        "SELECT id FROM turns WHERE session = ?1 AND noted = 1
          AND id > (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND noted = 0)
-         ORDER BY id DESC LIMIT -1 OFFSET ?2";
+         ORDER BY id DESC LIMIT -1 OFFSET ?2",
+    )?;
     let most = i64::try_from(NOTES_MAX).expect("a small number");
-    let forget = |what: &str| {
-        store.prepare_cached(&format!("{what} IN ({too_old})"))?.execute([session.0, most])
-    };
-    forget("DELETE FROM steps WHERE turn")?;
-    forget("DELETE FROM turns WHERE id").map(drop)
+    let too_old = too_old
+        .query_map([session.0, most], |row| row.get(0).map(TurnId))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    forget_turns(store, &too_old)
+}
+
+/// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
+/// were summed up. A slice at a time; returns how many rows.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut forgotten = forget_unseen_turns(store, before)?;
+    for kind in ["chat", "aside"] {
+        forgotten += forget_sessions(store, kind, before)?;
+    }
+    Ok(forgotten)
 }

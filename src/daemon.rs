@@ -1,6 +1,7 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
+mod opening;
 pub mod tasks;
 mod tidy;
 
@@ -36,13 +37,14 @@ use crate::sandbox::{self, CageState, Level};
 use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
 use crate::send::{self, Parcel, Sent};
-use crate::store::{self, HomeLock, Store};
+use crate::store::{self, HomeLock};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 use tasks::{end, forever};
+pub use tidy::forget_old;
 
 /// How long each stage of the end may take; turns have their own grace within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
@@ -190,13 +192,14 @@ pub struct Daemon {
     means: Arc<Means>,
     terminal: Arc<Terminal>,
     desk: Arc<Desk>,
+    opened: opening::Opened,
 }
 
 impl Daemon {
     /// Claims the home, opens what is in it, and makes what is missing.
     pub async fn open(plan: Plan) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
-        let store = Store::open(&plan.home, &plan.store)?;
+        let (store, opened) = opening::store(&plan.home, &plan.store).await?;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
 
@@ -214,7 +217,7 @@ impl Daemon {
         let images = Images::open(&plan.home).context("cannot make the folder `undo`")?;
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
-        tidy::at_start(&bus, &actions).await.context("cannot tidy the store")?;
+        opening::tell_if_full(&bus).await;
         let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
         let zone = plan.agent.zone(&user.unwrap_or_default());
         let heart = Heart {
@@ -261,7 +264,7 @@ impl Daemon {
             home: plan.home.display().to_string(),
             since: Utc::now(),
         });
-        Ok(Self { _lock: lock, plan, means, terminal, desk })
+        Ok(Self { _lock: lock, plan, means, terminal, desk, opened })
     }
 
     /// What the control socket speaks for; the daemon's own terminal uses it too.
@@ -293,10 +296,6 @@ impl Daemon {
             }));
             self.deliver(parts, &mut delivering, &deliveries);
         }
-        let means = Arc::clone(&self.means);
-        listening.spawn(forever("tidying", sources.clone(), move |stop| {
-            tidy::daily(Arc::clone(&means), stop)
-        }));
         let oversight = self.means.oversight.clone();
         listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
             oversight::run(oversight.clone(), stop)
@@ -331,6 +330,8 @@ impl Daemon {
         }));
         self.greet().await;
         ready();
+        let tidier = tidy::Tidier::of(&self);
+        listening.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
 
         let restart = self.means.restart.clone().unwrap_or_default();
         tokio::select! {

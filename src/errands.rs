@@ -7,6 +7,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
 use crate::bus::journal::{self, RowId, address_params};
+use crate::forgetting::forget_sessions;
 use crate::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Said};
 use crate::session::SessionId;
 
@@ -180,17 +181,8 @@ pub fn close(store: &Connection, errand: Errand, known_on: &ChannelName) -> rusq
     Ok(())
 }
 
-/// Forgets the conversations of errands that were closed before a time.
-pub fn prune(store: &Connection, kind: Kind, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = before.timestamp_millis();
-    let kind = kind.as_str();
-    let sessions = format!("SELECT id FROM sessions WHERE kind = '{kind}' AND closed < ?1");
-    let turns = format!("SELECT id FROM turns WHERE session IN ({sessions})");
-    for table in ["asks", "calls", "steps", "ledger", "inbound"] {
-        store.execute(&format!("DELETE FROM {table} WHERE turn IN ({turns})"), [before])?;
-    }
-    store.execute(&format!("DELETE FROM turns WHERE id IN ({turns})"), [before])?;
-    store.execute(&format!("DELETE FROM proposals WHERE session IN ({sessions})"), [before])?;
-    store.execute(&format!("DELETE FROM sessions WHERE id IN ({sessions})"), [before])?;
-    Ok(())
+/// Forgets the conversations of errands that were closed before a time, a slice at a time; returns how many
+/// rows.
+pub fn prune(store: &Connection, kind: Kind, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    forget_sessions(store, kind.as_str(), before)
 }

@@ -25,6 +25,7 @@ pub mod event;
 pub mod workspace;
 pub mod provider;
 pub mod store;
+pub mod forgetting;
 pub mod people;
 pub mod memory;
 pub mod actions;

@@ -18,7 +18,7 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::actions::{self, Actions, Doer};
-use crate::bus::{Wake, outbox};
+use crate::bus::{Wake, journal, outbox};
 use crate::message::{Address, Place, Sender};
 use crate::people;
 use crate::replies;
@@ -105,7 +105,7 @@ impl Oversight {
     async fn compare(&self, actor: Option<Actor>) -> Result<(), StoreError> {
         let Inner { workspace, actions, is_open, .. } = &*self.0;
         let before = match is_open.load(Ordering::SeqCst) {
-            true => actions.store.read(kept).await?,
+            true => self.kept().await?,
             false => None,
         };
         if before.is_none() && actor.is_none() {
@@ -144,6 +144,19 @@ impl Oversight {
         Ok(())
     }
 
+    /// What was written down. If it cannot be read, the owner is told that nothing can be compared with it.
+    async fn kept(&self) -> Result<Option<Kept>, StoreError> {
+        let why = match self.store().read(kept).await? {
+            None => return Ok(None),
+            Some(Ok(kept)) => return Ok(Some(kept)),
+            Some(Err(why)) => why,
+        };
+        tracing::error!(why, "Cannot read what the rules were, set it aside");
+        self.store().write("unreadable", Sync::Now, move |store| set_aside(store, &why)).await?;
+        self.0.outbox.up();
+        Ok(None)
+    }
+
     fn store(&self) -> &Store {
         &self.0.actions.store
     }
@@ -173,19 +186,40 @@ struct Kept {
     actor: Actor,
 }
 
-fn kept(store: &Connection) -> rusqlite::Result<Option<Kept>> {
+/// The outer error is the store's, the inner one the row's alone.
+fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Kept, String>>> {
     let row = store.prepare_cached("SELECT rules, whole, since, actor FROM rule_watch")?.query_row(
         [],
         |row| {
-            let text = |column: usize| row.get::<_, String>(column);
-            let wrong = |error| rusqlite::Error::ToSqlConversionFailure(Box::new(error));
-            let marks = serde_json::from_str(&text(0)?).map_err(wrong)?;
             let since = DateTime::from_timestamp_millis(row.get(2)?).unwrap_or_default();
-            let actor = serde_json::from_str(&text(3)?).map_err(wrong)?;
-            Ok(Kept { rules: Rules { marks, is_whole: row.get(1)? }, since, actor })
+            let (rules, actor): (String, String) = (row.get(0)?, row.get(3)?);
+            let is_whole = row.get(1)?;
+            let read = || {
+                let rules = Rules { marks: serde_json::from_str(&rules)?, is_whole };
+                Ok(Kept { rules, since, actor: serde_json::from_str(&actor)? })
+            };
+            Ok(read().map_err(|error: serde_json::Error| error.to_string()))
         },
     );
     row.optional()
+}
+
+/// Forgets what cannot be compared with; it is kept as a row that cannot be read.
+fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
+    let raw: Option<String> = store
+        .prepare_cached(
+            "DELETE FROM rule_watch
+             RETURNING json_object('rules', rules, 'whole', whole, 'since', since, 'actor', actor)",
+        )?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    let Some(raw) = raw else { return Ok(()) };
+    let key = format!("rules {}", Utc::now().timestamp_millis());
+    journal::keep_row(store, (&key, ""), &raw, why)?;
+    match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, replies::RULES_UNREADABLE).map(drop),
+        None => Ok(()),
+    }
 }
 
 /// Writes down what the files are; `actor` is none if nobody may change them any more.

@@ -7,6 +7,7 @@ mod deliveries;
 mod heartbeat;
 mod jobs;
 mod shell;
+mod store;
 mod subagents;
 
 use std::fmt::{Display, Write as _};
@@ -18,6 +19,7 @@ pub use deliveries::*;
 pub use heartbeat::*;
 pub use jobs::*;
 pub use shell::*;
+pub use store::*;
 pub use subagents::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
@@ -170,11 +172,6 @@ pub fn too_many_waiting(bound: usize) -> String {
     )
 }
 
-pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; whoever runs me should look.";
-
-/// The same, where the message is not delivered again by itself.
-pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full or failing. Say it again once that is mended.";
-
 pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
 
 // Turns.
@@ -203,7 +200,7 @@ pub fn doing(tool: &str, arguments: &str) -> String {
 }
 
 pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
-pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; nothing of this one is deleted.";
+pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; I can still search this one.";
 /// What is shown while a turn waits for a summary.
 pub const COMPACTING: &str = "⚙ summing up what we said before";
 pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";

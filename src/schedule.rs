@@ -25,7 +25,7 @@ use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-pub use clock::{Clock, is_sane, release};
+pub use clock::{Clock, is_sane, pruned_until, release};
 pub use command::{Came, Commands};
 pub use doing::{command_begins, command_ends, told};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
@@ -210,7 +210,7 @@ impl Bell {
 }
 
 /// The newest time that the store has seen.
-fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+pub fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let newest: Option<i64> = store.query_row(
         "SELECT max(at) FROM (SELECT (SELECT received FROM inbound ORDER BY id DESC LIMIT 1) AS at
          UNION ALL SELECT (SELECT started FROM turns ORDER BY id DESC LIMIT 1)

@@ -2,13 +2,15 @@
 //! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
 //! with the noun; there is none of theirs here.
 
+mod ballast;
 mod changes;
+mod lock;
+mod pages;
 mod threads;
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,8 +22,11 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
+use ballast::{Ballast, is_full};
 pub use changes::Changed;
 use changes::Changes;
+pub use lock::HomeLock;
+pub use pages::Pages;
 
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
@@ -49,12 +54,6 @@ const SEARCHES_MAX: usize = 2;
 
 /// SQLite's steps after which a search looks at its deadline; one of them may compare a text of a megabyte.
 const STEPS_BETWEEN_LOOKS: i32 = 100;
-
-/// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
-const BALLAST_BYTES: usize = 256 * 1024;
-
-/// How long the disk must have had room again before it is taken.
-const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
 /// One script per schema version, in order; a script is never changed after a release.
 const MIGRATIONS: &[&str] = &[
@@ -102,6 +101,16 @@ pub struct Options {
     pub pages_max: Option<u32>,
     /// Counts the work of reads, in steps of SQLite's virtual machine, by [`STEPS_COUNTED`].
     pub read_steps: Option<Arc<AtomicU64>>,
+    pub on_full: OnFull,
+}
+
+/// What a daemon does that finds no room at all when it starts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFull {
+    #[default]
+    Fail,
+    /// Waits until somebody has made room.
+    Wait,
 }
 
 /// Steps of SQLite's virtual machine that are counted as one.
@@ -118,6 +127,10 @@ pub enum StoreError {
     /// A search that has reached its deadline.
     #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
     TooSlow,
+    /// The one change or read failed, for a reason of its own: a constraint, or a row that cannot be
+    /// read. Others go on.
+    #[error("the database failed ({0})")]
+    Change(String),
 }
 
 impl From<rusqlite::Error> for StoreError {
@@ -128,7 +141,15 @@ impl From<rusqlite::Error> for StoreError {
                 Self::Corrupt(error.to_string())
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
-            _ => Self::Broken(error.to_string()),
+            // SQLite's general error: a text that is no JSON, a trigger that says no.
+            None
+            | Some(
+                ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::TooBig
+                | ErrorCode::Unknown,
+            ) => Self::Change(error.to_string()),
+            Some(_) => Self::Broken(error.to_string()),
         }
     }
 }
@@ -145,40 +166,13 @@ pub enum OpenError {
         path.display()
     )]
     Newer { path: PathBuf, found: usize, known: usize },
+    #[error(
+        "cannot open {}: the disk is full. Make room on it; nothing is lost, and I go on from there",
+        path.display()
+    )]
+    Full { path: PathBuf },
     #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start afresh", path.display())]
     Database { path: PathBuf, source: StoreError },
-}
-
-/// The claim to a home; let go of when dropped, also by a crash.
-pub struct HomeLock {
-    _file: File,
-}
-
-impl HomeLock {
-    /// Creates the home if need be (readable by its owner only) and claims it.
-    pub fn claim(home: &Path) -> Result<Self, OpenError> {
-        let broken = |source| OpenError::Home { path: home.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
-        let path = home.join("lock");
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .mode(0o600)
-            .open(&path)
-            .map_err(broken)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(fs::TryLockError::WouldBlock) => {
-                let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
-                return Err(OpenError::Locked { home: home.to_owned(), pid });
-            }
-            Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
-        }
-        fs::write(&path, std::process::id().to_string()).map_err(broken)?;
-        Ok(Self { _file: file })
-    }
 }
 
 /// The database, cheap to clone; its threads end when the last clone is dropped.
@@ -191,6 +185,15 @@ pub struct Store {
     searches: Arc<Semaphore>,
     /// How many are about to write.
     writers: Arc<AtomicUsize>,
+    room: Room,
+}
+
+/// Whether the disk had room for the store when it was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Room {
+    Enough,
+    /// Only once the ballast file was freed.
+    Ballast,
 }
 
 /// Somebody is about to write, until this is dropped.
@@ -203,8 +206,31 @@ impl Drop for AboutToWrite {
 }
 
 impl Store {
-    /// Opens `state.db` in `home`, creating or migrating it.
+    /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is freed for
+    /// that.
     pub fn open(home: &Path, options: &Options) -> Result<Self, OpenError> {
+        match Self::open_within(home, options, Room::Enough) {
+            Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                if !Ballast::of(home).drop_overboard() {
+                    return Err(OpenError::Full { path });
+                }
+                match Self::open_within(home, options, Room::Ballast) {
+                    Err(OpenError::Database { path, source }) if is_full(home, &source) => {
+                        Err(OpenError::Full { path })
+                    }
+                    opened => opened,
+                }
+            }
+            opened => opened,
+        }
+    }
+
+    /// Whether the disk had room when it was opened.
+    pub fn room(&self) -> Room {
+        self.room
+    }
+
+    fn open_within(home: &Path, options: &Options, room: Room) -> Result<Self, OpenError> {
         let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
@@ -214,17 +240,23 @@ impl Store {
         create.write(true).create(true).truncate(false).mode(0o600);
         create.open(&path).map_err(broken)?;
         let mut connection = connect(&path).map_err(|error| failed(error.into()))?;
+        let limit = |connection: &Connection| match options.pages_max {
+            Some(pages) => connection.pragma_update(None, "max_page_count", pages),
+            None => Ok(()),
+        };
+        let version: u32 = connection
+            .pragma_query_value(None, "user_version", |row| row.get(0))
+            .map_err(|error| failed(error.into()))?;
+        if version > 0 {
+            limit(&connection).map_err(|error| failed(error.into()))?;
+        }
         match migrate(&mut connection).map_err(|error| failed(error.into()))? {
             found if found > MIGRATIONS.len() => {
                 return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
             }
             _ => {}
         }
-        if let Some(pages) = options.pages_max {
-            connection
-                .pragma_update(None, "max_page_count", pages)
-                .map_err(|error| failed(error.into()))?;
-        }
+        limit(&connection).map_err(|error| failed(error.into()))?;
         let mut reader = connect(&path).map_err(|error| failed(error.into()))?;
         if let Some(steps) = options.read_steps.clone() {
             let count = move || {
@@ -243,14 +275,17 @@ impl Store {
 
         let (writes, queue) = mpsc::channel(QUEUE_MAX);
         let (reads, questions) = mpsc::channel(QUEUE_MAX);
-        let ballast = Ballast::lay(home);
+        let ballast = match room {
+            Room::Enough => Ballast::lay(home),
+            Room::Ballast => Ballast::overboard(home),
+        };
         let writers = Arc::<AtomicUsize>::default();
         let watching = (options.observer.clone(), Arc::clone(&changes));
         threads::spawn_writer(connection, (queue, Arc::clone(&writers)), watching, ballast)
             .map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
-        Ok(Self { writes, reads, path: path.into(), searches, changes, writers })
+        Ok(Self { writes, reads, path: path.into(), searches, changes, writers, room })
     }
 
     /// Makes one change in a transaction that it may share with others; all of it or nothing.
@@ -297,6 +332,14 @@ impl Store {
         if self.writes.send(threads::Job::Checkpoint(tell)).await.is_ok() {
             told.await.ok();
         }
+    }
+
+    /// Writes the database anew, without free pages and able to give them back from now on. Everything else
+    /// waits meanwhile, and the disk needs room for a second copy.
+    pub async fn rewrite(&self) -> Result<(), StoreError> {
+        let (tell, told) = oneshot::channel();
+        self.writes.send(threads::Job::Rewrite(tell)).await.map_err(|_| gone())?;
+        told.await.map_err(|_| gone())?
     }
 
     /// Reads one consistent state.
@@ -376,8 +419,9 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     // Plans do not depend on what is bound: else each binding has cached statements prepared anew.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Of a home that there is already, the size stays as it is.
+    // These two are of a database that is still empty; of one that is there already, they stay as they are.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
+    connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.pragma_update(None, "journal_mode", "wal")?;
     let page: u32 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_BYTES / page.max(1))?;
@@ -404,46 +448,4 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(found)
-}
-
-/// A file that takes room until the room is needed.
-struct Ballast {
-    path: PathBuf,
-    /// Since when it is overboard.
-    gone: Option<Instant>,
-}
-
-impl Ballast {
-    fn lay(home: &Path) -> Self {
-        let mut ballast = Self { path: home.join("ballast"), gone: None };
-        ballast.take_in();
-        ballast
-    }
-
-    fn take_in(&mut self) {
-        let mut create = OpenOptions::new();
-        create.write(true).create_new(true).mode(0o600);
-        self.gone = None;
-        if let Ok(mut file) = create.open(&self.path)
-            && let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES])
-        {
-            tracing::warn!(%error, "No room for the ballast file");
-            fs::remove_file(&self.path).ok();
-            self.gone = Some(Instant::now());
-        }
-    }
-
-    fn drop_overboard(&mut self) {
-        if fs::remove_file(&self.path).is_ok() {
-            tracing::error!("The disk is full; freed the ballast file. Make room");
-            self.gone = Some(Instant::now());
-        }
-    }
-
-    /// Called while there is room: takes it in again, after a while.
-    fn ease(&mut self) {
-        if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
-            self.take_in();
-        }
-    }
 }

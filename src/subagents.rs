@@ -155,8 +155,9 @@ pub fn running_for(
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Subagent>> {
     let mut rows = store.prepare_cached(&format!(
-        "{RUNNING} AND p.channel = ? AND p.chat = ? AND p.thread IS ?
-         AND json_extract(t.sender, '$.id') = ifnull(?, json_extract(t.sender, '$.id')) ORDER BY a.id"
+        "{RUNNING} AND p.channel = ?1 AND p.chat = ?2 AND p.thread IS ?3
+         AND (?4 IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = ?4)
+         ORDER BY a.id"
     ))?;
     let (channel, chat, thread) = address_params(at);
     rows.query_map(params![channel, chat, thread, whose.map(SenderId::as_str)], read)?.collect()
@@ -180,6 +181,12 @@ pub fn end(
         )?
         .execute([now, id.0])?;
     Ok(Some(subagent))
+}
+
+/// Forgets those that ended before a time, with their conversations, a slice at a time; returns how many
+/// rows.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    errands::prune(store, Kind::Subagent, before)
 }
 
 /// Where one was asked for.

@@ -19,7 +19,7 @@ const ALL_BYTES_MAX: u64 = 200_000_000;
 const AGE_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A blob that nothing refers to may belong to a change that is about to be written down.
-pub const GRACE: Duration = Duration::from_secs(3600);
+pub(super) const GRACE: Duration = Duration::from_secs(3600);
 
 /// The blobs, cheap to clone.
 #[derive(Clone)]

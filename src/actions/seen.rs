@@ -53,9 +53,9 @@ pub fn is_told(
 ) -> rusqlite::Result<bool> {
     let told = store
         .prepare_cached(
-            "SELECT wire_id <> ?2 AND json_extract(ifnull(undo, intent), '$.after') IS ?5
+            "SELECT wire_id <> ?2 AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.after'), NULL) IS ?5
              FROM calls WHERE started >= ?1 AND state IN ('running', 'done', 'interrupted')
-             AND json_extract(ifnull(undo, intent), '$.path') IN (?3, ?4)
+             AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.path'), NULL) IN (?3, ?4)
              ORDER BY started DESC, id DESC LIMIT 1",
         )?
         .query_row(params![since.timestamp_millis(), MARK, paths[0], paths[1], after], |row| {

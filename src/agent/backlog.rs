@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::fairness::Claim;
-use super::transcript::{self, Unfinished};
+use super::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
 use crate::asks::{self, Ask, AskId};
 use crate::bus::journal::{self, RowId};
 use crate::errands;
@@ -65,12 +65,15 @@ struct Place {
 }
 
 /// The rows that a look at the store has found.
+#[derive(Default)]
 pub(super) struct Found {
     messages: Vec<(RowId, Address, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
     /// Where turns were stopped.
     pub(super) stopped: Vec<Address>,
+    /// Turns that have not ended and cannot be read.
+    pub(super) unreadable: Vec<UnreadableTurn>,
 }
 
 impl Found {
@@ -78,19 +81,30 @@ impl Found {
     pub(super) fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
         let messages = journal::all_waiting(store)?.into_iter();
-        let turns = transcript::unfinished(store)?.into_iter();
-        Ok(Self {
+        let mut found = Self {
             messages: messages.map(|it| claims.message(it)).collect::<Result<_, _>>()?,
-            turns: turns.map(|it| claims.turn(it)).collect::<Result<_, _>>()?,
             questions: asks::questions(store)?,
-            stopped: Vec::new(),
-        })
+            ..Self::default()
+        };
+        for turn in transcript::all_unfinished(store)? {
+            found.add_turn(&mut claims, turn)?;
+        }
+        Ok(found)
+    }
+
+    fn add_turn(&mut self, claims: &mut Claims<'_>, turn: ReadTurn) -> rusqlite::Result<()> {
+        match turn {
+            Ok(turn) => self.turns.push(claims.turn(turn)?),
+            Err(unreadable) => self.unreadable.push(unreadable),
+        }
+        Ok(())
     }
 
     /// Leaves out what is at other addresses.
     pub(super) fn retain(&mut self, served: impl Fn(&Address) -> bool) {
         self.messages.retain(|(_, at, _)| served(at));
         self.turns.retain(|(turn, _)| served(&turn.address));
+        self.unreadable.retain(|turn| served(&turn.address));
     }
 
     /// Those of the rows that have changed that still matter.
@@ -100,8 +114,7 @@ impl Found {
         changed: &BTreeSet<Changed>,
     ) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
-        let (messages, turns, questions, stopped) = (vec![], vec![], vec![], vec![]);
-        let mut found = Self { messages, turns, questions, stopped };
+        let mut found = Self::default();
         for (table, row) in changed {
             match *table {
                 INBOUND => {
@@ -110,7 +123,7 @@ impl Found {
                     }
                 }
                 TURNS => match transcript::unfinished_turn(store, TurnId(*row))? {
-                    Some(turn) => found.turns.push(claims.turn(turn)?),
+                    Some(turn) => found.add_turn(&mut claims, turn)?,
                     None => found.stopped.extend(transcript::stopped_at(store, TurnId(*row))?),
                 },
                 _ => found.questions.extend(asks::question(store, AskId(*row))?),

@@ -1,6 +1,7 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod closing;
 mod delegated;
 mod errands;
 mod folding;
@@ -10,6 +11,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
+pub(super) use closing::{failed, unreadable_rows, unreadable_turn};
 pub(super) use delegated::awaits;
 pub(super) use errands::gave_up;
 pub use errands::obey_order;

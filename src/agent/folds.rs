@@ -6,7 +6,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures_util::FutureExt;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -14,6 +14,7 @@ use super::command::{self, Command};
 use super::commits::{self, Folded};
 use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
 use super::fairness::Claim;
+use super::turn::Draft;
 use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
 use crate::bus::journal::{RowId, Waiting};
 use crate::errands::{Errand, channel_of};
@@ -89,7 +90,9 @@ impl Agent {
         // It takes nobody's slot: it is given up as soon as somebody speaks.
         let claim = Claim { person: (channel_of(&address), sender.id.clone()), entitled: true };
         let folds = Some(wish);
-        let running = Running { steer, stop, sender, claim, rows, given, folds };
+        // Nobody is shown anything of it.
+        let shown = watch::channel(Draft::default()).1;
+        let running = Running { steer, stop, sender, claim, rows, given, shown, folds };
         self.occupy(id, address, running);
     }
 

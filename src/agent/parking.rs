@@ -13,7 +13,7 @@ use super::permit::Why;
 use super::prompt::{self, Tail, files};
 use super::queue::Parts;
 use super::turn::TurnError;
-use super::{Agent, Means, commits, progress, role_of, transcript};
+use super::{Agent, Means, STORE_PAUSE, commits, progress, role_of, transcript};
 use crate::asks::{self, Approvals, Ask, AskId, Ended, Grant, Kind, New};
 use crate::bus::journal::{self, RowId, Span, Waiting};
 use crate::message::{Address, Body, Choice, Entitled, Question, SenderId};
@@ -217,21 +217,49 @@ fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<
     transcript::unpark(store, ask.turn)
 }
 
+/// The outcome of a look at what turns wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asks {
+    /// Nothing has changed.
+    Same,
+    /// Something was settled, so that the store is to be looked at again.
+    Settled,
+    /// Something could not be settled and is to be tried again. Nothing else waits for it.
+    Failed,
+}
+
 impl Agent {
     /// Unparks what has waited for too long, and what was answered by what waits where something has
-    /// changed. True if anything was, so that the store is to be looked at again.
-    pub(super) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Result<bool, StoreError> {
-        let mut settled = !overdue.is_empty();
+    /// changed.
+    pub(super) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Asks {
+        let mut outcomes = Vec::new();
         for ask in overdue {
-            self.expire(ask).await?;
+            outcomes.push(self.expire(ask).await.map(|()| true));
         }
         for (ask, newest) in self.backlog.heard_questions() {
-            settled |= self.hear_answer(ask, newest).await?;
+            let at = ask.at.clone();
+            let heard = self.hear_answer(ask, newest).await;
+            if heard.is_err() {
+                self.backlog.look_again(&at, STORE_PAUSE);
+            }
+            outcomes.push(heard);
         }
-        if settled {
+        let mut asks = Asks::Same;
+        for outcome in outcomes {
+            match outcome {
+                Ok(false) => {}
+                Ok(true) if asks == Asks::Failed => {}
+                Ok(true) => asks = Asks::Settled,
+                Err(error) => {
+                    tracing::error!(%error, "Cannot settle what a turn waits for, will try again");
+                    asks = Asks::Failed;
+                }
+            }
+        }
+        if asks != Asks::Same {
             self.means.bus.outbox.up();
         }
-        Ok(settled)
+        asks
     }
 
     async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {

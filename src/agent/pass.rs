@@ -8,16 +8,20 @@ use chrono::Utc;
 
 use super::backlog::{self, Backlog, Found, Person};
 use super::fairness::{self, Claim};
+use super::transcript::UnreadableTurn;
 use super::turn::Begin;
-use super::{Agent, parking};
+use super::{Agent, STORE_PAUSE, parking};
 use crate::asks::{self, Ask};
-use crate::bus::journal::{self, Waiting};
+use crate::bus::journal::{self, Unreadable, Waiting};
 use crate::message::Address;
 use crate::store::StoreError;
 
 /// Commands and asks that a look at the store has found.
 pub(super) struct Look {
     pub(super) controls: Vec<Waiting>,
+    /// Commands that cannot be read.
+    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) unreadable_turns: Vec<UnreadableTurn>,
     /// Nobody has answered in time.
     pub(super) overdue: Vec<Ask>,
     /// Until the time of the next ask is over.
@@ -40,14 +44,17 @@ impl Agent {
                 Some(changed) => Found::among(store, &people, changed)?,
                 None => Found::all(store, &people)?,
             };
-            let controls = journal::controls(store)?;
+            let journal::Controls { waiting: controls, unreadable } = journal::controls(store)?;
             let (overdue, next) = (asks::overdue(store, now)?, asks::next_expiry(store)?);
             let next = next.map(|at| (at - now).to_std().unwrap_or_default());
             let next_expiry = next.map(|next| next.max(parking::MOMENT));
-            Ok((changed, found, Look { controls, overdue, next_expiry }))
+            let unreadable_turns = Vec::new();
+            let look = Look { controls, unreadable, unreadable_turns, overdue, next_expiry };
+            Ok((changed, found, look))
         };
-        let (changed, mut found, look) = self.read(look).await?;
+        let (changed, mut found, mut look) = self.read(look).await?;
         found.retain(|at| self.serves(at));
+        look.unreadable_turns = std::mem::take(&mut found.unreadable);
         let stopped = std::mem::take(&mut found.stopped);
         match changed {
             Some(changed) => self.backlog.update(&changed, found),
@@ -72,11 +79,20 @@ impl Agent {
     }
 
     /// Looks after the addresses at which something has changed.
-    pub(super) async fn hear_changed(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn hear_changed(&mut self) {
         for address in self.backlog.take_changed() {
-            self.hear(&address).await?;
+            let heard = self.hear(&address).await;
+            self.go_on(&address, heard);
         }
-        Ok(())
+    }
+
+    /// An address at which something failed is looked at again later; the others go on.
+    fn go_on(&mut self, address: &Address, done: Result<(), StoreError>) {
+        if let Err(error) = done {
+            tracing::error!(%address, %error, "Cannot go on here, will look again");
+            self.backlog.hold_up(address);
+            self.backlog.look_again(address, STORE_PAUSE);
+        }
     }
 
     /// Does with what waits at an address as its conversation wishes, if a turn runs or is parked there.
@@ -96,32 +112,50 @@ impl Agent {
     }
 
     /// Begins turns, as far as there are slots.
-    pub(super) async fn begin_turns(&mut self) -> Result<(), StoreError> {
+    pub(super) async fn begin_turns(&mut self) {
         loop {
             let chosen = self.choose();
             if chosen.is_empty() {
-                return Ok(());
+                return;
             }
             for (address, claim) in chosen {
-                if let Some(turn) = self.backlog.cut_off(&address).cloned() {
-                    let sender = turn.sender.clone();
-                    self.start(address.clone(), (sender, claim), Begin::Resume(turn));
-                    // It is shown first what was said since it was cut off.
-                    self.hear(&address).await?;
-                    continue;
-                }
-                let Some(newest) = self.backlog.newest(&address) else { continue };
-                let (rows, pause) = self.next(&address, newest).await?;
-                pause.into_iter().for_each(|pause| self.backlog.look_again(&address, pause));
-                let Some(first) = rows.first() else {
-                    self.backlog.hold_up(&address);
-                    continue;
-                };
-                let mut sender = first.sender().clone();
-                sender.id = first.inbound.cause.voice();
-                self.start(address, (sender, claim), Begin::New(rows));
+                let begun = self.begin_turn(&address, claim).await;
+                self.go_on(&address, begun);
             }
         }
+    }
+
+    /// Begins a turn at an address, or holds the address up until something changes there.
+    async fn begin_turn(
+        &mut self,
+        address: &Address,
+        claim: Claim<Person>,
+    ) -> Result<(), StoreError> {
+        if let Some(turn) = self.backlog.cut_off(address).cloned() {
+            let sender = turn.sender.clone();
+            self.start(address.clone(), (sender, claim), Begin::Resume(turn));
+            // It is shown first what was said since it was cut off.
+            return self.hear(address).await;
+        }
+        if let Some(pause) = self.failing.rests_at(address) {
+            self.backlog.hold_up(address);
+            self.backlog.look_again(address, pause);
+            return Ok(());
+        }
+        let Some(newest) = self.backlog.newest(address) else { return Ok(()) };
+        let (rows, pause) = self.next(address, newest).await?;
+        let Some(first) = rows.first() else {
+            self.backlog.hold_up(address);
+            match pause {
+                Some(pause) => self.backlog.look_again(address, pause),
+                None => self.close_unreadable_at(address).await?,
+            }
+            return Ok(());
+        };
+        let mut sender = first.sender().clone();
+        sender.id = first.inbound.cause.voice();
+        self.start(address.clone(), (sender, claim), Begin::New(rows));
+        Ok(())
     }
 
     /// The addresses where turns begin next, and for whom.

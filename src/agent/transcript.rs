@@ -3,6 +3,7 @@
 
 mod calls;
 mod folding;
+mod unreadable;
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -18,12 +19,14 @@ pub(super) use calls::{
     set_undo,
 };
 pub(super) use folding::{fold, is_open, set_shortened, set_silent};
+pub(super) use unreadable::{UnreadableTurn, keep_turn};
+use unreadable::{from_json_or, turn_of};
 
 use super::{settings, shorten};
 use crate::asks;
 use crate::bus::journal::read_address;
 use crate::conversations::open_at;
-use crate::message::{Address, MessageId, Sender};
+use crate::message::{Address, MessageId, Place, Sender};
 use crate::provider::Usage;
 use crate::replies;
 use crate::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
@@ -54,7 +57,8 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
             let session = Session {
                 id: SessionId(row.get(0)?),
                 address: at.clone(),
-                place: from_json(row, 1)?,
+                // Who cannot be sure keeps to themselves what is private.
+                place: from_json_or(row, 1, Place::Group)?,
                 frozen: row
                     .get::<_, Option<String>>(2)?
                     .and_then(|text| serde_json::from_str(&text).ok()),
@@ -73,13 +77,13 @@ pub(super) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result
     let Some(mut session) = head else { return Ok(None) };
     let mut rows = store.prepare_cached(
         // What was noted while a turn runs stands before it.
-        "SELECT id, ending, json_extract(sender, '$.id') FROM turns WHERE session = ? AND id >= ?
+        "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?
          ORDER BY ending IS NULL, id",
     )?;
     let turns = rows.query_map([session.id.0, session.begins.0], |row| {
         let ending: Option<String> = row.get(1)?;
         let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
-        let by = row.get::<_, String>(2)?.into();
+        let by = row.get::<_, Option<String>>(2)?.unwrap_or_default().into();
         Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
@@ -105,9 +109,9 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
         let Some(turn) = at.get(&row.get(0)?) else { continue };
         session.turns[*turn].steps.push(Step {
             heard: row.get(1)?,
-            images: from_json(row, 4)?,
+            images: from_json_or(row, 4, Vec::new())?,
             text: row.get(2)?,
-            thinking: from_json(row, 3)?,
+            thinking: from_json_or(row, 3, Vec::new())?,
             calls: Vec::new(),
         });
     }
@@ -198,41 +202,32 @@ pub(super) fn begin_turn(
     Ok(TurnId(store.last_insert_rowid()))
 }
 
+/// A turn that has not ended, or why it cannot be read.
+pub(super) type ReadTurn = Result<Unfinished, UnreadableTurn>;
+
 const UNFINISHED: &str =
-    "SELECT t.id, s.channel, s.chat, s.thread, t.sender, t.reply_to, t.attempts, t.draft, t.silent,
-     t.parked
+    "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft,
+     t.silent, t.parked
      FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
 
-/// The turns that have not ended, oldest first.
+/// The turns that have not ended and can be read, oldest first.
 pub(super) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+    Ok(all_unfinished(store)?.into_iter().filter_map(Result::ok).collect())
+}
+
+/// The turns that have not ended, oldest first.
+pub(super) fn all_unfinished(store: &Connection) -> rusqlite::Result<Vec<ReadTurn>> {
     let mut rows = store.prepare_cached(&format!("{UNFINISHED} ORDER BY t.id"))?;
-    rows.query_map([], read_unfinished)?.collect()
+    rows.query_map([], turn_of)?.collect()
 }
 
 /// The turn, if it has not ended.
 pub(super) fn unfinished_turn(
     store: &Connection,
     turn: TurnId,
-) -> rusqlite::Result<Option<Unfinished>> {
+) -> rusqlite::Result<Option<ReadTurn>> {
     let mut rows = store.prepare_cached(&format!("{UNFINISHED} AND t.id = ?"))?;
-    rows.query_row([turn.0], read_unfinished).optional()
-}
-
-fn read_unfinished(row: &Row<'_>) -> rusqlite::Result<Unfinished> {
-    Ok(Unfinished {
-        turn: TurnId(row.get(0)?),
-        address: Address {
-            channel: row.get::<_, String>(1)?.into(),
-            chat: row.get::<_, String>(2)?.into(),
-            thread: row.get::<_, Option<String>>(3)?.map(Into::into),
-        },
-        sender: from_json(row, 4)?,
-        reply_to: row.get::<_, Option<String>>(5)?.map(Into::into),
-        attempts: row.get(6)?,
-        draft: row.get::<_, Option<String>>(7)?.map(Into::into),
-        silent: row.get(8)?,
-        parked: row.get(9)?,
-    })
+    rows.query_row([turn.0], turn_of).optional()
 }
 
 /// The turn has no task until somebody has answered.
@@ -268,6 +263,12 @@ pub(super) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
         .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
         .execute([turn.0])?;
     Ok(())
+}
+
+/// Returns true if no turn runs and no message waits for one.
+pub fn is_quiet(store: &Connection) -> rusqlite::Result<bool> {
+    let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
+    Ok(!waits && count_running(store)? == 0)
 }
 
 pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
@@ -385,6 +386,7 @@ pub(super) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusq
     Ok(())
 }
 
+/// Books what a completion has cost, on a turn or, if that was forgotten meanwhile, on none.
 pub(super) fn enter_ledger(
     store: &Connection,
     turn: TurnId,
@@ -394,7 +396,7 @@ pub(super) fn enter_ledger(
     store
         .prepare_cached(
             "INSERT INTO ledger (turn, at, provider, input, cached, output)
-             VALUES (?, ?, ?, ?, ?, ?)",
+             VALUES ((SELECT id FROM turns WHERE id = ?), ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             turn.0,

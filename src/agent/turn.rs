@@ -3,6 +3,7 @@
 
 mod asking;
 mod begin;
+pub mod late;
 mod part;
 mod room;
 mod settling;

@@ -4,6 +4,7 @@ use chrono::{DateTime, Duration, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
+use crate::forgetting::slice;
 use crate::provider::Usage;
 use crate::replies;
 use crate::schedule;
@@ -48,4 +49,13 @@ pub fn usage_words(store: &Connection, zone: Tz) -> rusqlite::Result<String> {
     let lines =
         used.iter().map(|used| (&*used.provider, tokens(&used.today), tokens(&used.days_30)));
     Ok(replies::usage(&lines.collect::<Vec<_>>()))
+}
+
+/// Forgets what was used before a time, a slice at a time; returns how many rows.
+pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < ? ORDER BY at LIMIT ?)",
+        )?
+        .execute([before.timestamp_millis(), slice()])
 }

@@ -1,6 +1,8 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
 mod past;
+mod pruning;
+mod unreadable;
 mod waits;
 
 use chrono::{DateTime, Utc};
@@ -10,6 +12,9 @@ pub use self::past::{
     bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last,
     was_turned_away,
 };
+pub use self::pruning::prune;
+pub(super) use self::unreadable::readable;
+pub use self::unreadable::{Controls, Unreadable, close_unreadable, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
 use crate::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
 use crate::session::TurnId;
@@ -43,6 +48,8 @@ pub struct Waiting {
     pub id: RowId,
     pub received: DateTime<Utc>,
     pub inbound: Inbound,
+    /// Counts the changes of the row, so that one that was changed since it was read is noticed.
+    revision: i64,
 }
 
 impl Waiting {
@@ -129,7 +136,7 @@ pub fn add(
 pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE inbound SET message = ?, control = ?, ready = ?
+            "UPDATE inbound SET message = ?, control = ?, ready = ?, revision = revision + 1
              WHERE key = ? AND state = 'waiting'",
         )?
         .execute(params![
@@ -145,26 +152,26 @@ pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite
 pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Waiting>> {
     let row = store
         .prepare_cached(
-            "SELECT id, received, message FROM inbound WHERE key = ? AND state = 'waiting'",
+            "SELECT id, received, message, revision FROM inbound WHERE key = ? AND state = 'waiting'",
         )?
         .query_row([key.as_str()], read_waiting)
         .optional()?;
-    Ok(row.flatten())
+    Ok(row.and_then(Result::ok))
 }
 
 /// Messages on a channel whose files are still to be fetched: the oldest of each chat, then the
 /// second of each, so that one chat's do not fill the list.
 pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM
-             (SELECT id, received, message, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
+        "SELECT id, received, message, revision FROM
+             (SELECT id, received, message, revision, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
               FROM inbound INDEXED BY inbound_unready
               WHERE state = 'waiting' AND ready = 0 AND channel = ?)
          ORDER BY place, id LIMIT ?",
     )?;
     let limit = i64::try_from(UNREADY_MAX).expect("a small number");
     let rows = rows.query_map(params![channel.as_str(), limit], read_waiting)?;
-    rows.filter_map(Result::transpose).collect()
+    readable(rows)
 }
 
 /// No command waits for its files.
@@ -242,13 +249,19 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Address, RowId)>> {
 }
 
 /// The commands that wait, oldest first; the index holds nothing else.
-pub fn controls(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
+pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound INDEXED BY inbound_controls
+        "SELECT id, received, message, revision FROM inbound INDEXED BY inbound_controls
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
-    let rows = rows.query_map([], read_waiting)?;
-    rows.filter_map(Result::transpose).collect()
+    let mut found = Controls::default();
+    for row in rows.query_map([], read_waiting)? {
+        match row? {
+            Ok(row) => found.waiting.push(row),
+            Err(row) => found.unreadable.push(row),
+        }
+    }
+    Ok(found)
 }
 
 /// The messages of one voice that are next at an address: those within `rows`, up to the first of
@@ -261,7 +274,7 @@ pub fn next(
 ) -> rusqlite::Result<Vec<Waiting>> {
     let Span { after, until } = rows;
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
+        "SELECT id, received, message, revision FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
          AND id > ?4 AND id <= ?5 AND id < ifnull(
              (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
@@ -270,10 +283,9 @@ pub fn next(
     )?;
     let (channel, chat, thread) = address_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
-    let rows = rows
-        .query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?
-        .filter_map(Result::transpose)
-        .collect::<Result<Vec<_>, _>>()?;
+    let rows = readable(
+        rows.query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?,
+    )?;
     let speaks = sender.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
 }
@@ -286,7 +298,7 @@ pub fn said_by(
     sender: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Waiting>> {
     let mut found = store.prepare_cached(
-        "SELECT id, received, message, ready FROM inbound
+        "SELECT id, received, message, revision, ready FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
          AND id > ?4 AND id <= ?5 AND (?6 IS NULL OR sender = ?6) ORDER BY id LIMIT ?7",
     )?;
@@ -295,7 +307,7 @@ pub fn said_by(
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let found = found
         .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {
-            Ok((row.get::<_, bool>(3)?, read_waiting(row)?))
+            Ok((row.get::<_, bool>(4)?, read_waiting(row)?.ok()))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
@@ -323,25 +335,24 @@ pub fn speaks_again(
 /// Those of the rows that still wait, as they are now; without one that was given other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
     let mut again = store.prepare_cached(
-        "SELECT id, received, message FROM inbound
+        "SELECT id, received, message, revision FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
     )?;
     let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
-    let found = found.collect::<Result<Vec<_>, _>>()?;
-    Ok(found.into_iter().flatten().flatten().collect())
+    readable(found.filter_map(Result::transpose))
 }
 
-/// Whether a row still waits, and says what it said when it was read.
+/// Whether a row still waits, and was not changed since it was read.
 fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
             "SELECT 1 FROM inbound
-             WHERE id = ? AND state = 'waiting' AND ready = 1 AND control = 0 AND message = ?",
+             WHERE id = ? AND state = 'waiting' AND ready = 1 AND control = 0 AND revision = ?",
         )?
-        .exists(params![row.id.0, json(&row.inbound)])
+        .exists([row.id.0, row.revision])
 }
 
-/// Whether all of these rows still wait, and say what they said when they were read.
+/// Whether all of these rows still wait, and none was changed since it was read.
 pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
     for row in rows {
         if !is_unchanged(store, row)? {
@@ -401,14 +412,6 @@ pub fn withdraw(
         .execute(params![channel, chat, thread, before.0, sender.map(SenderId::as_str)])
 }
 
-/// Forgets what was done before a time.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = before.timestamp_millis();
-    store.execute("DELETE FROM inbound WHERE state = 'done' AND received < ?", [before])?;
-    store.execute("DELETE FROM unreadable WHERE received < ?", [before])?;
-    Ok(())
-}
-
 fn json(inbound: &Inbound) -> String {
     serde_json::to_string(inbound).expect("our own types have string keys")
 }
@@ -426,15 +429,15 @@ pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
     })
 }
 
-/// None for a row that cannot be read: it stays where it is, and holds up nothing else.
-pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Option<Waiting>> {
+/// The columns `id, received, message, revision`. The outer error is the store's, the inner one the row's
+/// alone.
+pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, Unreadable>> {
     let id = RowId(row.get(0)?);
     let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
-    match serde_json::from_str(row.get_ref(2)?.as_str()?) {
-        Ok(inbound) => Ok(Some(Waiting { id, received, inbound })),
-        Err(error) => {
-            tracing::error!(row = id.0, %error, "Cannot read a row of the journal");
-            Ok(None)
-        }
-    }
+    let revision = row.get(3)?;
+    let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
+    let inbound = message
+        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
+        .map_err(|why| Unreadable { id, why });
+    Ok(inbound.map(|inbound| Waiting { id, received, inbound, revision }))
 }

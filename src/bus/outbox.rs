@@ -4,10 +4,11 @@
 mod failing;
 mod lanes;
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::{address_params, read_address};
+use crate::forgetting::slice;
 use crate::message::{
     Address, Body, ChannelName, DeliveryId, MessageId, Outbound, Press, Question,
 };
@@ -377,6 +378,20 @@ pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite:
     Ok(())
 }
 
+/// Has what waits be tried so much sooner: the clock was set back by that.
+pub fn bring_forward(
+    store: &Connection,
+    channel: &ChannelName,
+    by: Duration,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = next - ? WHERE state = 'pending' AND channel = ?",
+        )?
+        .execute(params![by.num_milliseconds(), channel.as_str()])?;
+    Ok(())
+}
+
 /// The chunk has arrived; with the last one, the delivery is done.
 pub fn sent(
     store: &Connection,
@@ -404,11 +419,17 @@ pub fn sent(
     failing::explain(store, id)
 }
 
-/// Forgets what was sent or given up before a time.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    let old = "SELECT id FROM outbox WHERE state <> 'pending' AND created < ?";
-    let before = before.timestamp_millis();
-    store.execute(&format!("DELETE FROM chunks WHERE delivery IN ({old})"), [before])?;
-    store.execute(&format!("DELETE FROM outbox WHERE id IN ({old})"), [before])?;
-    Ok(())
+/// Forgets what was sent or given up before a time, a slice at a time; returns how many messages.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut old = store.prepare_cached(
+        "SELECT id FROM outbox WHERE state <> 'pending' AND created < ? ORDER BY created LIMIT ?",
+    )?;
+    let old = old
+        .query_map([before.timestamp_millis(), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    for id in &old {
+        store.prepare_cached("DELETE FROM chunks WHERE delivery = ?")?.execute([id])?;
+        store.prepare_cached("DELETE FROM outbox WHERE id = ?")?.execute([id])?;
+    }
+    Ok(old.len())
 }

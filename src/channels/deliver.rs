@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod patience;
+mod set_back;
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -16,6 +17,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub use self::set_back::SetBack;
 use super::parcel::{self, NoContent};
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, Found, Sent};
@@ -70,8 +72,10 @@ pub async fn run(post: Post, stop: CancellationToken) {
     let mut woken = post.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
+    let mut set_back = SetBack::begin(Utc::now(), std::time::Instant::now());
     loop {
         woken.mark_unchanged();
+        set_back.follow(&post).await;
         let wait = match post.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {

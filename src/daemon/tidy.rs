@@ -1,42 +1,150 @@
-//! Forgets what was done long ago: at the start, and once a day.
+//! Forgets what was done long ago, and gives the room back: once the daemon is ready, and once a day. In
+//! slices, so that whatever else is to be written comes in between.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use chrono::Utc;
-use tokio::time::timeout;
+use chrono::{DateTime, Utc};
+use futures_util::future::join_all;
+use rusqlite::Connection;
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::{Actions, GRACE};
-use crate::agent::Means;
-use crate::bus::{Bus, KEPT};
+use super::Daemon;
+use super::opening::Opened;
+use crate::actions::{self, Mark};
+use crate::agent::{self, Means};
+use crate::asks;
+use crate::bus::{KEPT, journal, outbox};
+use crate::conversations;
 use crate::heartbeat::{self, BEATS_KEPT};
-use crate::schedule;
-use crate::store::{StoreError, Sync};
+use crate::schedule::{self, Clock};
+use crate::store::{Pages, Store, StoreError, Sync};
+use crate::subagents;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// When nothing is under way yet that what is forgotten could be for.
-pub(super) async fn at_start(bus: &Bus, actions: &Actions) -> Result<(), StoreError> {
-    forget(bus, actions, Duration::ZERO).await
+/// Between two slices: what waits to be written is written first, and a small machine rests.
+const SLICE_PAUSE: Duration = Duration::from_millis(5);
+
+/// Pages that are given back to the disk in one transaction: 1 MiB.
+const GIVEN_BACK: u32 = 256;
+
+/// Free pages that stay for what is written next: 4 MiB.
+const FREE_KEPT: u32 = 1_024;
+
+/// Forgets a slice of what is older than a time; returns how many rows that were.
+type Prune = fn(&Connection, DateTime<Utc>) -> rusqlite::Result<usize>;
+
+/// What is forgotten, and how old it is by then.
+const PRUNED: &[(Prune, chrono::Duration)] = &[
+    (journal::prune, KEPT),
+    (outbox::prune, KEPT),
+    (asks::prune, KEPT),
+    (schedule::prune, KEPT),
+    (subagents::prune, KEPT),
+    (heartbeat::prune, BEATS_KEPT),
+    (actions::prune_commands, KEPT),
+    (agent::prune_usage, KEPT),
+    (conversations::prune, conversations::KEPT),
+];
+
+/// What tidying goes by.
+#[derive(Clone)]
+pub(super) struct Tidier {
+    means: Arc<Means>,
+    clock: Clock,
+    opened: Opened,
 }
 
-pub(super) async fn daily(means: Arc<Means>, stop: CancellationToken) {
-    while timeout(TIDY_EVERY, stop.cancelled()).await.is_err() {
-        if let Err(error) = forget(&means.bus, &means.actions, GRACE).await {
-            tracing::warn!(%error, "Cannot tidy the store");
+impl Tidier {
+    pub(super) fn of(daemon: &Daemon) -> Self {
+        let (means, clock) = (Arc::clone(&daemon.means), daemon.plan.clock.clone());
+        Self { means, clock, opened: daemon.opened }
+    }
+
+    /// Tidies until `stop`.
+    pub(super) async fn run(self, stop: CancellationToken) {
+        loop {
+            let up = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
+            match schedule::pruned_until(self.clock.now(), self.opened.newest, up) {
+                None => tracing::warn!("The clock is wrong; nothing is forgotten by it"),
+                Some(now) => {
+                    let tidied = stop.run_until_cancelled(self.tidy(now)).await;
+                    if let Some(Err(error)) = tidied {
+                        tracing::warn!(%error, "Cannot tidy the store");
+                    }
+                }
+            }
+            if timeout(TIDY_EVERY, stop.cancelled()).await.is_ok() {
+                return;
+            }
         }
+    }
+
+    async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+        let store = &self.means.bus.store;
+        forget_old(store, now).await?;
+        self.means.actions.sweep(self.opened.at.elapsed()).await?;
+        give_back(store).await
     }
 }
 
-/// Blobs that nothing refers to go once they are older than `grace`.
-async fn forget(bus: &Bus, actions: &Actions, grace: Duration) -> Result<(), StoreError> {
-    bus.prune().await?;
-    let (long_ago, beats) = (Utc::now() - KEPT, Utc::now() - BEATS_KEPT);
-    let prune = move |store: &_| {
-        schedule::prune(store, long_ago)?;
-        heartbeat::prune(store, beats)
-    };
-    bus.store.write("prune", Sync::Later, prune).await?;
-    actions.tidy(long_ago, grace).await
+/// Forgets all that is old at a time.
+pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
+    loop {
+        let slices = PRUNED.iter().map(|(prune, kept)| {
+            let (prune, before) = (*prune, now - *kept);
+            store.write("prune", Sync::Later, move |store| prune(store, before))
+        });
+        // What cannot be forgotten holds up nothing else.
+        let (mut forgotten, mut failed) = (0, None);
+        for slice in join_all(slices).await {
+            match slice {
+                Ok(rows) => forgotten += rows,
+                Err(error) => failed = Some(error),
+            }
+        }
+        match (forgotten, failed) {
+            (0, Some(error)) => return Err(error),
+            (0, None) => break,
+            _ => sleep(SLICE_PAUSE).await,
+        }
+    }
+    let mut mark = Some(Mark::default());
+    while let Some(from) = mark {
+        let prune = move |store: &Connection| actions::prune(store, now - KEPT, from);
+        mark = store.write("prune actions", Sync::Later, prune).await?;
+        sleep(SLICE_PAUSE).await;
+    }
+    Ok(())
+}
+
+/// Gives pages that have become free back to the disk. A database of an older version cannot do that in
+/// slices; once a quarter of it is free, and nothing is under way, it is written anew, as one that can.
+async fn give_back(store: &Store) -> Result<(), StoreError> {
+    let look = |store: &Connection| Ok((Pages::count(store)?, agent::is_quiet(store)?));
+    let (pages, is_quiet) = store.read(look).await?;
+    if pages.free <= FREE_KEPT {
+        return Ok(());
+    }
+    if pages.can_shrink {
+        let mut free = pages.free;
+        while free > FREE_KEPT {
+            let most = GIVEN_BACK.min(free - FREE_KEPT);
+            let shrink = move |store: &Connection| Pages::give_back(store, most);
+            let left = store.write("shrink", Sync::Later, shrink).await?;
+            // Others may need pages meanwhile, but none becomes free by itself.
+            if left >= free {
+                break;
+            }
+            free = left;
+            sleep(SLICE_PAUSE).await;
+        }
+    } else if is_quiet && pages.free > pages.all / 4 {
+        tracing::info!(pages = pages.free, "Writing the database anew without its free pages");
+        store.rewrite().await?;
+    }
+    store.checkpoint().await;
+    Ok(())
 }

@@ -11,6 +11,7 @@ use super::watched::alert;
 use crate::bus::journal::{address_params, read_address};
 use crate::bus::outbox;
 use crate::errands::{self, Errand, Handed, Kind, Terms};
+use crate::forgetting::slice;
 use crate::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
 use crate::people;
 use crate::replies;
@@ -361,13 +362,14 @@ pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Resu
     Ok(LastDay { last, counts: counts.collect::<rusqlite::Result<_>>()? })
 }
 
-/// Forgets beats that began before a time, with their conversations.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<()> {
-    errands::prune(store, Kind::Heartbeat, before)?;
-    store
-        .execute(
-            "DELETE FROM beats WHERE state <> 'running' AND begun < ?",
-            [before.timestamp_millis()],
-        )
-        .map(drop)
+/// Forgets beats that began before a time, with their conversations, a slice at a time; returns how many.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let sessions = errands::prune(store, Kind::Heartbeat, before)?;
+    let beats = store
+        .prepare_cached(
+            "DELETE FROM beats WHERE id IN (SELECT id FROM beats
+             WHERE state <> 'running' AND begun < ? ORDER BY begun LIMIT ?)",
+        )?
+        .execute([before.timestamp_millis(), slice()])?;
+    Ok(sessions + beats)
 }

@@ -66,7 +66,7 @@ fn ran(store: &Connection, new: &New, now: DateTime<Utc>) -> rusqlite::Result<Ve
     let since = since.unwrap_or_default().max((now - SAME_FOR).timestamp_millis());
     let mut rows = store.prepare_cached(
         "SELECT r.job, r.state, j.payload FROM runs r JOIN jobs j ON j.id = r.job
-         WHERE r.ended >= ? AND NOT j.tainted AND (json_extract(j.sender, '$.id') = ?
+         WHERE r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
            OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
          ORDER BY r.id DESC LIMIT ?",
     )?;
@@ -117,12 +117,13 @@ pub(super) fn last_in_private(
     let (channel, chat, thread) = address_params(at);
     let last: Option<String> = store
         .prepare_cached(
-            "SELECT json_extract(t.sender, '$.id') FROM turns t JOIN sessions s ON s.id = t.session
+            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) FROM turns t JOIN sessions s ON s.id = t.session
              WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
              AND ifnull(s.thread, '') = ifnull(?, '') ORDER BY t.id DESC LIMIT 1",
         )?
-        .query_row(params![channel, chat, thread], |row| row.get(0))
-        .optional()?;
+        .query_row(params![channel, chat, thread], |row| row.get::<_, Option<String>>(0))
+        .optional()?
+        .flatten();
     Ok(last.map(Into::into))
 }
 

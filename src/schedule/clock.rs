@@ -52,6 +52,21 @@ pub fn is_sane(now: DateTime<Utc>, newest: Option<DateTime<Utc>>) -> bool {
     now >= release() && newest.is_none_or(|newest| now >= newest - CORRECTION_MAX)
 }
 
+/// A clock that has gone ahead by more, while nothing was written down, may be wrong: what is forgotten by it
+/// would be lost.
+const AHEAD_MAX: Duration = Duration::days(1);
+
+/// The time by which the age of rows is told that are forgotten, after so long of running; none if the clock
+/// is wrong. `newest` is what the store had seen before: a clock that is far ahead of it is believed day by day.
+pub fn pruned_until(
+    now: DateTime<Utc>,
+    newest: Option<DateTime<Utc>>,
+    up: Duration,
+) -> Option<DateTime<Utc>> {
+    let known = newest.map_or(now, |newest| newest + up + AHEAD_MAX);
+    is_sane(now, newest).then(|| now.min(known))
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     //! A timer of the kernel's, which follows the clock and hears when it is set. It costs no

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::job::{self, Illegible, Job, JobId};
 use crate::bus::journal::RowId;
 use crate::errands::{self, Kind};
+use crate::forgetting::slice;
 use crate::message::{Address, ChannelName, SenderId};
 use crate::session::TurnId;
 
@@ -281,13 +282,20 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
     .collect()
 }
 
-/// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it.
-pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<()> {
-    let before = until.timestamp_millis();
-    let over = "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
-                AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
-                                AND (r.state = 'running' OR r.claimed >= ?1))";
-    store.execute(&format!("DELETE FROM runs WHERE job IN ({over})"), [before])?;
-    store.execute(&format!("DELETE FROM jobs WHERE id IN ({over})"), [before])?;
-    errands::prune(store, Kind::Job, until)
+/// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it. A slice
+/// at a time; returns how many.
+pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut over = store.prepare_cached(
+        "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
+         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
+                         AND (r.state = 'running' OR r.claimed >= ?1)) ORDER BY made LIMIT ?2",
+    )?;
+    let over = over
+        .query_map([until.timestamp_millis(), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    for job in &over {
+        store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;
+        store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
+    }
+    Ok(over.len() + errands::prune(store, Kind::Job, until)?)
 }

@@ -28,6 +28,8 @@ pub(super) enum Job {
     Write(Write),
     /// To leave one tidy file behind.
     Checkpoint(oneshot::Sender<()>),
+    /// To write the database anew.
+    Rewrite(oneshot::Sender<Result<(), StoreError>>),
 }
 
 /// A change, and how its caller is told once it is committed.
@@ -55,7 +57,7 @@ impl Write {
     ) -> Self {
         let attempt = move |connection: &Connection| {
             catch_unwind(AssertUnwindSafe(|| work(connection)))
-                .map_err(|_| StoreError::Broken(format!("the change `{label}` panicked")))
+                .map_err(|_| StoreError::Change(format!("the change `{label}` panicked")))
                 .and_then(|done| done.map_err(StoreError::from))
         };
         let work = Box::new(move |open: Result<&Connection, StoreError>| {
@@ -92,14 +94,22 @@ pub(super) fn spawn_writer(
             }
             let mut group = Vec::new();
             let mut checkpoints = Vec::new();
+            let mut rewrites = Vec::new();
             for job in jobs.drain(..) {
                 match job {
                     Job::Write(write) => group.push(write),
                     Job::Checkpoint(tell) => checkpoints.push(tell),
+                    Job::Rewrite(tell) => rewrites.push(tell),
                 }
             }
             if !group.is_empty() {
                 writer.commit(group);
+            }
+            for tell in rewrites {
+                // The mode of an older database changes when it is written anew.
+                let rewrite = "PRAGMA auto_vacuum = incremental; VACUUM";
+                let rewritten = writer.connection.execute_batch(rewrite);
+                tell.send(rewritten.map_err(StoreError::from)).ok();
             }
             for tell in checkpoints {
                 writer.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").ok();

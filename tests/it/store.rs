@@ -100,6 +100,23 @@ async fn says_what_to_do_about_a_damaged_database() {
 }
 
 #[tokio::test]
+async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
+    let home = TempDir::new().unwrap();
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.execute_batch(include_str!("../../src/store/schema-1.sql")).unwrap();
+    store.pragma_update(None, "user_version", 1).unwrap();
+    drop(store);
+    fs::write(home.path().join("ballast"), "heavy").unwrap();
+    // There is no room for the tables of newer versions.
+    let mut plan = Rig::at_rest(Double::new(), full()).plan();
+    plan.home = home.path().to_owned();
+    let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
+    let words = refused.to_string().replace(&home.path().display().to_string(), "HOME");
+    insta::assert_snapshot!(words, @"cannot open HOME/state.db: the disk is full. Make room on it; nothing is lost, and I go on from there");
+    assert!(!home.path().join("ballast").exists(), "the ballast is still there");
+}
+
+#[tokio::test]
 async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let home = TempDir::new().unwrap();
     let store = Connection::open(home.path().join("state.db")).unwrap();

@@ -73,26 +73,35 @@ pub(in crate::agent) async fn gave_up(
     (errand, at): (Errand, Address),
 ) -> Result<(), CommitError> {
     guarded(store, "errand given up", Sync::Now, turn, move |store| {
-        transcript::end_turn(store, turn, Ending::Failed)?;
-        journal::settle_turn(store, turn, Fate::Refused)?;
-        match errand.kind {
-            Kind::Subagent => {
-                let id = SubagentId(errand.number);
-                let came = Came::ours(replies::SUBAGENT_GAVE_UP);
-                delegated::ended(store, id, State::Interrupted, came)
-            }
-            Kind::Job => {
-                let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
-                job_ended(store, JobId(errand.number), (Some(turn), Tz::UTC), outcome)
-            }
-            Kind::Heartbeat => {
-                let came = Some(Came::ours(replies::JOB_CUT_OFF));
-                let outcome = (heartbeat::Ended::Interrupted, came);
-                beat_ended(store, &at, Some(turn), outcome, false)
-            }
-        }
+        given_up(store, turn, (errand, &at))
     })
     .await
+}
+
+/// The same within a transaction.
+pub(super) fn given_up(
+    store: &Connection,
+    turn: TurnId,
+    (errand, at): (Errand, &Address),
+) -> rusqlite::Result<()> {
+    transcript::end_turn(store, turn, Ending::Failed)?;
+    journal::settle_turn(store, turn, Fate::Refused)?;
+    match errand.kind {
+        Kind::Subagent => {
+            let id = SubagentId(errand.number);
+            let came = Came::ours(replies::SUBAGENT_GAVE_UP);
+            delegated::ended(store, id, State::Interrupted, came)
+        }
+        Kind::Job => {
+            let outcome = (Ended::Interrupted, Some(Came::ours(replies::JOB_CUT_OFF)));
+            job_ended(store, JobId(errand.number), (Some(turn), Tz::UTC), outcome)
+        }
+        Kind::Heartbeat => {
+            let came = Some(Came::ours(replies::JOB_CUT_OFF));
+            let outcome = (heartbeat::Ended::Interrupted, came);
+            beat_ended(store, at, Some(turn), outcome, false)
+        }
+    }
 }
 
 /// An errand broke before it was a turn.

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use super::{from_json, to_json};
+use super::{from_json, from_json_or, to_json};
 use crate::actions;
 use crate::bus::journal::read_address;
 use crate::errands;
@@ -18,7 +18,10 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         "planned" => Outcome::Planned,
         "waiting" => Outcome::Waiting,
         "denied" => Outcome::Denied(output),
-        "running" => Outcome::Running { intent: from_json(row, 6)?, result: output },
+        "running" => match from_json_or(row, 6, None)? {
+            Some(intent) => Outcome::Running { intent, result: output },
+            None => Outcome::Interrupted,
+        },
         "done" => Outcome::Done(output),
         "failed" => Outcome::Failed(output),
         "skipped" => Outcome::Skipped,
@@ -32,7 +35,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         outcome,
         images: match row.get_ref(8)?.as_str_or_null()? {
             None => Vec::new(),
-            Some(_) => from_json(row, 8)?,
+            Some(_) => from_json_or(row, 8, Vec::new())?,
         },
     })
 }

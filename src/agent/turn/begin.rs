@@ -11,7 +11,8 @@ use super::super::house::rules;
 use super::super::invoked::{Invoked, invoked};
 use super::super::prompt::{self, Tail, files};
 use super::super::transcript::Unfinished;
-use super::super::{LATE_AFTER, Means, budget, house, load, plans, role_of, transcript};
+use super::super::{Means, budget, house, load, plans, role_of, transcript};
+use super::late;
 use super::part::Part;
 use super::{Active, Asker, TurnError, Wires, tool_role};
 use crate::bus::journal::{Fate, Waiting};
@@ -48,7 +49,7 @@ impl<'a> Active<'a> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
         let (address, place) = (first.from.clone(), first.place);
         let sender = rows[0].sender().clone();
-        if rows.iter().all(|row| row.received - row.inbound.at > LATE_AFTER) {
+        if late::are_late(&means.bus.store, &rows).await? {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }

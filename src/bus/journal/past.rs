@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fate, address_params, read_address, read_waiting};
+use super::{Fate, address_params, read_address, read_waiting, readable};
 use crate::message::{Address, ChannelName, DedupKey, MessageId};
 use crate::session::TurnId;
 
@@ -101,14 +101,13 @@ pub fn bots_in_a_row(
 pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message FROM inbound INDEXED BY inbound_media
+        "SELECT id, received, message, revision FROM inbound INDEXED BY inbound_media
          WHERE channel = ? AND chat = ? AND thread IS ?
          AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
     )?;
     let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
     let rows = rows.query_map(params![channel, chat, thread, limit], read_waiting)?;
-    let rows = rows.filter_map(Result::transpose).collect::<Result<Vec<_>, _>>()?;
-    let files = rows.into_iter().flat_map(|row| row.inbound.body.media);
+    let files = readable(rows)?.into_iter().flat_map(|row| row.inbound.body.media);
     Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
 }
 

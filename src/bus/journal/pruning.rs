@@ -1,0 +1,20 @@
+//! How the journal forgets.
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+
+use crate::forgetting::slice;
+
+/// Forgets what was done before a time, and what could not be read, a slice at a time; returns how many rows.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut forgotten = 0;
+    for old in [
+        "DELETE FROM inbound WHERE id IN (SELECT id FROM inbound
+         WHERE state = 'done' AND received < ? ORDER BY received LIMIT ?)",
+        "DELETE FROM unreadable WHERE key IN (SELECT key FROM unreadable
+         WHERE received < ? ORDER BY received LIMIT ?)",
+    ] {
+        forgotten += store.prepare_cached(old)?.execute([before.timestamp_millis(), slice()])?;
+    }
+    Ok(forgotten)
+}

@@ -1,0 +1,84 @@
+//! Rows that this version cannot read: another version wrote them, or a disk broke them. Each is closed
+//! alone, and what it held is kept for a person to look at.
+
+use chrono::Utc;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::{Fate, RowId, Waiting, address_params, read_address, read_waiting};
+use crate::message::Address;
+
+/// Rows of one address that are closed at a time; the rest follows when it is looked at again.
+const CLOSED_MAX: i64 = 100;
+
+/// A waiting row that cannot be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unreadable {
+    pub id: RowId,
+    pub why: String,
+}
+
+/// The commands that wait.
+#[derive(Debug, Default)]
+pub struct Controls {
+    pub waiting: Vec<Waiting>,
+    pub unreadable: Vec<Unreadable>,
+}
+
+/// The messages that wait at an address and cannot be read, also those whose files are awaited.
+pub fn unreadable_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Unreadable>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, received, message, revision FROM inbound
+         WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
+         ORDER BY id LIMIT ?",
+    )?;
+    let (channel, chat, thread) = address_params(at);
+    let rows = rows.query_map(params![channel, chat, thread, CLOSED_MAX], read_waiting)?;
+    rows.filter_map(|row| row.map(Result::err).transpose()).collect()
+}
+
+/// Settles a waiting row as refused, whose message is kept as it is; gives where it came from. None if it
+/// does not wait any more.
+pub fn close_unreadable(
+    store: &Connection,
+    row: RowId,
+    why: &str,
+) -> rusqlite::Result<Option<Address>> {
+    let closed = store
+        .prepare_cached(
+            "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'
+             RETURNING channel, chat, thread",
+        )?
+        .query_row(params![Fate::Refused.as_str(), row.0], read_address)
+        .optional()?;
+    if closed.is_some() {
+        store
+            .prepare_cached(
+                "INSERT OR REPLACE INTO unreadable (key, received, channel, raw, why)
+                 SELECT key, ?, channel, message, ? FROM inbound WHERE id = ?",
+            )?
+            .execute(params![Utc::now().timestamp_millis(), why, row.0])?;
+    }
+    Ok(closed)
+}
+
+/// Keeps what another table held and nobody can read; `key` names the row.
+pub fn keep_row(
+    store: &Connection,
+    (key, channel): (&str, &str),
+    raw: &str,
+    why: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO unreadable (key, received, channel, raw, why) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![key, Utc::now().timestamp_millis(), channel, raw, why])?;
+    Ok(())
+}
+
+/// Those of the rows that can be read.
+pub(in crate::bus) fn readable(
+    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, Unreadable>>>,
+) -> rusqlite::Result<Vec<Waiting>> {
+    rows.filter_map(|row| row.map(Result::ok).transpose()).collect()
+}

@@ -1,0 +1,47 @@
+//! Deliveries wait by the clock, since they outlive restarts. If it is set back, they would wait for so much
+//! longer; so what waits is moved by as much.
+
+use std::time::Instant;
+
+use chrono::{DateTime, Duration, Utc};
+
+use super::Post;
+use crate::bus::outbox;
+use crate::store::Sync;
+
+/// A clock that is set back by less is being corrected.
+const SET_BACK_MIN: Duration = Duration::seconds(5);
+
+/// What the clock showed, and when, by a clock that nobody sets.
+#[derive(Clone, Copy, Debug)]
+pub struct SetBack {
+    shown: DateTime<Utc>,
+    at: Instant,
+}
+
+impl SetBack {
+    pub fn begin(shown: DateTime<Utc>, at: Instant) -> Self {
+        Self { shown, at }
+    }
+
+    /// How far the clock has been set back since the beginning; none if it goes as it should, or ahead.
+    pub fn by(&self, now: DateTime<Utc>, at: Instant) -> Option<Duration> {
+        let passed = Duration::from_std(at - self.at).ok()?;
+        let back = self.shown + passed - now;
+        (back >= SET_BACK_MIN).then_some(back)
+    }
+
+    /// Moves what waits, if the clock was set back; tried again with the next look if that fails.
+    pub(super) async fn follow(&mut self, post: &Post) {
+        let (now, at) = (Utc::now(), Instant::now());
+        if let Some(by) = self.by(now, at) {
+            let name = post.name.clone();
+            let forward = move |store: &_| outbox::bring_forward(store, &name, by);
+            if let Err(error) = post.bus.store.write("clock set back", Sync::Later, forward).await {
+                tracing::error!(channel = %post.name, %error, "Deliveries wait by the wrong clock");
+                return;
+            }
+        }
+        *self = Self::begin(now, at);
+    }
+}

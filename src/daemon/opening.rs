@@ -1,0 +1,60 @@
+//! Opening the store, also on a disk that is full.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+use tokio::time::sleep;
+
+use crate::bus::{Bus, outbox};
+use crate::people;
+use crate::replies;
+use crate::schedule;
+use crate::store::{OnFull, OpenError, Options, Room, Store, Sync};
+
+/// How long until a full disk is looked at again.
+const ROOM_PAUSE: Duration = Duration::from_secs(10);
+
+/// What was known when the store was opened.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Opened {
+    pub(super) at: Instant,
+    /// The newest time that the store had seen.
+    pub(super) newest: Option<DateTime<Utc>>,
+}
+
+/// Opens the store; waits for room, if that is wished.
+pub(super) async fn store(home: &Path, options: &Options) -> anyhow::Result<(Store, Opened)> {
+    let at = Instant::now();
+    let mut waits = false;
+    let store = loop {
+        match Store::open(home, options) {
+            Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
+                if !waits {
+                    tracing::error!(%full, "Waiting for room");
+                }
+                waits = true;
+                sleep(ROOM_PAUSE).await;
+            }
+            opened => break opened?,
+        }
+    };
+    let newest = store.read(schedule::newest).await.context("cannot read the store")?;
+    Ok((store, Opened { at, newest }))
+}
+
+/// Tells the owner, if the store was opened on a full disk.
+pub(super) async fn tell_if_full(bus: &Bus) {
+    if bus.store.room() == Room::Enough {
+        return;
+    }
+    let tell = |store: &Connection| match people::owner_place(store)? {
+        Some(owner) => outbox::put(store, &owner, None, replies::DISK_IS_FULL).map(drop),
+        None => Ok(()),
+    };
+    if let Err(error) = bus.store.write("disk is full", Sync::Now, tell).await {
+        tracing::warn!(%error, "Cannot tell the owner that the disk is full");
+    }
+}

@@ -1,0 +1,42 @@
+//! The claim to a home, which keeps a second daemon out.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+use super::OpenError;
+
+/// The claim to a home; let go of when dropped, also by a crash.
+pub struct HomeLock {
+    _file: File,
+}
+
+impl HomeLock {
+    /// Creates the home if need be (readable by its owner only) and claims it.
+    pub fn claim(home: &Path) -> Result<Self, OpenError> {
+        let broken = |source| OpenError::Home { path: home.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
+        let path = home.join("lock");
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .open(&path)
+            .map_err(broken)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                let pid = fs::read_to_string(&path).unwrap_or_default().trim().to_owned();
+                return Err(OpenError::Locked { home: home.to_owned(), pid });
+            }
+            Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
+        }
+        // The lock holds without it; a full disk may not take it.
+        if let Err(error) = fs::write(&path, std::process::id().to_string()) {
+            tracing::warn!(%error, "Cannot write down who holds the home");
+        }
+        Ok(Self { _file: file })
+    }
+}
