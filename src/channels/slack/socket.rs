@@ -27,7 +27,8 @@ pub(super) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     deadlines: Deadlines,
     opened: Instant,
-    heard: Instant,
+    /// When the link counts as dead if not a byte comes.
+    silent_at: Instant,
     ping_at: Instant,
 }
 
@@ -84,8 +85,8 @@ impl Socket {
             .map_err(|_| ChannelError::unavailable("slack's link does not open in time"))?
             .map_err(|error| lost(&error))?;
         let now = Instant::now();
-        let ping_at = now + deadlines.ping_every;
-        let mut socket = Self { stream, deadlines, opened: now, heard: now, ping_at };
+        let (silent_at, ping_at) = (now + deadlines.silence, now + deadlines.ping_every);
+        let mut socket = Self { stream, deadlines, opened: now, silent_at, ping_at };
         match timeout(deadlines.connect, socket.frame(&|| {})).await {
             Ok(Ok(Some(raw))) if raw.kind == "hello" => Ok(socket),
             Ok(Ok(Some(raw))) => Err(refused(&raw.reason.unwrap_or(raw.kind))),
@@ -134,14 +135,18 @@ impl Socket {
 
     /// The next text; none if it is not one of Slack's.
     async fn frame(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Option<Raw>, ChannelError> {
+        let now = Instant::now();
+        if now >= self.silent_at {
+            // We were busy elsewhere for so long, and neither knocked nor listened.
+            self.silent_at = now + self.deadlines.silence;
+        }
         loop {
-            let silent_at = self.heard + self.deadlines.silence;
-            let came = timeout_at(self.ping_at.min(silent_at), self.stream.next()).await;
+            let came = timeout_at(self.ping_at.min(self.silent_at), self.stream.next()).await;
             let message = match came {
                 Ok(Some(Ok(message))) => message,
                 Ok(Some(Err(error))) => return Err(lost(&error)),
                 Ok(None) => return Err(ChannelError::unavailable("slack has closed the link")),
-                Err(_) if Instant::now() >= silent_at => {
+                Err(_) if Instant::now() >= self.silent_at => {
                     return Err(ChannelError::unavailable("slack's link has fallen silent"));
                 }
                 Err(_) => {
@@ -150,7 +155,7 @@ impl Socket {
                     continue;
                 }
             };
-            self.heard = Instant::now();
+            self.silent_at = Instant::now() + self.deadlines.silence;
             heard();
             match message {
                 Message::Text(text) => {
