@@ -38,6 +38,7 @@ impl Channel for ShortLived {
             typing_every: None,
             drafts: Drafts::Hinted { every: Duration::MAX },
             doubt_pause: Duration::ZERO,
+            give_up_after: Duration::MAX,
             markup: Markup::Plain,
             file_max: 0,
             messages_max: 1,
