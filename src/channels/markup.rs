@@ -44,10 +44,15 @@ pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String>
 /// As [`render`], of a text in which no markup is read: as code if it has columns, or signs that the platform would
 /// read and that cannot be escaped there.
 pub fn render_printed(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String> {
-    let Some(dialect) = dialect(markup) else { return text::split(text, max, unit) };
+    let text = text.trim_end();
+    let Some(dialect) = dialect(markup) else {
+        // Cutting would take the white space away that it begins with.
+        let fits = !text.is_empty() && text::length(text, unit) <= max;
+        return if fits { vec![text.to_owned()] } else { text::split(text, max, unit) };
+    };
     let size = Size { max: max.max(text::CHUNK_MIN), unit };
     let is_prose = !has_columns(text) && !dialect.misreads(text);
-    chunks::cut(&Document::printed(text.trim_end(), is_prose), dialect, size)
+    chunks::cut(&Document::printed(text, is_prose), dialect, size)
 }
 
 /// Returns true if white space is part of how a text looks.
