@@ -27,6 +27,7 @@ pub use changes::Changed;
 use changes::Changes;
 pub use lock::HomeLock;
 pub use pages::Pages;
+pub use threads::AboutToWrite;
 
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
@@ -196,15 +197,6 @@ pub enum Room {
     Ballast,
 }
 
-/// Somebody is about to write, until this is dropped.
-pub struct AboutToWrite(Arc<AtomicUsize>);
-
-impl Drop for AboutToWrite {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Store {
     /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is freed for
     /// that.
@@ -322,8 +314,7 @@ impl Store {
     /// Says that somebody, a turn, will write now and then. While there are many, a change that must be on
     /// the disk waits a moment for others that share its sync.
     pub fn about_to_write(&self) -> AboutToWrite {
-        self.writers.fetch_add(1, Ordering::Relaxed);
-        AboutToWrite(Arc::clone(&self.writers))
+        AboutToWrite::new(&self.writers)
     }
 
     /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.

@@ -3,6 +3,7 @@
 
 mod asking;
 mod begin;
+mod draft;
 pub mod late;
 mod part;
 mod room;
@@ -10,6 +11,7 @@ mod settling;
 mod words;
 
 pub(super) use begin::system;
+pub(super) use draft::Draft;
 use part::{Part, UsedUp};
 use settling::Settled;
 pub(super) use settling::tool_context;
@@ -80,24 +82,6 @@ pub(super) struct Wires {
     /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
     /// the answer is committed would stay beside it. A mutex because both wait for each other.
     pub(super) quiet: Arc<Mutex<()>>,
-}
-
-/// What there is to show of a turn that works.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Draft {
-    /// None before the turn is in the store.
-    pub(super) turn: Option<TurnId>,
-    /// The text of the step so far.
-    pub(super) text: String,
-    /// What a tool is doing.
-    pub(super) doing: Option<String>,
-    pub(super) reply_to: Option<MessageId>,
-    /// The draft that an attempt before a crash has left.
-    pub(super) made: Option<MessageId>,
-    /// How often something has been said below the draft: the next one stands below that.
-    pub(super) anew: u32,
-    /// The answer has not waited for the draft that is on its way.
-    pub(super) left: bool,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.

@@ -2,7 +2,7 @@
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
 mod arrivals;
-mod patience;
+pub mod patience;
 mod set_back;
 
 use std::borrow::Cow;

@@ -72,6 +72,22 @@ impl Write {
     }
 }
 
+/// Somebody is about to write, until this is dropped.
+pub struct AboutToWrite(Arc<AtomicUsize>);
+
+impl AboutToWrite {
+    pub(super) fn new(writers: &Arc<AtomicUsize>) -> Self {
+        writers.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(writers))
+    }
+}
+
+impl Drop for AboutToWrite {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 pub(super) fn spawn_writer(
     connection: Connection,
     (mut queue, writers): (mpsc::Receiver<Job>, Arc<AtomicUsize>),

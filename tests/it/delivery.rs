@@ -1,6 +1,7 @@
 //! Deliveries: in order, once, and none held up by what hangs elsewhere.
 
 mod drain;
+mod patience;
 
 use std::fs;
 use std::sync::Arc;

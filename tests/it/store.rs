@@ -108,7 +108,8 @@ async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
     drop(store);
     fs::write(home.path().join("ballast"), "heavy").unwrap();
     // There is no room for the tables of newer versions.
-    let mut plan = Rig::at_rest(Double::new(), full()).plan();
+    let store = Options { pages_max: Some(1), ..Options::default() };
+    let mut plan = Rig::at_rest(Double::new(), Parts { store, ..Parts::default() }).plan();
     plan.home = home.path().to_owned();
     let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
     let words = refused.to_string().replace(&home.path().display().to_string(), "HOME");

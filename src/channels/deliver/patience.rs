@@ -51,14 +51,14 @@ const ASIDE_SHARE: u32 = 5;
 const HELD_UP_MAX: Duration = Duration::from_secs(60);
 
 /// The pause before an attempt after one that has certainly failed; `asked` is what the platform wants.
-pub(super) fn pause_after_failure(attempts: u32, asked: Option<Duration>) -> Duration {
+pub fn pause_after_failure(attempts: u32, asked: Option<Duration>) -> Duration {
     let Some(asked) = asked else { return backoff(attempts) };
     attempts.checked_sub(PLATFORM_PAUSES_MAX).map_or(asked, |beyond| asked.max(backoff(beyond)))
 }
 
 /// The pause after an attempt that may have arrived, of which `doubts` are not to be found out. `least` is the
 /// platform's.
-pub(super) fn pause_in_doubt(least: Duration, attempts: u32, doubts: u32) -> Duration {
+pub fn pause_in_doubt(least: Duration, attempts: u32, doubts: u32) -> Duration {
     let grown = |growth: u32, times: u32, max: Duration| {
         least.saturating_mul(growth.saturating_pow(times)).min(max.max(least))
     };
@@ -116,23 +116,5 @@ impl Attempt<'_> {
             others_arrived,
             steps_aside: is_alone && failing_for >= give_up_after / ASIDE_SHARE,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SECOND: Duration = Duration::from_secs(1);
-
-    #[test]
-    fn pauses_grow_by_attempts_whatever_the_reason() {
-        let pauses = [0, 1, 2, 3, 4, 9].map(|n| pause_in_doubt(10 * SECOND, n, 0).as_secs());
-        assert_eq!(pauses, [10, 20, 40, 80, 120, 120]);
-        let pauses = [0, 1, 2, 9].map(|n| pause_in_doubt(10 * SECOND, n, n).as_secs());
-        assert_eq!(pauses, [10, 60, 360, 3600]);
-        assert_eq!(pause_after_failure(7, Some(SECOND)), SECOND);
-        assert!(pause_after_failure(20, Some(SECOND)) >= 30 * SECOND);
-        assert_eq!(pause_after_failure(20, Some(600 * SECOND)), 600 * SECOND);
     }
 }

@@ -68,8 +68,8 @@ async fn what_is_acknowledged_or_sent_is_on_the_disk_before() {
         calls.iter().filter(within).count()
     };
     assert!(synced(confirms) >= 1, "confirmed before it was on the disk: {calls:#?}");
-    // The message, its answer, and that it is being sent: each waits for the one before.
-    assert!(synced(sends) >= 3, "sent before it was on the disk: {calls:#?}");
+    // The message, and then its answer together with that it is being sent.
+    assert!(synced(sends) >= 2, "sent before it was on the disk: {calls:#?}");
 }
 
 fn is_sync(call: &Call) -> bool {

@@ -109,13 +109,13 @@ async fn outlives_errors_of_telegrams_servers() {
     let scene = Scene::new(&home(&api));
     let _daemon = scene.daemon().await;
     api.fail("sendMessage", 1, &Fault::Status(502));
-    api.fail("sendMessage", 1, &Fault::Deny(500, "Internal Server Error"));
     api.fail("getUpdates", 1, &Fault::Status(503));
     api.say(&said(&ADA, "hello"));
     api.wait_for_words(ADA.id, "You said: hello").await;
     bring_to_end(&api).await;
-    assert_eq!(to(&api, ADA.id, "hello").len(), 1, "{:?}", api.sent());
-    assert_eq!(to(&api, ADA.id, MARK), vec![], "what was refused did not arrive");
+    let copies = to(&api, ADA.id, "hello");
+    assert_eq!(copies.len(), 1, "{:?}", api.sent());
+    assert!(copies[0].text.starts_with(MARK), "a server that fails may have sent it: {copies:?}");
 }
 
 #[tokio::test]

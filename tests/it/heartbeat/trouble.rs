@@ -141,8 +141,10 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
     ));
     scene.watches("");
     scene.rig.start().await;
+    // Tidying begins once the daemon is ready.
     for table in ["beats", "sessions WHERE kind = 'heartbeat'"] {
-        assert_eq!(scene.rig.look(&format!("SELECT count(*) || '' FROM {table}")), ["0"]);
+        let count = format!("SELECT count(*) || '' FROM {table}");
+        scene.rig.becomes(|rig| rig.look(&count) == ["0"]).await;
     }
     scene.rig.ask("1", "and now?").await;
     assert!(scene.rig.model.last().transcript().contains("assistant: High tide."));

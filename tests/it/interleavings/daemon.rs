@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::{Duration, Instant};
 
+use chrono::Utc;
 use peacrab::asks::{Approvals, Asking};
 use peacrab::bus::Bus;
 use peacrab::channels::intake::Intake;
@@ -307,7 +308,9 @@ impl Life<'_> {
 
     /// What was asked has waited for too long.
     async fn expire(&self) {
-        let expire = |store: &Connection| store.execute("UPDATE asks SET expires = 0", []);
+        // Just over: what was over long ago is forgotten at the next start.
+        let over = Utc::now().timestamp_millis() - 1;
+        let expire = move |store: &Connection| store.execute("UPDATE asks SET expires = ?", [over]);
         let expire = self.bus.store.write("time passes", Sync::Later, expire);
         let mut expire = std::pin::pin!(expire);
         while !self.trap.has_sprung() {
