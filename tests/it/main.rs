@@ -61,6 +61,7 @@ mod slack;
 mod steering;
 mod store;
 mod subagents;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 mod supervise;
 #[cfg(feature = "telegram")]
 mod telegram;

@@ -205,6 +205,7 @@ impl DiscordApi {
     }
 
     /// From now on, each IDENTIFY and RESUME is answered again.
+    #[cfg(all(feature = "slack", feature = "telegram"))]
     pub(crate) fn heed_sessions(&self) {
         self.state.change(|state| state.sessions.ignore = 0);
     }
