@@ -178,8 +178,8 @@ impl Agent {
         // together with them, so that nothing which was said after a command is begun before it.
         let next_expiry = loop {
             let look = self.look().await?;
-            self.close_unreadable(look.unreadable).await;
-            self.close_unreadable_turns(look.unreadable_turns).await;
+            let (commands, turns) = (look.unreadable, look.unreadable_turns);
+            let all_closed = self.close_all_unreadable(commands, turns).await;
             let mut controls = look.controls;
             controls.retain(|it| {
                 self.serves(&it.inbound.from) && !self.must_wait(it) && !self.failing.rests(it.id)
@@ -187,8 +187,8 @@ impl Agent {
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
                     Asks::Settled => continue,
-                    Asks::Same => break look.next_expiry,
-                    Asks::Failed => break Some(STORE_PAUSE),
+                    Asks::Same if all_closed => break look.next_expiry,
+                    Asks::Same | Asks::Failed => break Some(STORE_PAUSE),
                 }
             }
             for control in controls {

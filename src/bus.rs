@@ -224,7 +224,10 @@ impl Publisher {
     ) -> Result<(), PublishError> {
         self.bus.overheard.forget(at, id);
         let withdraw = move |store: &Connection| journal::take_back(store, &key);
-        Ok(self.bus.store.write("withdraw", Sync::Now, withdraw).await?)
+        self.bus.store.write("withdraw", Sync::Now, withdraw).await?;
+        // Others may have waited behind its files.
+        self.bus.inbox.up();
+        Ok(())
     }
 
     /// A line that does not speak to the bot. Kept in memory, as context for one that will.

@@ -70,8 +70,8 @@ pub(super) struct Found {
     messages: Vec<(RowId, Address, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
-    /// Where turns were stopped.
-    pub(super) stopped: Vec<Address>,
+    /// Turns that were stopped, and where.
+    pub(super) stopped: Vec<(TurnId, Address)>,
     /// Turns that have not ended and cannot be read.
     pub(super) unreadable: Vec<UnreadableTurn>,
 }
@@ -124,7 +124,11 @@ impl Found {
                 }
                 TURNS => match transcript::unfinished_turn(store, TurnId(*row))? {
                     Some(turn) => found.add_turn(&mut claims, turn)?,
-                    None => found.stopped.extend(transcript::stopped_at(store, TurnId(*row))?),
+                    None => {
+                        let turn = TurnId(*row);
+                        let at = transcript::stopped_at(store, turn)?;
+                        found.stopped.extend(at.map(|at| (turn, at)));
+                    }
                 },
                 _ => found.questions.extend(asks::question(store, AskId(*row))?),
             }
@@ -218,8 +222,8 @@ impl Backlog {
         }
     }
 
-    /// The addresses at which something has changed, or that are to be looked at again.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<Address> {
+    /// Marks the addresses as changed that are to be looked at again by now.
+    pub(super) fn wake_due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first()
             && *when <= now
@@ -227,6 +231,10 @@ impl Backlog {
         {
             self.touch(&at);
         }
+    }
+
+    /// The addresses at which something has changed, or that are to be looked at again.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<Address> {
         std::mem::take(&mut self.changed)
     }
 

@@ -107,34 +107,45 @@ impl Agent {
         self.means.bus.outbox.up();
     }
 
-    /// Sets rows aside that cannot be read. What cannot be set aside is found again by the next look.
-    pub(super) async fn close_unreadable(&self, rows: Vec<Unreadable>) {
+    /// Sets rows aside that cannot be read. Returns true if there were any.
+    async fn close_unreadable(&self, rows: Vec<Unreadable>) -> Result<bool, StoreError> {
         if rows.is_empty() {
-            return;
+            return Ok(false);
         }
-        match commits::unreadable_rows(&self.means.bus.store, rows).await {
-            Ok(()) => self.means.bus.outbox.up(),
-            Err(error) => tracing::error!(%error, "Cannot set aside what cannot be read"),
-        }
+        commits::unreadable_rows(&self.means.bus.store, rows).await?;
+        self.means.bus.outbox.up();
+        Ok(true)
     }
 
-    /// Ends turns that cannot be read.
-    pub(super) async fn close_unreadable_turns(&self, turns: Vec<UnreadableTurn>) {
+    /// Sets commands aside and ends turns that cannot be read. Returns false if some of them are left, to be
+    /// tried again.
+    pub(super) async fn close_all_unreadable(
+        &mut self,
+        commands: Vec<Unreadable>,
+        turns: Vec<UnreadableTurn>,
+    ) -> bool {
+        let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
             match commits::unreadable_turn(&self.means.bus.store, turn).await {
                 Ok(()) | Err(CommitError::Ended) => self.means.bus.outbox.up(),
                 Err(CommitError::Store(error)) => {
-                    tracing::error!(%error, "Cannot end a turn that cannot be read");
+                    // Only a look at all turns finds it again.
+                    self.is_up_to_date = false;
+                    failed = Some(error);
                 }
             }
         }
+        if let Some(error) = &failed {
+            tracing::error!(%error, "Cannot set aside what cannot be read, will try again");
+        }
+        failed.is_none()
     }
 
-    /// Sets messages aside that cannot be read, at an address where some wait and none can be begun with.
-    pub(super) async fn close_unreadable_at(&self, at: &Address) -> Result<(), StoreError> {
+    /// Sets messages aside that cannot be read, at an address where some wait and none can be begun with. Returns
+    /// true if there were any.
+    pub(super) async fn close_unreadable_at(&self, at: &Address) -> Result<bool, StoreError> {
         let at = at.clone();
         let rows = self.read(move |store| unreadable_at(store, &at)).await?;
-        self.close_unreadable(rows).await;
-        Ok(())
+        self.close_unreadable(rows).await
     }
 }

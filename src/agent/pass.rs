@@ -66,8 +66,13 @@ impl Agent {
             }
         }
         self.is_up_to_date = true;
+        self.backlog.wake_due();
         // Turns that somebody has ended in the store need not go on until they find out.
-        self.cancel(&stopped);
+        for (turn, at) in stopped {
+            let running = self.running.get(&at);
+            let works_there = running.filter(|it| it.shown.borrow().turn == Some(turn));
+            works_there.into_iter().for_each(|running| running.stop.cancel());
+        }
         Ok(look)
     }
 
@@ -148,7 +153,11 @@ impl Agent {
             self.backlog.hold_up(address);
             match pause {
                 Some(pause) => self.backlog.look_again(address, pause),
-                None => self.close_unreadable_at(address).await?,
+                // What waited behind them can be begun with.
+                None if self.close_unreadable_at(address).await? => {
+                    self.backlog.look_again(address, Duration::ZERO);
+                }
+                None => {}
             }
             return Ok(());
         };

@@ -93,7 +93,7 @@ impl Agent {
             Ok(()) => running.given = last,
             Err(TrySendError::Full(_)) => return Ok(Some(UNREAD_PAUSE)),
             // It has ended, and is taken back.
-            Err(TrySendError::Closed(_)) => {}
+            Err(TrySendError::Closed(_)) => return Ok(None),
         }
         // More than is handed over at once may wait.
         Ok((last < newest).then_some(Duration::ZERO))

@@ -243,7 +243,7 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
              ELSE EXISTS (SELECT 1 FROM outbox older WHERE older.state = 'pending' AND older.id < outbox.id
                  AND older.channel = outbox.channel AND older.chat = outbox.chat
                  AND older.urgent = outbox.urgent AND older.aside = 1) END,
-             answers, failing_since, failed_at, others_arrived FROM outbox WHERE id = ? AND state = 'pending'",
+             answers, failing_since, failed_at, others_arrived, others_since FROM outbox WHERE id = ? AND state = 'pending'",
         )?
         .query_row([id.0], |row| {
             let reply_to: Option<String> = row.get(3)?;
@@ -285,8 +285,9 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
 fn read_failures(row: &Row<'_>) -> rusqlite::Result<Option<Failures>> {
     let time = |at: Option<i64>| at.and_then(DateTime::from_timestamp_millis);
     let (since, last) = (time(row.get(10)?), time(row.get(11)?));
-    let others_arrived = row.get(12)?;
-    Ok(since.zip(last).map(|(since, last)| Failures { since, last, others_arrived }))
+    let (others_arrived, others_since) = (row.get(12)?, time(row.get(13)?));
+    let failures = |(since, last)| Failures { since, last, others_arrived, others_since };
+    Ok(since.zip(last).map(failures))
 }
 
 fn read_body(stored: String) -> Body {
@@ -372,7 +373,7 @@ pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite:
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = 0, next = ?, reason = ?, failing_since = NULL, failed_at = NULL,
-             others_arrived = 0 WHERE id = ?",
+             others_arrived = 0, others_since = NULL WHERE id = ?",
         )?
         .execute(params![Utc::now().timestamp_millis(), reason, id.0])?;
     Ok(())
@@ -407,7 +408,7 @@ pub fn sent(
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = 0, reason = NULL, failing_since = NULL, failed_at = NULL,
-             others_arrived = 0 WHERE id = ?",
+             others_arrived = 0, others_since = NULL WHERE id = ?",
         )?
         .execute([id.0])?;
     store

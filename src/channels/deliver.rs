@@ -104,19 +104,20 @@ impl Post {
         sends: &mut JoinSet<Lane>,
         busy: &mut HashSet<Lane>,
     ) -> Result<Option<Duration>, StoreError> {
-        let asked = self.name.clone();
-        // Those that are busy may be the first ones, and one more tells how long to wait.
+        let (asked, working) = (self.name.clone(), busy.clone());
+        // One more than can begin tells how long to wait.
         let heads = self.bus.store.read(move |store| {
-            let mut heads = outbox::heads(store, &asked, true, URGENT_AT_ONCE_MAX + 1)?;
-            heads.extend(outbox::heads(store, &asked, false, AT_ONCE_MAX + 1)?);
-            Ok(heads)
+            let mut heads = outbox::heads(store, &asked, true, URGENT_AT_ONCE_MAX + 1, &working)?;
+            let others = outbox::heads(store, &asked, false, AT_ONCE_MAX + 1, &working)?;
+            let is_full = heads.len() > URGENT_AT_ONCE_MAX || others.len() > AT_ONCE_MAX;
+            heads.extend(others);
+            Ok((heads, is_full))
         });
-        let heads = heads.await?;
-        let now = Utc::now();
-        let idle = heads.into_iter().filter(|head| !busy.contains(&head.lane));
+        let (heads, is_full) = heads.await?;
+        let (now, before) = (Utc::now(), busy.len());
         // Nothing waits for longer than that: what seems to was put off before the clock was set back.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
-        let (due, later): (Vec<_>, Vec<_>) = idle.partition(|head| is_due(head.next));
+        let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
         for Head { id, lane, .. } in due {
             // One that stepped aside and the one behind it may both be due.
             if busy.contains(&lane) {
@@ -144,6 +145,10 @@ impl Post {
                 lane
             });
         }
+        if is_full && busy.len() > before {
+            // Many of one lane may have hidden those of others.
+            return Ok(Some(Duration::ZERO));
+        }
         let next = later.iter().map(|head| head.next).min();
         Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
     }
@@ -162,16 +167,12 @@ impl Post {
             }
             delivery.chunks = cut(self.channel.as_ref(), &delivery.message);
         }
-        let deliverer = Deliverer {
-            channel: self.channel.as_ref(),
-            store,
-            post: self,
-            delivery: &delivery,
-            is_cut,
-        };
-        for chunk in &delivery.chunks {
+        let channel = self.channel.as_ref();
+        for chunk in &delivery.chunks.clone() {
+            let deliverer = Deliverer { channel, store, post: self, delivery: &delivery, is_cut };
             match deliverer.bring(chunk).await? {
-                Then::GoOn => {}
+                // As in the store: the next part does not answer for failures of this one.
+                Then::GoOn => (delivery.attempts, delivery.failures) = (0, None),
                 Then::Leave => break,
             }
         }

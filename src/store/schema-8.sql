@@ -16,6 +16,7 @@ ALTER TABLE outbox ADD COLUMN answers TEXT;
 ALTER TABLE outbox ADD COLUMN failing_since INTEGER;
 ALTER TABLE outbox ADD COLUMN failed_at INTEGER;
 ALTER TABLE outbox ADD COLUMN others_arrived INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE outbox ADD COLUMN others_since INTEGER;
 -- 1: it was given up, and nobody there knows of it yet.
 ALTER TABLE outbox ADD COLUMN unexplained INTEGER NOT NULL DEFAULT 0;
 

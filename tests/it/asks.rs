@@ -53,6 +53,17 @@ fn note(rig: &Rig) -> Option<String> {
 }
 
 #[tokio::test]
+async fn an_answer_of_which_more_may_come_is_the_answer_once_nothing_does() {
+    let mut rig = Rig::new().await;
+    rig.model.on("paint", [asks(), says("Blue it is.")]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    rig.say_changed(OWNER, "1", "blue", |message| message.body.more = true);
+    assert_eq!(rig.hear("1").await, replies::closed("Which?", "answered by Person 7"));
+    assert_eq!(rig.hear("1").await, "Blue it is.");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_plain_message_of_who_was_asked_is_the_answer() {
     let mut rig = Rig::new().await;
     rig.model.on("paint", [asks(), says("Blue it is.")]);

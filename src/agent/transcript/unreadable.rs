@@ -21,7 +21,7 @@ pub(in crate::agent) struct UnreadableTurn {
 /// A turn in the columns of `UNFINISHED`. The outer error is the store's, the inner one the row's alone.
 pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
     let (turn, address) = (TurnId(row.get(3)?), read_address(row)?);
-    let reply_to = row.get::<_, Option<String>>(5)?.map(MessageId::from);
+    let reply_to = row.get_ref(5)?.as_str().ok().map(MessageId::from);
     let read = || {
         Ok(Unfinished {
             turn,

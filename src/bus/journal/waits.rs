@@ -33,8 +33,8 @@ pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<Wai
 
 fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
     let voice: SenderId = row.get::<_, String>(4)?.into();
-    let message: Option<String> = row.get(5)?;
-    let message = message.and_then(|message| serde_json::from_str::<Inbound>(&message).ok());
+    let message = row.get_ref(5)?.as_str().ok();
+    let message = message.and_then(|message| serde_json::from_str::<Inbound>(message).ok());
     Ok(WaitingAt {
         row: RowId(row.get(3)?),
         at: read_address(row)?,

@@ -18,6 +18,8 @@ pub struct Failures {
     pub last: DateTime<Utc>,
     /// How often others of the channel arrived between two of them.
     pub others_arrived: u32,
+    /// Since when it has failed while others arrived.
+    pub others_since: Option<DateTime<Utc>>,
 }
 
 /// An attempt that failed, and what follows.
@@ -38,7 +40,8 @@ pub fn fails(store: &Connection, id: DeliveryId, failure: &Failure) -> rusqlite:
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = attempts + 1, next = ?2, reason = ?3, failed_at = ?4,
-             failing_since = ifnull(failing_since, ?4), others_arrived = others_arrived + ?5
+             failing_since = ifnull(failing_since, ?4), others_arrived = others_arrived + ?5,
+             others_since = CASE WHEN ?5 THEN ifnull(others_since, ?4) ELSE others_since END
              WHERE id = ?1",
         )?
         .execute(params![
@@ -87,12 +90,14 @@ pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Fa
     Ok(FailingDeliveries { count, since, reason: reason.flatten() })
 }
 
-/// Tries what fails on a channel at once: its platform works again.
+/// Tries what fails on a channel at once: its platform works again. What failed while others arrived did not wait for
+/// that.
 pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE outbox SET next = 0
-             WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL",
+             WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL
+             AND others_arrived = 0",
         )?
         .execute([channel.as_str()])?;
     Ok(())

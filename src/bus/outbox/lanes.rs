@@ -1,5 +1,7 @@
 //! The lanes in which deliveries wait, and their heads, which triggers of the schema keep.
 
+use std::collections::HashSet;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
@@ -22,18 +24,22 @@ pub struct Lane {
 }
 
 /// The heads of a channel's lanes, urgent ones or others, in the order in which they are to be tried: at most `max`
-/// of them. Costs as much as it gives, however much waits.
+/// of them, and none of lanes that are busy. Costs as much as it gives, however much waits.
 pub fn heads(
     store: &Connection,
     channel: &ChannelName,
     urgent: bool,
     max: usize,
+    busy: &HashSet<Lane>,
 ) -> rusqlite::Result<Vec<Head>> {
     let mut rows = store.prepare_cached(
         "SELECT id, chat, urgent, next FROM outbox
-         WHERE state = 'pending' AND head = 1 AND channel = ? AND urgent = ? ORDER BY next LIMIT ?",
+         WHERE state = 'pending' AND head = 1 AND channel = ? AND urgent = ?
+         AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY next LIMIT ?",
     )?;
-    rows.query_map(params![channel.as_str(), urgent, max], |row| {
+    let busy = busy.iter().filter(|lane| lane.urgent == urgent).map(|lane| lane.chat.as_str());
+    let busy = serde_json::json!(busy.collect::<Vec<_>>()).to_string();
+    rows.query_map(params![channel.as_str(), urgent, busy, max], |row| {
         let next = DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default();
         let lane = Lane { chat: row.get::<_, String>(1)?.into(), urgent: row.get(2)? };
         Ok(Head { id: DeliveryId(row.get(0)?), lane, next })

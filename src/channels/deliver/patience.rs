@@ -77,34 +77,40 @@ pub(super) fn is_in_doubt_for_ever(chunk: &Chunk, failures: Option<Failures>) ->
 
 /// What follows from a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub enum Verdict {
     TryLater(Failure),
     GiveUp,
 }
 
 /// An attempt that has failed.
-pub(super) struct Attempt<'a> {
-    pub(super) delivery: &'a Delivery,
-    pub(super) chunk: &'a Chunk,
-    pub(super) at: DateTime<Utc>,
-    pub(super) pause: Duration,
+pub struct Attempt<'a> {
+    pub delivery: &'a Delivery,
+    pub chunk: &'a Chunk,
+    pub at: DateTime<Utc>,
+    pub pause: Duration,
     /// When a delivery of the channel arrived last.
-    pub(super) last_arrival: Option<DateTime<Utc>>,
+    pub last_arrival: Option<DateTime<Utc>>,
 }
 
 impl Attempt<'_> {
     /// Judges the attempt. `give_up_after` is how long a delivery is tried while others arrive.
-    pub(super) fn judge(&self, give_up_after: Duration, reason: String) -> Verdict {
+    pub fn judge(&self, give_up_after: Duration, reason: String) -> Verdict {
         let before = self.delivery.failures;
         let others_arrived =
             before.is_some_and(|failures| self.last_arrival.is_some_and(|at| at > failures.last));
         let times =
             before.map_or(0, |failures| failures.others_arrived) + u32::from(others_arrived);
-        let failing_for = before.map_or(Duration::ZERO, |failures| {
-            (self.at - failures.since).to_std().unwrap_or_default()
-        });
+        let time_since = |then: Option<DateTime<Utc>>| {
+            then.map_or(Duration::ZERO, |then| (self.at - then).to_std().unwrap_or_default())
+        };
+        let failing_for = time_since(before.map(|failures| failures.since));
+        // An outage before that does not count.
+        let beside_others = time_since(before.and_then(|failures| failures.others_since));
         let attempts = self.delivery.attempts + 1;
-        if failing_for >= give_up_after && attempts >= ATTEMPTS_MIN && times >= OTHERS_ARRIVED_MIN {
+        let is_given_up = beside_others >= give_up_after
+            && attempts >= ATTEMPTS_MIN
+            && times >= OTHERS_ARRIVED_MIN;
+        if is_given_up {
             return Verdict::GiveUp;
         }
         let is_alone =

@@ -1,10 +1,11 @@
 //! The drain of the outbox, counted in steps of SQLite's machine: each look costs what it sends, however much
 //! waits, and chats take turns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peacrab::bus::outbox::{self, Chunk, Head};
+use peacrab::bus::outbox::{self, Chunk, Head, Lane};
 use peacrab::message::{Address, Body, ChannelName, DeliveryId};
 use peacrab::store::{Options, Store};
 use rusqlite::Connection;
@@ -48,7 +49,7 @@ impl Outbox {
     }
 
     fn heads(&self) -> Vec<Head> {
-        outbox::heads(&self.store, &ChannelName::from("home"), false, 17).unwrap()
+        outbox::heads(&self.store, &ChannelName::from("home"), false, 17, &HashSet::new()).unwrap()
     }
 
     /// Sends the first that is to be tried; gives its chat.
@@ -110,7 +111,8 @@ fn what_an_older_version_left_waiting_has_heads() {
         store.execute(row, [chat, state]).unwrap();
     }
     drop(Store::open(home.path(), &Options::default()).unwrap());
-    let heads = outbox::heads(&store, &ChannelName::from("home"), false, 17).unwrap();
+    let heads =
+        outbox::heads(&store, &ChannelName::from("home"), false, 17, &HashSet::new()).unwrap();
     assert_eq!(heads.iter().map(|head| head.id.0).collect::<Vec<_>>(), [2, 3]);
 }
 
@@ -128,4 +130,16 @@ fn chats_take_turns_and_a_fresh_one_waits_for_one_message_of_each() {
         outbox.send_first();
     }
     assert_eq!(outbox.heads(), []);
+}
+
+#[test]
+fn many_that_stepped_aside_in_a_busy_chat_hide_no_other_chat() {
+    let outbox = Outbox::new();
+    outbox.fill(20, 1);
+    outbox.put("fresh");
+    outbox.store.execute("UPDATE outbox SET aside = 1, head = 1 WHERE chat = 'chat0'", []).unwrap();
+    outbox.store.execute("UPDATE outbox SET next = id", []).unwrap();
+    let busy = HashSet::from([Lane { chat: "chat0".into(), urgent: false }]);
+    let heads = outbox::heads(&outbox.store, &ChannelName::from("home"), false, 17, &busy).unwrap();
+    assert_eq!(heads.iter().map(|head| head.lane.chat.as_str()).collect::<Vec<_>>(), ["fresh"]);
 }

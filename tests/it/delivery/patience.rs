@@ -1,8 +1,11 @@
-//! How long a delivery waits for its next attempt.
+//! How long a delivery waits for its next attempt, and when it is given up.
 
 use std::time::Duration;
 
-use peacrab::channels::deliver::patience::{pause_after_failure, pause_in_doubt};
+use chrono::{DateTime, TimeDelta, Utc};
+use peacrab::bus::outbox::{Chunk, Delivery, Failures};
+use peacrab::channels::deliver::patience::{Attempt, Verdict, pause_after_failure, pause_in_doubt};
+use peacrab::message::{Address, Body, DeliveryId, Outbound};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -15,4 +18,42 @@ fn pauses_grow_by_attempts_whatever_the_reason() {
     assert_eq!(pause_after_failure(7, Some(SECOND)), SECOND);
     assert!(pause_after_failure(20, Some(SECOND)) >= 15 * SECOND);
     assert_eq!(pause_after_failure(20, Some(600 * SECOND)), 600 * SECOND);
+}
+
+/// Whether a delivery is given up that has failed for an hour, and beside others for so long.
+fn is_given_up(beside_others: TimeDelta) -> bool {
+    let at: DateTime<Utc> = Utc::now();
+    let body = Body::Text("hello".to_owned());
+    let message = Outbound {
+        id: DeliveryId(1),
+        part: 0,
+        to: Address { channel: "home".into(), chat: "1".into(), thread: None },
+        reply_to: None,
+        overtakes: false,
+        replaces: None,
+        body: body.clone(),
+    };
+    let failures = Failures {
+        since: at - TimeDelta::hours(1),
+        last: at - TimeDelta::seconds(20),
+        others_arrived: 2,
+        others_since: Some(at - beside_others),
+    };
+    let chunk = Chunk { seq: 0, body, sending_since: None, doubts: 0 };
+    let delivery = Delivery {
+        message,
+        created: failures.since,
+        attempts: 20,
+        failures: Some(failures),
+        chunks: vec![chunk.clone()],
+    };
+    let last_arrival = Some(at - TimeDelta::seconds(10));
+    let attempt = Attempt { delivery: &delivery, chunk: &chunk, at, pause: SECOND, last_arrival };
+    attempt.judge(300 * SECOND, "busy".to_owned()) == Verdict::GiveUp
+}
+
+#[test]
+fn an_outage_does_not_count_as_failing_beside_others() {
+    assert!(!is_given_up(TimeDelta::seconds(30)));
+    assert!(is_given_up(TimeDelta::seconds(301)));
 }
