@@ -1,41 +1,22 @@
 //! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
 //! and back. It alone owns the sessions; a turn gets its session by value.
 
+mod approvals;
 mod aside;
+mod asks;
 mod backlog;
-pub mod budget;
-mod calls;
 mod command;
-mod commits;
-pub mod compaction;
 mod failing;
 pub mod fairness;
 mod folds;
 mod heart;
-mod house;
 mod idle;
-mod invoked;
 mod jobs;
-pub mod known;
-pub mod loops;
-mod means;
-mod notes;
-mod paces;
-mod parking;
 mod pass;
-pub mod permit;
-mod plans;
-mod progress;
-pub mod prompt;
 mod queue;
 mod settings;
-pub mod shorten;
 mod skills;
-pub mod taint;
-mod transcript;
-mod turn;
 mod undo;
-mod usage;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -47,40 +28,31 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 pub use command::{Pairing, pair};
-pub use commits::obey_order;
-pub use house::prompt_tokens;
 pub use jobs::{may_command, place_of_command};
-pub use means::Means;
-pub use paces::Paces;
 pub use skills::skills_words;
-pub use transcript::{count_running, is_quiet, used_since};
-pub use turn::late;
-pub use usage::{prune_usage, usage_words};
 
 use crate::bus::journal::{RowId, Waiting};
-use crate::errands;
-use crate::message::{Address, Sender};
-use crate::people::Role;
-use crate::session::Session;
+use crate::conversation::{errands, transcript};
 use crate::store::{StoreError, Sync};
+use crate::turn::commits::{self, StopKind};
+use crate::turn::instructions::context_used;
+use crate::turn::means::{Means, role_of};
+use crate::turn::run::{self as turn, Begin, Draft, TurnError, Wires};
+use crate::turn::{STORE_PAUSE, progress};
+use crate::types::message::{Address, Sender};
+use crate::types::session::Session;
 use aside::Asides;
+use asks::Asks;
 use backlog::{Backlog, Person};
-use commits::StopKind;
 use failing::Failing;
 use fairness::Claim;
-use house::{context_used, house};
 use idle::Idle;
-use parking::Asks;
-use turn::{Begin, Draft, TurnError, Wires};
 
 /// Batches of steering that a turn may have unread; more stays in the journal.
 const STEER_MAX: usize = 16;
 
 /// Signs at messages that wait to be shown; more are not.
 const SIGNS_MAX: usize = 16;
-
-/// How long the loop rests when the store fails.
-const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// How long running turns may go on once the daemon is to stop.
 const GRACE: Duration = Duration::from_secs(3);
@@ -240,7 +212,7 @@ impl Agent {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
             command::Command::Judge(verdict) => {
-                parking::obey(&self.means, &control, verdict).await?;
+                approvals::obey(&self.means, &control, verdict).await?;
             }
             command::Command::Btw(question) => {
                 self.asides.begin(&self.means, control, question).await?;
@@ -382,18 +354,4 @@ async fn work(
     }
     means.bus.outbox.up();
     ended
-}
-
-/// The open session at an address, from the store.
-async fn load(means: &Means, address: &Address) -> Result<Option<Session>, StoreError> {
-    let at = address.clone();
-    means.bus.store.read(move |store| transcript::open_session(store, &at)).await
-}
-
-/// Somebody who was shut out since they wrote may do the least.
-async fn role_of(means: &Means, at: &Address, sender: &Sender) -> Result<Role, StoreError> {
-    let (people, channel, sender) =
-        (means.bus.people.clone(), errands::channel_of(at), sender.id.clone());
-    let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
-    Ok(role.unwrap_or(Role::Guest))
 }

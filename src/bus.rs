@@ -15,10 +15,10 @@ use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
 use crate::people::{Groups, People};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
 
 pub use admission::{Received, receive};
 pub use arrivals::Arrival;

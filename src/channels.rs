@@ -29,8 +29,10 @@ use chrono::{DateTime, Utc};
 use tokio::io::AsyncWriteExt as _;
 
 use crate::bus::{PublishError, Publisher};
-use crate::message::{Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound};
 use crate::replies;
+use crate::types::message::{
+    Address, ChannelName, Hint, Line, MediaKind, MediaRef, MessageId, Outbound,
+};
 
 pub use config::{Config, Kind};
 pub use markup::Markup;
@@ -195,7 +197,7 @@ pub trait Channel: Send + Sync + 'static {
     /// Sends one text or question, once; it is within [`Limits`], in the platform's markup.
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError>;
 
-    /// Sends one [`Body::File`](crate::message::Body::File), once.
+    /// Sends one [`Body::File`](crate::types::message::Body::File), once.
     async fn upload(&self, _: &Outbound, _: FileContent) -> Result<Sent, ChannelError> {
         Err(ChannelError::Refused("this channel takes no files".to_owned()))
     }

@@ -22,13 +22,14 @@ use tokio_util::sync::CancellationToken;
 use crate::agent;
 use crate::config::{self, Config, Environment};
 use crate::control::{Request, Response};
-use crate::daemon::{self, Daemon, Plan};
-use crate::heartbeat::Wish;
+use crate::daemon::{self, logging};
+use crate::daemon::{Daemon, Plan};
 use crate::secret::Redactor;
 use crate::store::OnFull;
+use crate::tasks::heartbeat::Wish;
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
-use crate::{logging, people, replies, store};
+use crate::{people, replies, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
 /// many that lookups which hang without a network keep no file waiting.

@@ -23,12 +23,12 @@ use toml::de::DeTable;
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::hooks;
-use crate::message::ChannelName;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
-use crate::schedule;
 use crate::secret::{Secret, Setting};
+use crate::tasks::schedule;
 use crate::tools;
+use crate::types::message::ChannelName;
 
 pub use agent::AgentConfig;
 pub use environment::Environment;

@@ -2,6 +2,7 @@
 //! line back; `chat` turns the connection into a terminal.
 
 mod orders;
+pub mod send;
 mod socket;
 
 use std::collections::BTreeMap;
@@ -21,20 +22,23 @@ use tokio_util::sync::CancellationToken;
 
 pub use socket::{SOCKET, bind, connect};
 
-use crate::actions::{self, Action, Sight};
-use crate::agent::{self, Means, Pairing};
+use crate::agent::{self, Pairing};
 use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState, journal};
 use crate::channels::terminal::{Show, Terminal};
-use crate::event::Event;
-use crate::heartbeat::Wish;
-use crate::message::{Address, ChannelName, ChatId, DedupKey};
+use crate::control::send::{Parcel, Sent};
+use crate::conversation::actions::{self, Action, Sight};
+use crate::conversation::{ledger, transcript};
 use crate::replies;
 use crate::sandbox::CageState;
-use crate::schedule::Wanted;
-use crate::send::{Parcel, Sent};
 use crate::store::{StoreError, Sync};
+use crate::tasks::heartbeat::Wish;
+use crate::tasks::schedule::{self, Wanted};
 use crate::tools::Lender;
+use crate::turn::instructions::prompt_tokens;
+use crate::turn::means::Means;
+use crate::types::event::Event;
+use crate::types::message::{Address, ChannelName, ChatId, DedupKey};
 
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
@@ -204,8 +208,8 @@ pub async fn serve(
         Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
         Ok(Request::Actions { limit }) => done(desk, limit).await,
         Ok(Request::Usage) => {
-            let zone = desk.means.zone;
-            let words = move |store: &_| agent::usage_words(store, zone);
+            let midnight = schedule::midnight(Utc::now(), desk.means.zone);
+            let words = move |store: &_| ledger::usage_words(store, midnight);
             desk.means.bus.store.read(words).await.map(Response::Done)
         }
         Ok(Request::Pair { words }) => pair(desk, &words).await,
@@ -241,12 +245,12 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
     let names: Vec<_> = desk.links.keys().cloned().collect();
     let counted = means.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
-        let used = agent::used_since(store, month_ago)?;
+        let used = transcript::used_since(store, month_ago)?;
         let pending =
             |name| Ok((outbox::count_pending(store, name)?, outbox::failing(store, name)?));
         let pending: rusqlite::Result<Vec<_>> = names.iter().map(pending).collect();
         let waiting = journal::places(store)?.len();
-        Ok((agent::count_running(store)?, waiting, used, pending?))
+        Ok((transcript::count_running(store)?, waiting, used, pending?))
     });
     let (turns_running, waiting, used, pending) = counted.await?;
     let channels =
@@ -269,7 +273,7 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         provider: means.provider.name().to_owned(),
         tools: means.tools.len(),
         skills: skills.await,
-        prompt_tokens: agent::prompt_tokens(means).await,
+        prompt_tokens: prompt_tokens(means).await,
         turns_running,
         waiting,
         tokens_30_days: used.input + used.output,

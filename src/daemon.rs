@@ -1,6 +1,7 @@
 //! Puts the parts together, starts them in order and ends them in order: sources first, then
 //! turns, then deliveries. Everything that runs is a task here, and is joined here.
 
+pub mod logging;
 mod opening;
 pub mod tasks;
 mod tidy;
@@ -15,32 +16,35 @@ use chrono::Utc;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::actions::{Actions, Images};
-use crate::agent::{self, Means, Paces};
+use crate::agent;
 use crate::bus::{Bus, Link};
 use crate::channels::deliver::{Arrivals, Post};
-use crate::channels::intake::{self, Intake};
+use crate::channels::intake::Intake;
 use crate::channels::terminal::Terminal;
-use crate::channels::{self, Channel, Channels, deliver, supervise};
+use crate::channels::{self, intake};
+use crate::channels::{Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, Environment, Exposure, TERMINAL};
+use crate::control::send::{self, Parcel, Sent};
 use crate::control::{self, Desk};
-use crate::event::Events;
-use crate::heartbeat::{self, Heart};
+use crate::conversation::actions::{Actions, Images};
 use crate::hooks::{self, Hook};
-use crate::message::ChannelName;
-use crate::oversight::{self, Oversight};
 use crate::people::{Access, People};
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
 use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
-use crate::schedule::{self, Clock, Commands};
 use crate::secret::Redactor;
-use crate::send::{self, Parcel, Sent};
 use crate::store::{self, HomeLock};
+use crate::tasks::heartbeat::{self, Heart};
+use crate::tasks::schedule::{self, Clock, Commands};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
+use crate::trust::instruction_watch::{self, Oversight};
+use crate::turn::draft_rate::Paces;
+use crate::turn::means::Means;
+use crate::types::event::Events;
+use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
 use crate::workspace::skills::Surroundings;
 use tasks::{end, forever};
@@ -298,7 +302,7 @@ impl Daemon {
         }
         let oversight = self.means.oversight.clone();
         listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
-            oversight::run(oversight.clone(), stop)
+            instruction_watch::run(oversight.clone(), stop)
         }));
         let (desk, listener) = (Arc::clone(&self.desk), Arc::new(listener));
         listening.spawn(forever("the control socket", sources.clone(), move |stop| {

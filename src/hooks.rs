@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::event::{Event, Onlooker};
+use crate::types::event::{Event, Onlooker};
 
 /// Hooks that run at once: a small board has other things to do.
 const AT_ONCE_MAX: usize = 2;
@@ -29,7 +29,7 @@ const STDERR_TAIL_BYTES: usize = 1_000;
 /// One `[hooks.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// Names of [`crate::event::NAMES`].
+    /// Names of [`crate::types::event::NAMES`].
     pub on: Vec<&'static str>,
     /// The program and its arguments; never empty.
     pub command: Vec<String>,

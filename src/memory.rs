@@ -6,8 +6,8 @@ use std::collections::HashMap;
 use chrono::{Days, NaiveDate};
 use tracing::warn;
 
-use crate::message::Place;
 use crate::people::Role;
+use crate::types::message::Place;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, Workspace, WorkspacePath};
 

@@ -9,7 +9,7 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
+use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
 
 /// How long a pairing code is good for.
 const CODE_AGE_MAX: Duration = Duration::hours(1);

@@ -31,8 +31,8 @@ pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen, count_show
 pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;
-pub use crate::session::Effort;
-use crate::session::{Call, Ending, Image, Step, Thinking, Turn};
+pub use crate::types::session::Effort;
+use crate::types::session::{Call, Ending, Image, Step, Thinking, Turn};
 
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -185,6 +185,9 @@ fn push_assistant<'a>(
         push_user(messages, OF_ANSWER, &call.images);
     }
 }
+
+/// The tool whose result is what a person answered.
+pub const ASK_QUESTION: &str = "ask_question";
 
 /// The calls that end a turn, whose words are then the answer.
 pub const COMPLETION: &str = "task_completion";

@@ -7,6 +7,7 @@ mod changes;
 mod lock;
 mod pages;
 mod threads;
+mod slices;
 
 use std::collections::BTreeSet;
 use std::fs::OpenOptions;
@@ -27,6 +28,7 @@ pub use changes::Changed;
 use changes::Changes;
 pub use lock::HomeLock;
 pub use pages::Pages;
+pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
 
 /// The database's name within the home.

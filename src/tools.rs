@@ -23,7 +23,9 @@ pub mod skill;
 pub mod undo;
 pub mod web;
 
-pub use crate::foreign;
+pub use crate::tasks::subagents::Task;
+pub use crate::trust::acts::{Kind, Reach, Terms};
+pub use crate::types::untrusted;
 pub use set::{Lender, Lent, ToolSet};
 
 use std::sync::Arc;
@@ -37,16 +39,16 @@ use serde_json::Value;
 
 pub use caller::Caller;
 
-use crate::actions::Actions;
+use crate::conversation::actions::Actions;
+use crate::conversation::proposals;
 use crate::memory::audience;
-use crate::message::{Address, Body, ChannelName, Place, Sender};
-use crate::oversight::{Actor, Oversight};
 use crate::people::Role;
-use crate::proposals;
 use crate::provider::ToolSchema;
-use crate::schedule as jobs;
-use crate::session::{CallId, Plan, SessionId};
 use crate::store::StoreError;
+use crate::tasks::schedule as jobs;
+use crate::trust::instruction_watch::{Actor, Oversight};
+use crate::types::message::{Address, Body, ChannelName, Place, Sender};
+use crate::types::session::{CallId, Plan, SessionId};
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
@@ -64,54 +66,6 @@ pub struct ToolSpec {
     pub kind: Kind,
     /// Whether a call that broke, hung or met a passing fault may be made once more.
     pub retries: bool,
-}
-
-/// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub role: Role,
-    pub kind: Kind,
-    pub retries: bool,
-}
-
-/// What a call touches, and so what a crash in its middle means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Looks only; after a crash it runs again.
-    Reads,
-    /// Changes a workspace file through the [`FileChange`] that it returns.
-    Writes,
-    /// Changes our own store through the [`Effect`]s that it returns, with its outcome.
-    Queues,
-    /// Acts outside, where nothing can be asked whether it happened: written down before it begins.
-    /// After a crash it runs again if twice is as once, and is left to the model otherwise.
-    Acts { idempotent: bool },
-}
-
-/// How far a call reaches, which decides whether it may be made where strangers' words were read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reach {
-    /// It stays within the conversation and the workspace.
-    Here,
-    /// It acts where nothing takes it back, or speaks to others.
-    Outside,
-    /// It changes what the bot goes by.
-    Rules,
-    /// It changes what later conversations are told as true.
-    Memory,
-    /// It asks for this address, which tells its server whatever stands in it.
-    Url(String),
-}
-
-impl Kind {
-    fn reach(self) -> Reach {
-        match self {
-            Self::Acts { idempotent: false } => Reach::Outside,
-            Self::Acts { idempotent: true } | Self::Reads | Self::Writes | Self::Queues => {
-                Reach::Here
-            }
-        }
-    }
 }
 
 /// Who asks, where from, when. Given by the program, per call.
@@ -236,14 +190,6 @@ pub enum Effect {
     /// A subagent works on this task beside the conversation. It may be one too many, so the store has
     /// the last word on the outcome.
     Spawn(Task),
-}
-
-/// What a subagent is handed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Task {
-    pub text: String,
-    /// Who hands it on has read what strangers wrote.
-    pub tainted: bool,
 }
 
 #[derive(Debug, thiserror::Error)]

@@ -12,20 +12,25 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::invoked::Invoked;
-use super::prompt::{self, Tail};
-use super::turn::{self, failure_words, is_no_reply, tool_role};
-use super::{Means, STORE_PAUSE, commits, compaction, load, role_of, transcript};
+use crate::agent::STORE_PAUSE;
 use crate::bus::asides;
 use crate::bus::journal::{Fate, Waiting};
 use crate::bus::outbox;
-use crate::message::Address;
+use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
-use crate::session::{Session, Step, Turn, TurnId};
 use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
+use crate::trust::acts::tool_role;
+use crate::turn::invoked::Invoked;
+use crate::turn::means::{Means, load, role_of};
+use crate::turn::prompt::{self, Tail};
+use crate::turn::run as turn;
+use crate::turn::run::{failure_words, is_no_reply};
+use crate::turn::{commits, compaction};
+use crate::types::message::Address;
+use crate::types::session::{Session, Step, Turn, TurnId};
 
 /// Questions that are answered aside at a time; there is one at an address.
 const ASIDES_MAX: usize = 4;

@@ -9,14 +9,14 @@ use rusqlite::Connection;
 use tokio::time::Instant;
 
 use super::fairness::Claim;
-use super::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
-use crate::asks::{self, Ask, AskId};
 use crate::bus::journal::{self, RowId};
-use crate::errands;
-use crate::message::{Address, ChannelName, SenderId};
+use crate::conversation::asks::{self, Ask, AskId};
+use crate::conversation::errands;
+use crate::conversation::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
 use crate::people::{People, Role};
-use crate::session::TurnId;
 use crate::store::Changed;
+use crate::types::message::{Address, ChannelName, SenderId};
+use crate::types::session::TurnId;
 
 /// Tables whose rows it is made of.
 pub(super) const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];

@@ -3,22 +3,26 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
-use super::parking::Verdict;
-use super::settings::{self, Wish};
 use super::skills::skills_words;
-use super::usage::usage_words;
-use super::{Means, commits, context_used, heart, jobs, role_of, transcript, undo};
+use crate::agent::approvals::Verdict;
+use crate::agent::settings::{self, Wish};
+use crate::agent::{context_used, heart, jobs, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
-use crate::heartbeat::Wish as Wished;
-use crate::message::Place;
+use crate::conversation::ledger::usage_words;
+use crate::conversation::settings::settings_at;
+use crate::conversation::transcript;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::sandbox::CageState;
-use crate::schedule::Wanted;
-use crate::session::{Effort, QueueMode};
 use crate::store::StoreError;
-use crate::subagents;
+use crate::tasks::heartbeat::Wish as Wished;
+use crate::tasks::schedule::{self, Wanted};
+use crate::tasks::subagents;
+use crate::turn::commits;
+use crate::turn::means::{Means, role_of};
+use crate::types::message::Place;
+use crate::types::session::{Effort, QueueMode};
 
 /// What `/actions` shows, and at most: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;
@@ -200,9 +204,8 @@ async fn status(
     let lenders = lenders.collect();
     let month_ago = Utc::now() - Duration::days(30);
     let at = control.inbound.from.clone();
-    let look = move |store: &_| {
-        Ok((transcript::used_since(store, month_ago)?, settings::settings_at(store, &at)?))
-    };
+    let look =
+        move |store: &_| Ok((transcript::used_since(store, month_ago)?, settings_at(store, &at)?));
     let (used, settings) = means.bus.store.read(look).await?;
     let provider = means.provider_for(&settings);
     let context = context_used(means, &control.inbound.from, provider.sees()).await?;
@@ -240,8 +243,8 @@ async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
     if role < Role::Admin {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
-    let zone = means.zone;
-    means.bus.store.read(move |store| usage_words(store, zone)).await
+    let midnight = schedule::midnight(Utc::now(), means.zone);
+    means.bus.store.read(move |store| usage_words(store, midnight)).await
 }
 
 /// Ends the daemon, if somebody starts it again.

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::commits::CommitError;
-use super::transcript::UnreadableTurn;
-use super::turn::TurnError;
-use super::{Agent, STORE_PAUSE, commits};
+use crate::agent::{Agent, STORE_PAUSE};
 use crate::bus::journal::{RowId, Unreadable, Waiting, unreadable_at};
-use crate::message::Address;
+use crate::conversation::transcript::UnreadableTurn;
 use crate::replies;
 use crate::store::StoreError;
+use crate::turn::commits::{self, CommitError};
+use crate::turn::run::TurnError;
+use crate::types::message::Address;
 
 /// Times that a row's work may fail for a reason of its own; by then it will not work by itself.
 const FAILURES_MAX: u32 = 3;

@@ -10,21 +10,24 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
-use super::command::{self, Command};
-use super::commits::{self, Folded};
-use super::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
 use super::fairness::Claim;
-use super::turn::Draft;
-use super::{Agent, Running, STEER_MAX, budget, load, notes, role_of};
+use crate::agent::command::{self, Command};
+use crate::agent::{Agent, Running, STEER_MAX};
 use crate::bus::journal::{RowId, Waiting};
-use crate::errands::{Errand, channel_of};
-use crate::event::{Event, Happening};
-use crate::message::{Address, Place, Sender};
+use crate::conversation::errands::{Errand, channel_of};
+use crate::conversation::tokens;
 use crate::people::Role;
 use crate::provider::{ProviderError, Usage};
 use crate::replies;
-use crate::session::Session;
 use crate::store::StoreError;
+use crate::turn::commits::{self, Folded};
+use crate::turn::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
+use crate::turn::means::{load, role_of};
+use crate::turn::notes;
+use crate::turn::run::Draft;
+use crate::types::event::{Event, Happening};
+use crate::types::message::{Address, Place, Sender};
+use crate::types::session::Session;
 
 /// Conversations that are folded at a time; others are when their next turn ends.
 const FOLDS_MAX: usize = 2;
@@ -68,8 +71,8 @@ impl Agent {
         let gauge = &session.gauge;
         let room = self.means.provider_for(&session.settings).room();
         let room = gauge.room(room);
-        gauge.used > budget::percent(room, budget::FOLD_AT)
-            && gauge.used > gauge.tried + budget::percent(room, AGAIN_PERCENT)
+        gauge.used > tokens::percent(room, tokens::FOLD_AT)
+            && gauge.used > gauge.tried + tokens::percent(room, AGAIN_PERCENT)
             && self.folds.len() + self.count_noting() < FOLDS_MAX
             && !self.folding.contains_key(&session.address)
             && Job::of(session, Whole::usual(session, room), None).is_some()

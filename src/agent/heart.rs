@@ -1,12 +1,13 @@
 //! `/heartbeat`: how it is, on, off, and now.
 
-use super::{Means, commits, role_of};
 use crate::bus::journal::Waiting;
-use crate::heartbeat::Wish;
-use crate::message::Place;
 use crate::people::Role;
 use crate::replies;
 use crate::store::StoreError;
+use crate::tasks::heartbeat::Wish;
+use crate::turn::commits;
+use crate::turn::means::{Means, role_of};
+use crate::types::message::Place;
 
 /// Reads what follows `/heartbeat`; none if it was said wrongly.
 pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Wish> {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::message::Address;
-use crate::session::Session;
+use crate::types::message::Address;
+use crate::types::session::Session;
 
 /// Memory that they take together: hundreds of usual conversations, and little on a small board.
 const BYTES_MAX: usize = 16 << 20;

@@ -3,14 +3,15 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::{Means, commits, role_of};
 use crate::bus::journal::Waiting;
-use crate::message::Place;
 use crate::people::Role;
 use crate::replies;
-use crate::schedule::{self, Action, Asker, JobId, Kind, Wanted, Whose};
 use crate::store::StoreError;
+use crate::tasks::schedule::{self, Action, Asker, JobId, Kind, Wanted, Whose};
 use crate::tools::shell::EXEC;
+use crate::turn::commits;
+use crate::turn::means::{Means, role_of};
+use crate::types::message::Place;
 
 /// Reads what follows `/jobs`; none if it was said wrongly. What is new is said as `add WHEN | WHAT`.
 pub(super) fn read(said: &str) -> Option<Wanted> {

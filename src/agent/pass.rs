@@ -6,15 +6,16 @@ use std::time::Duration;
 
 use chrono::Utc;
 
-use super::backlog::{self, Backlog, Found, Person};
-use super::fairness::{self, Claim};
-use super::transcript::UnreadableTurn;
-use super::turn::Begin;
-use super::{Agent, STORE_PAUSE, parking};
-use crate::asks::{self, Ask};
+use crate::agent::backlog::{self, Backlog, Found, Person};
+use crate::agent::fairness::{self, Claim};
+use crate::agent::{Agent, STORE_PAUSE};
 use crate::bus::journal::{self, Unreadable, Waiting};
-use crate::message::Address;
+use crate::conversation::asks::{self, Ask};
+use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
+use crate::turn::parking;
+use crate::turn::run::Begin;
+use crate::types::message::Address;
 
 /// Commands and asks that a look at the store has found.
 pub(super) struct Look {

@@ -5,12 +5,13 @@ use std::time::Duration;
 use chrono::Utc;
 use tokio::sync::mpsc::error::TrySendError;
 
-use super::settings::settings_at;
-use super::{Agent, commits};
+use crate::agent::Agent;
 use crate::bus::journal::{self, RowId, Span, Waiting};
-use crate::message::{Address, SenderId};
-use crate::session::QueueMode;
+use crate::conversation::settings::settings_at;
 use crate::store::StoreError;
+use crate::turn::commits;
+use crate::types::message::{Address, SenderId};
+use crate::types::session::QueueMode;
 
 /// How long the parts of one thing are waited for: an album, a long paste.
 const JOIN_PAUSE: Duration = Duration::from_secs(1);

@@ -1,23 +1,23 @@
 //! What people set for a conversation: `/model`, `/think`, `/queue`. Commands change it in the store; a
 //! turn that runs asks the store before each step, so nothing is changed from beside.
 
-use std::sync::Arc;
+use rusqlite::params;
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
-
-use super::{Means, commits, role_of, transcript};
 use crate::bus::journal::Waiting;
-use crate::message::{Address, Place};
+use crate::conversation::settings::{settings_at, settings_of};
+use crate::conversation::transcript;
 use crate::people::Role;
-use crate::provider::Provider;
 use crate::provider::models::Standing;
 use crate::replies;
-use crate::session::{Effort, QueueMode, SessionId, Settings};
 use crate::store::StoreError;
+use crate::turn::commits;
+use crate::turn::means::{Means, role_of};
+use crate::types::message::Place;
+use crate::types::session::{Effort, QueueMode, Settings};
 
 /// What is wished of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Wish {
+pub(crate) enum Wish {
     /// Which models there are.
     Models,
     /// A section's or a model's name.
@@ -33,7 +33,7 @@ pub(super) enum Wish {
 }
 
 impl Wish {
-    pub(super) fn of_model<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn of_model<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match words.next() {
             None => Self::Models,
             Some(word) if word.eq_ignore_ascii_case("default") => Self::DefaultModel,
@@ -41,7 +41,7 @@ impl Wish {
         }
     }
 
-    pub(super) fn of_thinking<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn of_thinking<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match words.next().unwrap_or_default().to_ascii_lowercase().as_str() {
             "show" => Self::ShowThinking(true),
             "hide" => Self::ShowThinking(false),
@@ -49,7 +49,7 @@ impl Wish {
         }
     }
 
-    pub(super) fn of_queue<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
+    pub(crate) fn of_queue<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match words.next().unwrap_or_default() {
             word if word.eq_ignore_ascii_case("default") => Self::Queue(None),
             word => QueueMode::parse(word).map_or(Self::Queues, |mode| Self::Queue(Some(mode))),
@@ -57,16 +57,8 @@ impl Wish {
     }
 }
 
-impl Means {
-    /// Who answers in a conversation with these settings.
-    pub(super) fn provider_for(&self, settings: &Settings) -> Arc<dyn Provider> {
-        let chosen = settings.model.as_deref().and_then(|name| self.models.chain(name));
-        chosen.unwrap_or_else(|| Arc::clone(&self.provider))
-    }
-}
-
 /// Carries a wish out, or says how it is.
-pub(super) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result<(), StoreError> {
+pub(crate) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result<(), StoreError> {
     let (store, inbound) = (&means.bus.store, &control.inbound);
     let role = role_of(means, &inbound.from, control.sender()).await?;
     let (at, place) = (inbound.from.clone(), inbound.place);
@@ -143,30 +135,3 @@ pub(super) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result
 
 /// A change, and what is said of it.
 type Change = (Box<dyn FnOnce(&mut Settings) + Send>, String);
-
-/// Those of a session.
-pub(super) fn settings_of(store: &Connection, session: SessionId) -> rusqlite::Result<Settings> {
-    store
-        .prepare_cached("SELECT settings FROM sessions WHERE id = ?")?
-        .query_row([session.0], |row| read(row, 0))
-}
-
-/// Those of the open conversation at an address; the default ones if there is none.
-pub(super) fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Settings> {
-    let settings = store
-        .prepare_cached(
-            "SELECT settings FROM sessions
-             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
-        )?
-        .query_row(transcript::place_params(at), |row| read(row, 0))
-        .optional()?;
-    Ok(settings.unwrap_or_default())
-}
-
-/// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
-pub(super) fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
-    Ok(serde_json::from_str(row.get_ref(column)?.as_str()?).unwrap_or_else(|error| {
-        tracing::warn!(%error, "Cannot read the settings of a conversation");
-        Settings::default()
-    }))
-}

@@ -3,18 +3,19 @@
 
 use rusqlite::Connection;
 
-use super::calls::{self, Happened};
-use super::{Means, role_of, transcript};
-use crate::actions::{self, Sight, Target};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::bus::outbox;
+use crate::conversation::actions::{self, Sight, Target};
+use crate::conversation::proposals;
+use crate::conversation::transcript;
 use crate::memory::audience;
-use crate::message::Place;
 use crate::people::Role;
-use crate::proposals;
 use crate::replies;
-use crate::session::{CallId, Intent, Outcome};
 use crate::store::{StoreError, Sync};
+use crate::turn::calls::{self, Happened};
+use crate::turn::means::{Means, role_of};
+use crate::types::message::Place;
+use crate::types::session::{CallId, Intent, Outcome};
 use crate::workspace::FileChange;
 
 /// Undoes the action with that number, or the last one that changed a file.
@@ -180,7 +181,7 @@ pub(super) async fn list(
 pub(super) async fn plan(means: &Means, control: &Waiting) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {
-        Some(session) => super::plans::of(store, session),
+        Some(session) => crate::conversation::plans::of(store, session),
         None => Ok(None),
     };
     let plan = means.bus.store.read(look).await?;

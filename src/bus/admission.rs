@@ -4,15 +4,15 @@
 use chrono::{Duration, Utc};
 use rusqlite::Connection;
 
-use super::journal::{self, Fate, Waiting};
-use super::outbox::{self, Pressed};
 use super::{Bus, CONTROLS, Published};
-use crate::message::{
+use crate::bus::journal::{self, Fate, Waiting};
+use crate::bus::outbox::{self, Pressed};
+use crate::people::{self, Greeting, People, Role};
+use crate::replies;
+use crate::types::message::{
     Body, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote, Said,
     Sender,
 };
-use crate::people::{self, Greeting, People, Role};
-use crate::replies;
 
 /// So many messages of bots in a row, with no person between them, are a loop.
 const BOTS_IN_A_ROW_MAX: usize = 5;

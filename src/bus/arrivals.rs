@@ -5,8 +5,8 @@ use chrono::Utc;
 use rusqlite::{Connection, params};
 
 use super::{Bus, PublishError, Published, Publisher, admission, journal, raw_bounded};
-use crate::message::{ChannelName, DedupKey, Inbound};
 use crate::store::Sync;
+use crate::types::message::{ChannelName, DedupKey, Inbound};
 
 /// One of the things that a platform told.
 #[derive(Clone)]

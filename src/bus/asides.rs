@@ -3,8 +3,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::journal::{self, Fate, RowId, Waiting};
-use crate::message::{Address, SenderId};
+use crate::bus::journal::{self, Fate, RowId, Waiting};
+use crate::types::message::{Address, SenderId};
 
 /// Somebody works on it now; false if it does not wait any more.
 pub fn begin(store: &Connection, row: RowId) -> rusqlite::Result<bool> {

@@ -16,8 +16,8 @@ pub use self::pruning::prune;
 pub(super) use self::unreadable::readable;
 pub use self::unreadable::{Controls, Unreadable, close_unreadable, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
-use crate::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
-use crate::session::TurnId;
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::types::session::TurnId;
 
 /// Rows that one turn takes in at once; the rest follows in the next.
 const TAKEN_MAX: usize = 20;

@@ -8,11 +8,11 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::{address_params, read_address};
-use crate::forgetting::slice;
-use crate::message::{
+use crate::replies;
+use crate::store::slice;
+use crate::types::message::{
     Address, Body, ChannelName, DeliveryId, MessageId, Outbound, Press, Question,
 };
-use crate::replies;
 
 pub use failing::{
     FailingDeliveries, Failure, Failures, Lost, dead, failing, fails, hasten_failing, note_question,

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::message::{Address, Line, MessageId};
+use crate::types::message::{Address, Line, MessageId};
 
 /// Lines of one place that are kept (field custom).
 const LINES_MAX: usize = 50;

@@ -18,16 +18,16 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use self::set_back::SetBack;
-use super::parcel::{self, NoContent};
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, Found, Sent};
 use crate::bus::Bus;
 use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane, Lost};
-use crate::event::{Event, Events, Happening};
-use crate::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
+use crate::channels::parcel::{self, NoContent};
 use crate::replies;
 use crate::secret::Redactor;
 use crate::store::{Store, StoreError, Sync};
+use crate::types::event::{Event, Events, Happening};
+use crate::types::message::{Attachment, Body, ChannelName, DeliveryId, Outbound};
 use crate::workspace::Workspace;
 pub use arrivals::Arrivals;
 use patience::{Attempt, Verdict};
@@ -385,7 +385,7 @@ impl Deliverer<'_> {
     async fn sent(
         &self,
         chunk: &Chunk,
-        platform_id: Option<crate::message::MessageId>,
+        platform_id: Option<crate::types::message::MessageId>,
     ) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let was_away = self.post.arrivals.note_arrival(Utc::now());

@@ -32,7 +32,7 @@ use super::{
     Sent, Unit,
 };
 use crate::bus::Publisher;
-use crate::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
+use crate::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, CallError};
 use endpoints::Endpoint;

@@ -17,12 +17,13 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{Channel, ChannelError, MediaSink};
-use crate::bus::journal::{self, RowId, Waiting};
-use crate::bus::{self, Bus, Received};
-use crate::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
+use crate::bus::journal::{RowId, Waiting};
+use crate::bus::{self, journal};
+use crate::bus::{Bus, Received};
 use crate::provider::transcription::Transcriber;
 use crate::replies;
 use crate::store::{StoreError, Sync};
+use crate::types::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
 use crate::workspace::path::INBOX;
 use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
 

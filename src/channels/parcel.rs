@@ -6,8 +6,8 @@ use std::io::{self, Seek as _, Write as _};
 use rustix::io::Errno;
 
 use super::{FileContent, Limits, markup};
-use crate::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::replies;
+use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
 /// The bodies that a message is sent as, each within the limits; never empty.

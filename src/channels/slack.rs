@@ -33,8 +33,8 @@ use super::{
     Sent, Unit,
 };
 use crate::bus::Publisher;
-use crate::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
 use crate::replies;
+use crate::types::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, AuthTest};
 use failure::CallError;

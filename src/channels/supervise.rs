@@ -12,11 +12,11 @@ use futures_util::FutureExt;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::network::{self, Pause};
 use super::{Channel, ChannelError};
 use crate::bus::{Bus, Link, Publisher, Rejected};
-use crate::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
+use crate::channels::network::{self, Pause};
 use crate::replies;
+use crate::types::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 

@@ -28,9 +28,11 @@ use super::{
     Sent, Unit,
 };
 use crate::bus::{Arrival, Published, Publisher};
-use crate::message::{Address, Hint, Inbound, Line, MediaRef, MessageId, Outbound, SenderId};
 use crate::people::Groups;
 use crate::replies;
+use crate::types::message::{
+    Address, Hint, Inbound, Line, MediaRef, MessageId, Outbound, SenderId,
+};
 
 use call::{Api, CallError};
 use inbound::{Ears, Identity, Reading};

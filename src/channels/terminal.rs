@@ -12,12 +12,12 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::{Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, Sent, Unit};
 use crate::bus::Publisher;
-use crate::message::{
+use crate::people::LOCAL;
+use crate::replies;
+use crate::types::message::{
     Address, Body, Cause, ChannelName, ChatId, DedupKey, Hint, Inbound, Outbound, Place, Said,
     Sender,
 };
-use crate::people::LOCAL;
-use crate::replies;
 
 /// Longer messages are shown in parts.
 const TEXT_CHARS_MAX: usize = 100_000;

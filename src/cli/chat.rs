@@ -12,8 +12,8 @@ use tokio::io::{
 use tokio::net::UnixStream;
 
 use super::print;
-use crate::actions::{self, Action, Sight};
 use crate::control::{self, Desk, Request, Response, Say};
+use crate::conversation::actions::{self, Action, Sight};
 use crate::store;
 
 /// Bytes that may be under way in the pipe.

@@ -10,10 +10,10 @@ use clap::{Args, Subcommand};
 
 use super::{chat, print};
 use crate::control::{Request, Response};
-use crate::message::{Address, Place, Sender};
 use crate::people;
-use crate::schedule::{self, Action, Asker, Kind, Missed, Wanted, Whose};
 use crate::store;
+use crate::tasks::schedule::{self, Action, Asker, Kind, Missed, Wanted, Whose};
+use crate::types::message::{Address, Place, Sender};
 
 #[derive(Subcommand)]
 pub(super) enum Cron {

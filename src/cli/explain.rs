@@ -3,12 +3,12 @@
 use anyhow::Context as _;
 use clap::Args;
 
-use crate::agent::permit::{Asked, Decision, Why, decide};
-use crate::agent::taint::Taint;
-use crate::asks::Asking;
-use crate::message::Address;
+use crate::conversation::asks::Asking;
 use crate::people::Role;
 use crate::tools::{Reach, ToolSet};
+use crate::trust::permission::{Asked, Decision, Why, decide};
+use crate::trust::taint::Taint;
+use crate::types::message::Address;
 
 #[derive(Args)]
 pub(super) struct Explain {

@@ -7,7 +7,7 @@ use chrono::Utc;
 
 use crate::bus::outbox::FailingDeliveries;
 use crate::control::{ChannelStatus, Status};
-use crate::event::Happening;
+use crate::types::event::Happening;
 
 pub(super) fn line(text: &str) {
     let mut out = io::stdout().lock();

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use super::{chat, print};
+use crate::control::send::{Parcel, Sent, TEXT_BYTES_MAX};
 use crate::control::{Request, Response};
-use crate::send::{Parcel, Sent, TEXT_BYTES_MAX};
 
 /// What is to be sent: a text that is given, or else without files what is read.
 pub(super) fn parcel(

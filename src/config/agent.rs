@@ -2,10 +2,10 @@
 
 use chrono_tz::Tz;
 
-use crate::asks::Asking;
-use crate::heartbeat;
-use crate::schedule;
-use crate::session::{Finish, QueueMode};
+use crate::conversation::asks::Asking;
+use crate::tasks::heartbeat;
+use crate::tasks::schedule;
+use crate::types::session::{Finish, QueueMode};
 
 /// The `[agent]` section.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,9 +7,9 @@ use crate::channels::config::{
     TelegramConfig,
 };
 use crate::channels::{self, Kind};
-use crate::message::ChannelName;
 use crate::people::{Access, Groups};
 use crate::secret::Secret;
+use crate::types::message::ChannelName;
 
 use super::reading::{Located, Section};
 use super::sections::url;

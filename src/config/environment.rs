@@ -11,9 +11,9 @@ use crate::channels::config::{
     TelegramConfig,
 };
 use crate::channels::{self, Kind};
-use crate::message::ChannelName;
 use crate::people::Access;
 use crate::provider;
+use crate::types::message::ChannelName;
 use crate::workspace::skills::Surroundings;
 
 use super::reading::Source;

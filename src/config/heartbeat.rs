@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::heartbeat::{Config, Quiet};
-use crate::message::Address;
+use crate::tasks::heartbeat::{Config, Quiet};
+use crate::types::message::Address;
 
 use super::reading::Section;
 use super::sections;

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use chrono_tz::Tz;
 
-use crate::asks::{Approvals, Asking, OnForeign};
 use crate::channels::intake;
-use crate::event;
+use crate::conversation::asks::{Approvals, Asking, OnForeign};
 use crate::hooks::Hook;
 use crate::http::is_loopback;
 use crate::people::Role;
 use crate::provider::{self, transcription};
-use crate::schedule;
-use crate::session::{Finish, QueueMode};
+use crate::tasks::schedule;
+use crate::types::event;
+use crate::types::session::{Finish, QueueMode};
 
 use super::reading::{Located, Section, nearest};
 use super::{AgentConfig, MB, secrets};

@@ -7,13 +7,14 @@ use rusqlite::Connection;
 
 use super::{Desk, Response};
 use crate::agent;
-use crate::heartbeat::Wish;
-use crate::message::{Address, Place, Sender};
+use crate::control::send::{self, Parcel};
 use crate::people::{self, Role};
 use crate::replies;
-use crate::schedule::{self, Asker, Wanted, Whose};
-use crate::send::{self, Parcel};
 use crate::store::{StoreError, Sync};
+use crate::tasks::heartbeat::Wish;
+use crate::tasks::schedule::{self, Asker, Wanted, Whose};
+use crate::turn::commits::obey_order;
+use crate::types::message::{Address, Place, Sender};
 
 pub(super) async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreError> {
     let means = &desk.means;
@@ -54,7 +55,7 @@ pub(super) async fn cron(
         }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
         match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
-            Ok(order) => agent::obey_order(store, &Whose::All, order, (now, zone)),
+            Ok(order) => obey_order(store, &Whose::All, order, (now, zone)),
             Err(words) => Ok(Err(words)),
         }
     };

@@ -11,8 +11,8 @@ use tokio::time::sleep;
 use crate::bus::{Bus, outbox};
 use crate::people;
 use crate::replies;
-use crate::schedule;
 use crate::store::{OnFull, OpenError, Options, Room, Store, Sync};
+use crate::tasks::schedule;
 
 /// How long until a full disk is looked at again.
 const ROOM_PAUSE: Duration = Duration::from_secs(10);

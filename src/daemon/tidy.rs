@@ -12,15 +12,17 @@ use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::opening::Opened;
-use crate::actions::{self, Mark};
-use crate::agent::{self, Means};
-use crate::asks;
 use crate::bus::{KEPT, journal, outbox};
-use crate::conversations;
-use crate::heartbeat::{self, BEATS_KEPT};
-use crate::schedule::{self, Clock};
+use crate::conversation::actions::{self, Mark};
+use crate::conversation::asks;
+use crate::conversation::ledger::prune_usage;
+use crate::conversation::sessions;
+use crate::conversation::transcript::is_quiet;
 use crate::store::{Pages, Store, StoreError, Sync};
-use crate::subagents;
+use crate::tasks::heartbeat::{self, BEATS_KEPT};
+use crate::tasks::schedule::{self, Clock};
+use crate::tasks::subagents;
+use crate::turn::means::Means;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
@@ -45,8 +47,8 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (subagents::prune, KEPT),
     (heartbeat::prune, BEATS_KEPT),
     (actions::prune_commands, KEPT),
-    (agent::prune_usage, KEPT),
-    (conversations::prune, conversations::KEPT),
+    (prune_usage, KEPT),
+    (sessions::prune, sessions::KEPT),
 ];
 
 /// What tidying goes by.
@@ -123,7 +125,7 @@ pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
 /// Gives pages that have become free back to the disk. A database of an older version cannot do that in
 /// slices; once a quarter of it is free, and nothing is under way, it is written anew, as one that can.
 async fn give_back(store: &Store) -> Result<(), StoreError> {
-    let look = |store: &Connection| Ok((Pages::count(store)?, agent::is_quiet(store)?));
+    let look = |store: &Connection| Ok((Pages::count(store)?, is_quiet(store)?));
     let (pages, is_quiet) = store.read(look).await?;
     if pages.free <= FREE_KEPT {
         return Ok(());

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 
 use super::http::Endpoint;
 use super::names::Names;
-use super::wire::{self, CallIds, Flow, Fold};
 use super::{
     Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
     StopReason, ToolCall, ToolSchema, Usage,
 };
-use crate::session::{Call, Thinking};
+use crate::provider::wire::{self, CallIds, Flow, Fold};
+use crate::types::session::{Call, Thinking};
 
 /// The only version of the API so far.
 const VERSION: &str = "2023-06-01";

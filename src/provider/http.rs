@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::ProviderError;
-use super::fault::{self, Fault};
 use crate::http;
+use crate::provider::fault::{self, Fault};
 use crate::secret::Secret;
 
 /// What is read of an error's body; more is never shown anyway.

@@ -16,7 +16,7 @@ use super::{
     Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
     ToolSchema,
 };
-use crate::session::{Call, Thinking};
+use crate::types::session::{Call, Thinking};
 use answer::Answer;
 use dialect::Dialect;
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use futures_util::stream::{self, StreamExt};
 use serde_json::{Value, json};
 
-use crate::session::Outcome;
+use crate::types::session::Outcome;
 
 use super::{
     COMPLETION, Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason,

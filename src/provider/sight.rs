@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::session::{Image, Step, Turn};
+use crate::types::session::{Image, Step, Turn};
 use crate::workspace::{Workspace, WorkspacePath, picture_type};
 
 /// Steps whose pictures are sent again, the newest that have any. What is older is there in words

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::http::Events;
 use super::{Delta, DeltaStream, ProviderError, StopReason, ToolCall};
-use crate::session::Call;
+use crate::types::session::Call;
 
 /// OpenAI's limit for the id of a call; Anthropic has none that is smaller.
 const ID_CHARS_MAX: usize = 40;

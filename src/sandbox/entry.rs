@@ -17,10 +17,10 @@ use rustix::process::{
     pidfd_open, pidfd_send_signal, set_child_subreaper, set_dumpable_behavior, wait,
 };
 
-use super::census::{self, Census};
 use super::scratch::Scratch;
-use super::wire::{self, Report, Spec};
 use super::{Level, inside, raw};
+use crate::sandbox::census::{self, Census};
+use crate::sandbox::wire::{self, Report, Spec};
 
 /// How often is looked at what a command takes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);

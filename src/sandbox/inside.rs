@@ -23,11 +23,11 @@ use rustix::process::{
 };
 use rustix::stdio::{dup2_stderr, dup2_stdin};
 
-use super::calls::{self, Sockets};
 use super::entry::Prepared;
-use super::paths::{self, DEVICES, Seen};
-use super::wire::{self, Held, Report, Spec, Task, Trial};
 use super::{Enforced, Level, Network, limits, raw, root};
+use crate::sandbox::calls::{self, Sockets};
+use crate::sandbox::paths::{self, DEVICES, Seen};
+use crate::sandbox::wire::{self, Held, Report, Spec, Task, Trial};
 
 /// The newest Landlock that is asked for; kernels give what they have of it.
 const LANDLOCK: ABI = ABI::V9;

@@ -16,8 +16,8 @@ use rustix::mount::{
 use rustix::process::{fchdir, pivot_root};
 
 use super::paths::{DEVICES, Seen};
-use super::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 use super::{BYTES_A_FILE, Bounds, THREADS_EACH};
+use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 
 /// Where the new root stands until it is one; every system has it.
 const STAND: &str = "/tmp";

@@ -21,8 +21,8 @@ use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Instant, timeout, timeout_at};
 
 use super::keep::Kept;
-use super::wire::{self, Over, Report, Spec, Task};
 use super::{Cage, ENTRY, Enforced, Order};
+use crate::sandbox::wire::{self, Over, Report, Spec, Task};
 
 /// A command that writes more is ended: nobody reads that, and taking it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;

@@ -15,9 +15,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
-use super::wire::{self, Held, Report, Spec, Task, Trial};
 use super::{Cage, Enforced, Input, Level, Network, Order};
 use crate::replies;
+use crate::sandbox::wire::{self, Held, Report, Spec, Task, Trial};
 
 /// What its folder's name begins with.
 pub(super) const NAME: &str = "peacrab-trial-";

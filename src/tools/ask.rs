@@ -5,13 +5,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, message, tell};
-use crate::message::{Body, Entitled, Question};
 use crate::people::Role;
+use crate::provider::ASK_QUESTION;
+use crate::types::message::{Body, Entitled, Question};
 
 const QUESTION_CHARS_MAX: usize = 2_000;
-
-/// Its result is what a person answered.
-pub const NAME: &str = "ask_question";
 
 pub struct AskQuestion;
 
@@ -28,7 +26,7 @@ pub struct Args {
 impl Tool for AskQuestion {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
-        name: NAME,
+        name: ASK_QUESTION,
         description: "Ask the person something that you need to go on, and wait for the answer.",
         role: Role::User,
         kind: Kind::Queues,

@@ -1,8 +1,9 @@
 //! Which tools are for whom, whoever asks.
 
-use super::{ask, delegate, finish, schedule};
+use super::{delegate, finish, schedule};
+use crate::provider::ASK_QUESTION;
 use crate::provider::ToolSchema;
-use crate::session::Finish;
+use crate::types::session::Finish;
 
 /// What a turn works for that calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +30,7 @@ impl Caller {
             Self::JobHere(finish) => Self::Conversation(finish).has(name) && name != schedule::NAME,
             // It tells and asks by `converse`, for nobody waits.
             Self::Heartbeat => {
-                name == finish::CONVERSE || (name != ask::NAME && Self::Job.has(name))
+                name == finish::CONVERSE || (name != ASK_QUESTION && Self::Job.has(name))
             }
         }
     }

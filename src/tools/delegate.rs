@@ -4,8 +4,9 @@ use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, ask, finish};
+use super::{Effect, Kind, Task, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, finish};
 use crate::people::Role;
+use crate::provider::ASK_QUESTION;
 
 const TASK_CHARS_MAX: usize = 8_000;
 
@@ -16,7 +17,7 @@ pub const SUBAGENT: &str = "subagent";
 pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
     finish::CONVERSE,
     "message",
-    ask::NAME,
+    ASK_QUESTION,
     "propose",
     "update_proposal",
     "list_proposals",

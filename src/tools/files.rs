@@ -14,8 +14,8 @@ use super::{
     Kind, RESULT_CHARS_MAX, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
 };
 use crate::memory::{audience, is_memory};
-use crate::message::Address;
 use crate::people::Role;
+use crate::types::message::Address;
 use crate::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
     picture_type,

@@ -8,7 +8,7 @@ use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
 use crate::provider::ToolSchema;
 pub use crate::provider::{COMPLETION, CONVERSE};
-use crate::session::{Call, Outcome};
+use crate::types::session::{Call, Outcome};
 
 pub struct TaskCompletion;
 

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 
 use super::{AnyTool, Reach, Terms, ToolContext, ToolError, ToolOutput};
-use crate::message::Address;
 use crate::people::Role;
 use crate::provider::ToolSchema;
+use crate::types::message::Address;
 
 /// A tool for those who have at least this role, whatever its own terms say.
 pub(super) struct ForRole<T>(pub(super) Role, pub(super) T);

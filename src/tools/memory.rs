@@ -7,8 +7,8 @@ use serde::Deserialize;
 
 use super::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::memory::{memory_path, notes_path};
-use crate::message::Address;
 use crate::people::Role;
+use crate::types::message::Address;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 

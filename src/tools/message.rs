@@ -8,9 +8,11 @@ use super::{
     Effect, Kind, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
 };
 use crate::channels::parcel::kind_of;
-use crate::message::{Address, Attachment, Body, Choice, Content, Entitled, Place, Question};
 use crate::people::Role;
-use crate::session::{Call, Outcome};
+use crate::types::message::{
+    Address, Attachment, Body, Choice, Content, Entitled, Place, Question,
+};
+use crate::types::session::{Call, Outcome};
 use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";

@@ -6,9 +6,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
-use crate::message::Place;
-use crate::past::{self, Found};
+use crate::conversation::history::{self, Found};
 use crate::people::Role;
+use crate::types::message::Place;
 
 const FOUND_MAX: usize = 10;
 
@@ -49,7 +49,7 @@ impl Tool for SearchPast {
         }
         let (at, session) = (cx.address.clone(), cx.session);
         let wanted = words.clone();
-        let look = move |store: &_| past::search(store, &at, &wanted, FOUND_MAX + 1);
+        let look = move |store: &_| history::search(store, &at, &wanted, FOUND_MAX + 1);
         let mut found = cx.actions.store.search(look).await?;
         // What is asked now holds the words, too.
         let newest = found.iter().map(|it| it.turn).max();

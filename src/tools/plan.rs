@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, tell};
 use crate::people::Role;
-use crate::session::{Plan, PlanItem};
+use crate::types::session::{Plan, PlanItem};
 
 /// More is no plan; and it is shown again with each message.
 const ITEMS_MAX: usize = 20;

@@ -5,8 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
+use crate::conversation::proposals::{self, Change, Proposal, State};
 use crate::people::Role;
-use crate::proposals::{self, Change, Proposal, State};
 
 const TITLE_CHARS_MAX: usize = 120;
 const BODY_CHARS_MAX: usize = 3_000;

@@ -6,10 +6,10 @@ use chrono::Utc;
 use super::{
     AnyTool, Effect, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, shell,
 };
-use crate::message::{Address, Place};
 use crate::people::Role;
 use crate::provider::ToolSchema;
-use crate::schedule::{Action, Asker, Wanted, Whose};
+use crate::tasks::schedule::{Action, Asker, Wanted, Whose};
+use crate::types::message::{Address, Place};
 
 pub(super) const NAME: &str = "schedule";
 

@@ -7,11 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
-use crate::actions::{self, Action, Sight, UNDO};
+use crate::conversation::actions::{self, Action, Sight, UNDO};
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
-use crate::session::CallId;
+use crate::types::session::CallId;
 
 const LIST_MAX: usize = 50;
 

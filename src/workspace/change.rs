@@ -13,7 +13,7 @@ use tracing::warn;
 
 use super::path::TEMPORARY_PREFIX;
 use super::{FileError, Workspace, WorkspacePath};
-use crate::session::{CallId, FileUndo, Intent};
+use crate::types::session::{CallId, FileUndo, Intent};
 
 /// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
 /// the one that was meant, which takes a small board about a second.

@@ -6,8 +6,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
 use chrono::DateTime;
-use peacrab::actions::Images;
 use peacrab::config::AgentConfig;
+use peacrab::conversation::actions::Images;
 use peacrab::replies;
 use peacrab::tools::{AnyTool, ToolSet, files, plan, undo};
 use peacrab::workspace::Hash;

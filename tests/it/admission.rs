@@ -1,9 +1,9 @@
 //! Who is let in, and what becomes of what cannot be taken.
 
 use chrono::{Duration, Utc};
-use peacrab::message::{DeliveryId, Press};
 use peacrab::people::{Access, Groups};
 use peacrab::replies;
+use peacrab::types::message::{DeliveryId, Press};
 
 use crate::support::double::Manner;
 use crate::support::rig::{OWNER, Parts, Rig, STRANGER, USER};
@@ -153,7 +153,7 @@ async fn refuses_in_words_what_is_too_much_and_takes_the_rest() {
 async fn does_not_answer_what_it_finds_a_day_late() {
     let mut rig = Rig::new().await;
     let late = |hours| {
-        move |message: &mut peacrab::message::Inbound| {
+        move |message: &mut peacrab::types::message::Inbound| {
             message.at = Utc::now() - Duration::hours(hours);
         }
     };

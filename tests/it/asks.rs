@@ -3,11 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::message::{DeliveryId, Press};
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::people::Role;
 use peacrab::replies;
+use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};

@@ -7,13 +7,13 @@ mod turns;
 use std::fs;
 use std::sync::Arc;
 
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::event::Happening;
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::provider::models::{Model, Standing};
 use peacrab::provider::{Delta, Models, ProviderError, StopReason};
 use peacrab::replies;
-use peacrab::session::QueueMode;
+use peacrab::types::event::Happening;
+use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use crate::support::double::Double;

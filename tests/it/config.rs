@@ -12,12 +12,12 @@ use std::path::{Path, PathBuf};
 
 use peacrab::channels::slack::Threads;
 use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS};
-use peacrab::heartbeat::Config as Heartbeat;
-use peacrab::message::Sender;
 use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::sandbox::Cage;
 use peacrab::secret::Secret;
 use peacrab::store::{Options, Store};
+use peacrab::tasks::heartbeat::Config as Heartbeat;
+use peacrab::types::message::Sender;
 use peacrab::{channels, provider};
 use proptest::prelude::*;
 use tempfile::TempDir;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use peacrab::channels::discord::Threads;
 use peacrab::channels::discord::{Config, Deadlines, Discord};
-use peacrab::message::Address;
 use peacrab::secret::Secret;
+use peacrab::types::message::Address;
 use tokio::time::timeout;
 
 use crate::support::desk::{DEADLINE, Desk};

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use peacrab::event::{Event, Events, Happening, NAMES};
 use peacrab::hooks::Hook;
-use peacrab::message::Address;
 use peacrab::provider::{Delta, StopReason};
+use peacrab::types::event::{Event, Events, Happening, NAMES};
+use peacrab::types::message::Address;
 use serde_json::{Value, json};
 
 use crate::support::rig::{Parts, Rig};

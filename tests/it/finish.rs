@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use peacrab::config::AgentConfig;
-use peacrab::event::Happening;
 use peacrab::provider::StopReason;
 use peacrab::provider::rehearsal::Rehearsal;
-use peacrab::session::Finish;
+use peacrab::types::event::Happening;
+use peacrab::types::session::Finish;
 use serde_json::json;
 
 use crate::support::rig::{Parts, Rig};

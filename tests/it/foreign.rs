@@ -9,16 +9,16 @@ use std::fs;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use peacrab::agent::permit::{Asked, Decision, Far, Why, decide};
-use peacrab::agent::taint::Taint;
-use peacrab::asks::{Approvals, Asking, OnForeign};
 use peacrab::config::AgentConfig;
-use peacrab::message::{Address, Quote};
+use peacrab::conversation::asks::{Approvals, Asking, OnForeign};
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::tools::{
     AnyTool, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSet, ToolSpec,
 };
+use peacrab::trust::permission::{Asked, Decision, Far, Why, decide};
+use peacrab::trust::taint::Taint;
+use peacrab::types::message::{Address, Quote};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

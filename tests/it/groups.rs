@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use peacrab::message::{Inbound, Reaction};
 use peacrab::replies;
 use peacrab::tools::message::SendMessage;
 use peacrab::tools::{AnyTool, ToolSet};
+use peacrab::types::message::{Inbound, Reaction};
 use serde_json::json;
 
 use crate::support::double::{Double, Manner};

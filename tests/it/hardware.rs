@@ -5,11 +5,11 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use peacrab::message::Place;
 use peacrab::people::Role;
-use peacrab::session::Finish;
 use peacrab::tools::hardware::{self, Devices, Family, fault, shown};
 use peacrab::tools::{Caller, Kind, Reach, ToolContext, ToolError, ToolSet};
+use peacrab::types::message::Place;
+use peacrab::types::session::Finish;
 use rustix::io::Errno;
 use serde_json::{Value, json};
 use tempfile::TempDir;

@@ -10,10 +10,10 @@ use std::time::Duration as Pause;
 
 use chrono::{DateTime, Duration, Timelike, Utc};
 use peacrab::config::AgentConfig;
-use peacrab::heartbeat::{Config, Quiet};
 use peacrab::provider::models::{Model, Models, Standing};
 use peacrab::replies;
-use peacrab::schedule::Clock;
+use peacrab::tasks::heartbeat::{Config, Quiet};
+use peacrab::tasks::schedule::Clock;
 use serde_json::json;
 use tokio::sync::watch;
 

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
 
-use peacrab::logging::{self, Format, Looks, Redacting};
+use peacrab::daemon::logging::{self, Format, Looks, Redacting};
 use peacrab::secret::{Redactor, Secret};
 use proptest::prelude::*;
 use tracing_subscriber::fmt::MakeWriter;

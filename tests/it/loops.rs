@@ -1,8 +1,8 @@
 //! A turn that goes in circles is told so, and then ended; one whose steps are used up has a last word.
 
-use peacrab::agent::loops::{Verdict, verdict};
 use peacrab::replies;
-use peacrab::session::{Call, CallId, Outcome, Step};
+use peacrab::turn::loops::{Verdict, verdict};
+use peacrab::types::session::{Call, CallId, Outcome, Step};
 use serde_json::json;
 
 use crate::support::rig::{Parts, Rig};

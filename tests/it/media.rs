@@ -11,7 +11,7 @@ use std::fs;
 use std::time::Duration;
 
 use peacrab::channels::intake::{Intake, Limits};
-use peacrab::message::{MediaKind, MediaRef};
+use peacrab::types::message::{MediaKind, MediaRef};
 
 use crate::support::rig::{Parts, Rig};
 

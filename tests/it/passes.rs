@@ -4,10 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use peacrab::message::{Address, Place};
 use peacrab::people::Access;
-use peacrab::session::{Call, CallId, Frozen, Outcome, Session, Step, Thinking, Turn, TurnId};
 use peacrab::store;
+use peacrab::types::message::{Address, Place};
+use peacrab::types::session::{
+    Call, CallId, Frozen, Outcome, Session, Step, Thinking, Turn, TurnId,
+};
 use serde_json::json;
 
 use crate::support::rig::{OWNER, Parts, Rig};

@@ -4,9 +4,9 @@
 use std::fs;
 
 use chrono::{Local, Utc};
-use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::tools::{ToolSet, web};
+use peacrab::types::message::Place;
 use serde_json::json;
 
 use crate::support::double::Double;

@@ -1,7 +1,7 @@
 //! Proposals: what the model suggests waits for a person's yes or no.
 
-use peacrab::message::{DeliveryId, Press};
 use peacrab::replies;
+use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
 use crate::support::rig::{OWNER, Rig};

@@ -28,7 +28,7 @@ use peacrab::provider::{
     ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
-use peacrab::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
+use peacrab::types::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
 use serde_json::{Value, json};
 
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};

@@ -3,16 +3,16 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
-use peacrab::agent::late::{Times, is_late};
 use peacrab::bus::outbox;
 use peacrab::channels::deliver::SetBack;
-use peacrab::conversations::{self, Note};
+use peacrab::conversation::sessions::{self, Note};
 use peacrab::daemon::forget_old;
-use peacrab::message::{Address, Sender};
 use peacrab::replies;
-use peacrab::schedule::{Clock, pruned_until};
-use peacrab::session::SessionId;
 use peacrab::store::{Options, Pages, Store, Sync};
+use peacrab::tasks::schedule::{Clock, pruned_until};
+use peacrab::turn::run::late::{Times, is_late};
+use peacrab::types::message::{Address, Sender};
+use peacrab::types::session::SessionId;
 use proptest::prelude::*;
 use rusqlite::Connection;
 use serde_json::json;
@@ -262,7 +262,7 @@ async fn does(store: &Store, deed: Deed) {
     };
     let change = move |store: &Connection| {
         let session =
-            conversations::open_or_begin(store, &address(), peacrab::message::Place::Private)?;
+            sessions::open_or_begin(store, &address(), peacrab::types::message::Place::Private)?;
         match deed {
             Deed::Answers => store.execute_batch(&format!(
                 "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending)
@@ -296,7 +296,7 @@ async fn does(store: &Store, deed: Deed) {
 fn note(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     let sender = Sender::person(OWNER.to_owned(), "Ada".to_owned());
     let (heard, said) = ("[due]".to_owned(), "tea".to_owned());
-    conversations::note(store, session, &Note { sender: &sender, provider: "x", heard, said })
+    sessions::note(store, session, &Note { sender: &sender, provider: "x", heard, said })
 }
 
 proptest! {

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use peacrab::replies;
-use peacrab::session::QueueMode;
 use peacrab::tools::{AnyTool, ToolSet};
+use peacrab::types::session::QueueMode;
 use serde_json::json;
 
 use crate::media::photo;

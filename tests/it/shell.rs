@@ -9,14 +9,14 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::message::Place;
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::people::Role;
 use peacrab::sandbox::{CageState, Level};
-use peacrab::session::Finish;
 use peacrab::tools::shell::{self, Config};
 use peacrab::tools::{Caller, Reach, ToolContext, ToolError, ToolSet};
+use peacrab::types::message::Place;
+use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::time::Instant;

@@ -11,8 +11,8 @@ mod stand_in;
 use std::time::Duration;
 
 use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
-use peacrab::message::Address;
 use peacrab::secret::Secret;
+use peacrab::types::message::Address;
 
 use crate::support::slack_api::{APP_TOKEN, BOT_TOKEN, SlackApi};
 

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use peacrab::replies;
-use peacrab::session::Outcome;
 use peacrab::tools::{AnyTool, ToolSet, files};
+use peacrab::types::session::Outcome;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, Parts, Rig, USER};

@@ -11,7 +11,7 @@ use peacrab::channels::network::{CHANGE_PAUSE, Pause, pause};
 use peacrab::channels::{
     Channel, ChannelError, Drafts, Found, Limits, Markup, Sent, Unit, supervise,
 };
-use peacrab::message::{Address, Hint, Outbound};
+use peacrab::types::message::{Address, Hint, Outbound};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;

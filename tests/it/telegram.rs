@@ -13,9 +13,9 @@ use std::time::Duration;
 use chrono::DateTime;
 use peacrab::channels::telegram::inbound::{Ears, Identity, Reading, read};
 use peacrab::channels::telegram::{Config, Deadlines, Telegram};
-use peacrab::message::{Address, Body, DeliveryId, Inbound, Outbound, SenderId};
 use peacrab::people::Groups;
 use peacrab::secret::Secret;
+use peacrab::types::message::{Address, Body, DeliveryId, Inbound, Outbound, SenderId};
 use serde_json::{Value, json};
 
 use crate::support::bot_api::line::{ADA, Line};

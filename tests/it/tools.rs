@@ -2,11 +2,11 @@
 
 use std::fs;
 
-use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::provider::ToolSchema;
-use peacrab::session::Finish;
 use peacrab::tools::{Caller, ToolContext, ToolError, ToolOutput, ToolSet};
+use peacrab::types::message::Place;
+use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -13,11 +13,11 @@ mod turns;
 use std::sync::Arc;
 use std::time::Duration;
 
-use peacrab::message::Place;
 use peacrab::people::Role;
 use peacrab::tools::web::Limits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolContext, ToolError};
+use peacrab::types::message::Place;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

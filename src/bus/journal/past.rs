@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Fate, address_params, read_address, read_waiting, readable};
-use crate::message::{Address, ChannelName, DedupKey, MessageId};
-use crate::session::TurnId;
+use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
+use crate::types::session::TurnId;
 
 /// Messages with files that are looked through for what may be read at an address.
 const LOOKED_BACK_MAX: usize = 200;

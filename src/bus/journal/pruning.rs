@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
 
-use crate::forgetting::slice;
+use crate::store::slice;
 
 /// Forgets what was done before a time, and what could not be read, a slice at a time; returns how many rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {

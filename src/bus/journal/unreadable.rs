@@ -5,7 +5,7 @@ use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Fate, RowId, Waiting, address_params, read_address, read_waiting};
-use crate::message::Address;
+use crate::types::message::Address;
 
 /// Rows of one address that are closed at a time; the rest follows when it is looked at again.
 const CLOSED_MAX: i64 = 100;

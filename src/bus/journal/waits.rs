@@ -3,7 +3,7 @@
 use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::{RowId, read_address};
-use crate::message::{Address, Inbound, SenderId};
+use crate::types::message::{Address, Inbound, SenderId};
 
 /// A message that waits for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]

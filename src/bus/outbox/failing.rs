@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::put_notice;
 use crate::bus::journal::read_address;
-use crate::message::{Address, ChannelName, DeliveryId, MessageId, Outbound};
 use crate::people;
 use crate::replies;
+use crate::types::message::{Address, ChannelName, DeliveryId, MessageId, Outbound};
 
 /// A delivery's failures since a part of it last arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
-use crate::message::{ChannelName, ChatId, DeliveryId};
+use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
 /// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait behind
 /// nothing else; the head of a lane is its oldest message. One that stepped aside stays a head.

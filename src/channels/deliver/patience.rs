@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 
 use crate::bus::outbox::{Chunk, Delivery, Failure, Failures};
 use crate::channels::supervise::backoff;
-use crate::message::Body;
+use crate::types::message::Body;
 
 /// How much longer each pause is after a sending whose outcome can be found out.
 const ASKED_GROWTH: u32 = 2;

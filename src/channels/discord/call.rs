@@ -13,11 +13,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
-use super::endpoints::{self, Endpoint};
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
 use crate::channels::call::{self, Caller, Meaning};
 use crate::channels::config::DISCORD_URL;
+use crate::channels::discord::endpoints::{self, Endpoint};
 
 /// Discord turns away who does not name a URL and a version in this form (Reference, user agent).
 /// Peacrab has no page of its own; the URL is that of the library that writes our bodies.

@@ -13,9 +13,9 @@ use super::channel_id;
 use super::endpoints::Endpoint;
 use super::hearing::{Ear, Heard};
 use super::inbound;
-use super::wire::{self, Message};
 use crate::channels::ChannelError;
-use crate::message::{Address, MessageId};
+use crate::channels::discord::wire::{self, Message};
+use crate::types::message::{Address, MessageId};
 
 /// Messages of one look (Message resource, get channel messages).
 const PAGE: usize = 100;

@@ -9,10 +9,10 @@ use super::call::{CallError, UNKNOWN_CHANNEL};
 use super::endpoints::Endpoint;
 use super::inbound;
 use super::sending::Target;
-use super::wire::{self, Message};
 use super::{Discord, message_id};
+use crate::channels::discord::wire::{self, Message};
 use crate::channels::{ChannelError, MediaSink};
-use crate::message::{Address, Line, MessageId};
+use crate::types::message::{Address, Line, MessageId};
 
 /// Where Discord keeps files (Reference, CDN).
 const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];

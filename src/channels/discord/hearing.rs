@@ -12,11 +12,11 @@ use tokio::time::timeout;
 
 use super::Discord;
 use super::endpoints::Endpoint;
-use super::inbound::{self, Custom, Identity, Reading, Spot};
 use super::spots::Spots;
-use super::wire::{self, Deleted, Interaction, Message};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
+use crate::channels::discord::inbound::{self, Custom, Identity, Reading, Spot};
+use crate::channels::discord::wire::{self, Deleted, Interaction, Message};
 use crate::people::Groups;
 use crate::replies;
 

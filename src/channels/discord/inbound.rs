@@ -4,12 +4,14 @@
 use chrono::Utc;
 
 use super::Threads;
-use super::wire::{self, Attachment, Interaction, Message, Snowflake, Sticker, User};
-use crate::message::{
+use crate::channels::discord::wire::{
+    self, Attachment, Interaction, Message, Snowflake, Sticker, User,
+};
+use crate::people::Groups;
+use crate::types::message::{
     Address, Cause, ChannelName, ChatId, DedupKey, Inbound, Line, MediaKind, MediaRef, Place,
     Press, Quote, Said, Sender, SenderId, ThreadId,
 };
-use crate::people::Groups;
 
 /// How much of a quoted message comes along, in characters.
 const QUOTE_CHARS_MAX: usize = 500;

@@ -14,11 +14,11 @@ use super::Discord;
 use super::call::CallError;
 use super::catch_up::Unread;
 use super::endpoints::Endpoint;
-use super::gateway::{self, Gateway, Point, Told};
-use super::hearing::{self, Ear};
 use super::inbound::Identity;
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
+use crate::channels::discord::gateway::{self, Gateway, Point, Told};
+use crate::channels::discord::hearing::{self, Ear};
 
 /// Events that are held while others are taken in; then nothing more is taken from the link.
 const HELD_MAX: usize = 1000;

@@ -13,10 +13,10 @@ use tokio::io::AsyncReadExt as _;
 
 use super::call::{CallError, NO_THREADS, THREAD_IS_THERE, UNKNOWN_CHANNEL};
 use super::endpoints::Endpoint;
-use super::wire::{self, Message, Posted};
 use super::{Discord, channel_id, message_id};
+use crate::channels::discord::wire::{self, Message, Posted};
 use crate::channels::{ChannelError, FileContent, Found, Sent};
-use crate::message::{Address, Body, MessageId, Outbound, Question, Reaction};
+use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
 
 /// What Discord takes as a nonce (Message resource, create message).
 const NONCE_CHARS: usize = 25;
@@ -362,7 +362,7 @@ fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
     let buttons: Vec<CreateButton> = (0..)
         .zip(choices)
         .map(|(choice, shown)| {
-            let press = crate::message::Press { delivery, choice };
+            let press = crate::types::message::Press { delivery, choice };
             let label: String = shown.label.chars().take(LABEL_CHARS_MAX).collect();
             CreateButton::new(press.to_string()).label(label).style(ButtonStyle::Secondary)
         })

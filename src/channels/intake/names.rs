@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::bus::journal::RowId;
-use crate::message::{MediaKind, MediaRef};
+use crate::types::message::{MediaKind, MediaRef};
 use crate::workspace::WorkspacePath;
 use crate::workspace::path::INBOX;
 

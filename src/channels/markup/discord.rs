@@ -2,8 +2,8 @@
 //! would take for formatting, is escaped.
 
 use super::document::{Marker, Piece, checkbox};
-use super::emphasis::{self, Attribute, Group, Mark, Span};
 use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
+use crate::channels::markup::emphasis::{self, Attribute, Group, Mark, Span};
 
 /// The deepest headings that Discord has.
 const HEADINGS: [&str; 3] = ["# ", "## ", "### "];

@@ -2,9 +2,9 @@
 //! formatting; `&`, `<` and `>` are escaped, so that no text can ping anybody.
 
 use super::document::{Marker, Piece};
-use super::emphasis::{self, Attribute, Group, Mark};
 use super::telegram::{escaped, unescaped};
 use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
+use crate::channels::markup::emphasis::{self, Attribute, Group, Mark};
 
 pub(super) struct Mrkdwn;
 

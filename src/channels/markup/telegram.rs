@@ -1,8 +1,8 @@
 //! The HTML of Telegram's Bot API (parse_mode `HTML`).
 
 use super::document::{Marker, Piece};
-use super::emphasis::{self, Attribute, Span};
 use super::{Dialect, Load, Quote, Size, has_scheme};
+use crate::channels::markup::emphasis::{self, Attribute, Span};
 use crate::channels::text;
 
 /// Telegram ignores the formatting beyond that in a message (Bot API, "Formatting options").

@@ -18,7 +18,7 @@ use super::inbound::moment;
 use super::progress::{Missed, Progress};
 use super::sending::{PAGE, Page, Spot, messages, ts_of};
 use crate::bus::PublishError;
-use crate::message::{Address, MessageId};
+use crate::types::message::{Address, MessageId};
 
 /// Places that are looked at, the newest first: Slack lets an app look 50 times a minute
 /// (tier 3, conversations.history).

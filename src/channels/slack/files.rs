@@ -21,7 +21,7 @@ use super::sending::Spot;
 use crate::channels::call::in_words;
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::http::is_loopback;
-use crate::message::{MediaKind, MediaRef, Outbound};
+use crate::types::message::{MediaKind, MediaRef, Outbound};
 
 /// The largest file that Slack takes.
 pub(super) const FILE_MAX: u64 = 1_000_000_000;

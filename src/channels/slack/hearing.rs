@@ -14,15 +14,15 @@ use slack_morphism::{SlackMessageContent, SlackUserId};
 use tokio::time::timeout;
 
 use super::Slack;
-use super::inbound::{self, Identity, Line, Reading, Scene, Speaks};
 use super::interaction;
 use super::sending::Spot;
 use super::socket::{Envelope, Frame, Socket, refused};
 use crate::bus::{PublishError, Published, Publisher};
 use crate::channels::ChannelError;
-use crate::message::{self, Inbound, Place};
+use crate::channels::slack::inbound::{self, Identity, Line, Reading, Scene, Speaks};
 use crate::people::Groups;
 use crate::replies;
+use crate::types::message::{self, Inbound, Place};
 
 /// Reasons for which Slack ends a link now and then by itself.
 const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];

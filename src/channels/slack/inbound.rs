@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::{Threads, files, mrkdwn};
 use crate::bus::{CONTROLS, TURNS};
-use crate::message::{
+use crate::types::message::{
     Address, Cause, ChannelName, DedupKey, Inbound, MessageId, Place, Quote, Said, Sender,
     SenderId, ThreadId,
 };

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::inbound::{Reading, Scene, is_command, moment, place, raw_key};
 use super::mrkdwn;
-use crate::message::{Cause, Inbound, Press, Said, Sender};
+use crate::types::message::{Cause, Inbound, Press, Said, Sender};
 
 /// A slash command.
 #[derive(Deserialize)]

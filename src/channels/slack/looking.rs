@@ -4,10 +4,10 @@ use serde_json::Value;
 
 use super::Slack;
 use super::failure::CallError;
-use super::inbound::{self, Reading, Scene};
 use super::sending::{Spot, messages};
 use crate::channels::ChannelError;
-use crate::message::{Address, Line, MessageId};
+use crate::channels::slack::inbound::{self, Reading, Scene};
+use crate::types::message::{Address, Line, MessageId};
 
 /// Pages of a thread that are turned for its end.
 const PAGES_MAX: usize = 5;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::inbound::moment;
 use super::sending::ts_of;
-use crate::message::{Address, ChannelName, ThreadId};
+use crate::types::message::{Address, ChannelName, ThreadId};
 
 /// How old the durable mark may be: so much is looked up once more after a crash.
 const MARK_EVERY: Duration = Duration::seconds(60);

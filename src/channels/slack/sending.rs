@@ -26,8 +26,8 @@ use super::call::{Api, Method, RepliesRequest};
 use super::failure::CallError;
 use super::inbound::Identity;
 use crate::channels::{ChannelError, Found, Sent, Unit, text};
-use crate::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 use crate::replies;
+use crate::types::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 
 /// The kind of our metadata.
 const DELIVERY: &str = "peacrab_delivery";

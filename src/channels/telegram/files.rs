@@ -15,8 +15,8 @@ use super::Telegram;
 use super::call::CallError;
 use super::outgoing::{Attempt, posted};
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
-use crate::message::{MediaKind, MediaRef, Outbound};
 use crate::replies;
+use crate::types::message::{MediaKind, MediaRef, Outbound};
 
 /// Larger pictures are sent as files (Bot API, sendPhoto), in bytes.
 const PHOTO_MAX: u64 = 10 << 20;

@@ -12,11 +12,11 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
-use crate::message::{
+use crate::people::Groups;
+use crate::types::message::{
     Address, Cause, ChannelName, DedupKey, Inbound, Line, MediaRef, MessageId, Place, Quote, Said,
     Sender, SenderId,
 };
-use crate::people::Groups;
 
 use marks::{For, Mark, marks, without_address};
 use media::{MEDIA, description};

@@ -20,8 +20,10 @@ use super::call::CallError;
 use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
 use crate::channels::{ChannelError, Markup, Sent, Unit, markup};
-use crate::message::{Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction};
 use crate::replies;
+use crate::types::message::{
+    Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction,
+};
 
 /// Longer labels stand one in a row, so that they can be read on a telephone.
 const LABEL_CHARS_IN_ROW: usize = 16;

@@ -9,7 +9,7 @@ use super::tags::Tags;
 use crate::provider::names::Names;
 use crate::provider::wire::{self, Flow, Fold};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
-use crate::session::Thinking;
+use crate::types::session::Thinking;
 
 /// An answer as far as it has come. Calls are held back until it is whole.
 pub(super) struct Answer {

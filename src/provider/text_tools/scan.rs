@@ -3,7 +3,7 @@
 //! depend on where the text was split. What stands in a block is the matter of `forms`.
 
 use super::finder::Finder;
-use super::forms::{self, Begins, Ends, Form, Written};
+use crate::provider::text_tools::forms::{self, Begins, Ends, Form, Written};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
 /// A longer block is no call. Far more than a tool's argument can be, and small enough to hold.

@@ -4,7 +4,7 @@
 
 use serde_json::{Map, Value};
 
-use super::forms::{self, Written};
+use crate::provider::text_tools::forms::{self, Written};
 use crate::provider::{ToolSchema, wire};
 
 /// Functions one after another. Llama 3 writes JSON where Qwen writes parameters.

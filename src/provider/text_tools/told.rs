@@ -4,9 +4,9 @@
 
 use std::fmt::Write as _;
 
-use super::forms::{self, MALFORMED_CALL};
+use crate::provider::text_tools::forms::{self, MALFORMED_CALL};
 use crate::provider::{Effort, Message, Pictures, Request, ToolSchema, wire};
-use crate::session::{Call, Image, Thinking};
+use crate::types::session::{Call, Image, Thinking};
 
 const RULES: &str = r#"# Tools
 

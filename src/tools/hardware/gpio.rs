@@ -14,9 +14,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Devices, Family, fault, off_thread};
-use crate::message::Address;
 use crate::people::Role;
 use crate::tools::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use crate::types::message::Address;
 
 /// Of one call; more than any board needs at once.
 const LINES_MAX: usize = 64;

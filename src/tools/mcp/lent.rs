@@ -13,12 +13,12 @@ use rmcp::service::ServiceError;
 use serde_json::{Map, Value, json};
 use tokio::time::{Instant, timeout_at};
 
-use super::catalogue::{self, Offer};
 use super::link::Server;
-use crate::message::Address;
 use crate::people::Role;
 use crate::provider::ToolSchema;
+use crate::tools::mcp::catalogue::{self, Offer};
 use crate::tools::{AnyTool, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, cut};
+use crate::types::message::Address;
 
 /// How long a call waits for a server that is being started again.
 const UP_WAIT_MAX: Duration = Duration::from_secs(5);

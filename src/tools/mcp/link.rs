@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::catalogue::{self, Offer, TOOLS_MAX};
 use super::http::Http;
 use super::lent::{CallAny, LentTool, Many, Search};
 use super::process::Process;
 use super::stdio::Stdio;
 use super::{Config, RESULT_BYTES_MAX, Via};
+use crate::tools::mcp::catalogue::{self, Offer, TOOLS_MAX};
 use crate::tools::{AnyTool, Lender, Lent, ToolSet};
 
 /// A first start may fetch the program from a registry.

@@ -12,11 +12,11 @@ use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use super::{output, places, shown};
-use crate::message::Address;
-use crate::oversight::Watch;
 use crate::replies;
 use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
+use crate::trust::instruction_watch::Watch;
+use crate::types::message::Address;
 use crate::workspace::others::Others;
 
 /// Commands that run in the background at once, and those of which is remembered how they ended.

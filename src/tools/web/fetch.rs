@@ -13,12 +13,12 @@ use url::Url;
 use super::address::{Gate, Listed};
 use super::cache::Cache;
 use super::hops::{Hops, Limits};
-use super::page::{self, Page};
-use crate::message::Address;
 use crate::people::Role;
+use crate::tools::web::page::{self, Page};
 use crate::tools::{
     Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
+use crate::types::message::Address;
 
 /// What a model is shown at once, beside the address and how to read on.
 const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;

@@ -1,10 +1,10 @@
 //! The pure parts: estimates, which turns stay whole, what a result is shortened to, what a summary is
 //! asked for.
 
-use peacrab::agent::budget::{self, tokens};
-use peacrab::agent::compaction::{Whole, kept, parts, request, shown};
-use peacrab::agent::shorten::{self, WHOLE_CHARS_MAX};
-use peacrab::session::{Call, CallId, Ending, Gauge, Mark, Outcome, Step, Turn, TurnId};
+use peacrab::conversation::shorten::{self, WHOLE_CHARS_MAX};
+use peacrab::conversation::tokens::{self, tokens};
+use peacrab::turn::compaction::{Whole, kept, parts, request, shown};
+use peacrab::types::session::{Call, CallId, Ending, Gauge, Mark, Outcome, Step, Turn, TurnId};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -179,7 +179,7 @@ proptest! {
         let (mut turns, mut gauge) = (turns, Gauge::default());
         for doing in more {
             happen(doing, &mut turns, &mut gauge);
-            let anew: u64 = turns.iter().map(budget::turn_tokens).sum();
+            let anew: u64 = turns.iter().map(tokens::turn_tokens).sum();
             prop_assert_eq!(gauge.turns_tokens(&turns), anew);
             prop_assert_eq!(gauge.turns_tokens(&turns), anew);
         }
@@ -190,11 +190,11 @@ proptest! {
         let from = kept(&turns, Whole { turns_min, tokens_max });
         let whole = &turns[from..];
         prop_assert!(whole.len() >= turns_min.min(turns.len()));
-        let size: u64 = whole.iter().map(budget::turn_tokens).sum();
+        let size: u64 = whole.iter().map(tokens::turn_tokens).sum();
         prop_assert!(whole.len() <= turns_min || size <= tokens_max);
         // No more is folded than must be.
         if let Some(next) = from.checked_sub(1) {
-            prop_assert!(size + budget::turn_tokens(&turns[next]) > tokens_max);
+            prop_assert!(size + tokens::turn_tokens(&turns[next]) > tokens_max);
         }
     }
 

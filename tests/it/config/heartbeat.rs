@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peacrab::heartbeat::Config;
+use peacrab::tasks::heartbeat::Config;
 
 use super::{load, secrets};
 

@@ -14,13 +14,13 @@ use peacrab::channels::{
 use peacrab::config::AgentConfig;
 use peacrab::control::Desk;
 use peacrab::daemon::{Daemon, Plan};
-use peacrab::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::people::Access;
 use peacrab::provider::Models;
-use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store;
+use peacrab::tasks::schedule::Clock;
 use peacrab::tools::ToolSet;
+use peacrab::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::workspace::skills::Surroundings;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;

@@ -8,18 +8,18 @@ use std::time::Duration;
 use async_trait::async_trait;
 use chrono::Utc;
 use futures_util::{StreamExt, stream};
-use peacrab::asks::{Approvals, Asking};
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
     Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
 };
-use peacrab::schedule::Clock;
 use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Options, Phase};
+use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{self, AnyTool, Lent, ToolSet};
 use peacrab::workspace::skills::Surroundings;
 use serde::{Deserialize, Serialize};

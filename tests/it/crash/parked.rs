@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use peacrab::message::{DeliveryId, Press};
+use peacrab::types::message::{DeliveryId, Press};
 
 use super::child::{ACT, ACTS, Asks, At, Kill, When};
 use super::{KNOWING, Scene, UNKNOWING, verdict};

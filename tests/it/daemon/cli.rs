@@ -221,7 +221,9 @@ async fn status_is_json_with_its_documented_fields() {
     assert_eq!(keys(&status["channels"]["home"]["failing"]), ["count", "since", "reason"].into());
     assert_eq!(status["home"], scene.home().display().to_string());
     assert!(status["provider"].as_str().unwrap().contains("rehearsal"), "{status}");
-    assert!((1..=3000).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");
+    // The tools of the hardware are described to the owner's model, too.
+    let most = if cfg!(feature = "hardware") { 3500 } else { 3000 };
+    assert!((1..=most).contains(&status["prompt_tokens"].as_u64().unwrap()), "{status}");
     let words = scene.run(&["status"]).await;
     assert!(words.out.contains("channel home"), "{words:?}");
     assert!(!daemon.log().contains(TOKEN), "{}", daemon.log());

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use peacrab::message::Body;
+use peacrab::types::message::Body;
 use tokio::time::sleep;
 
 use super::crash::{MARK, all_had_one_outcome, is_settled, open};

@@ -238,7 +238,7 @@ fn each_chunk_arrived_once(home: &Path, api: &DiscordApi) {
     let mut meant: BTreeMap<(String, String), i32> = BTreeMap::new();
     for row in rows {
         let (chat, body): (String, String) = row.unwrap();
-        let body: peacrab::message::Body = serde_json::from_str(&body).unwrap();
+        let body: peacrab::types::message::Body = serde_json::from_str(&body).unwrap();
         *meant.entry((chat, body.text().trim().to_owned())).or_default() += 1;
     }
     for sent in api.sent() {

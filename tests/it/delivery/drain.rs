@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peacrab::bus::outbox::{self, Chunk, Head, Lane};
-use peacrab::message::{Address, Body, ChannelName, DeliveryId};
 use peacrab::store::{Options, Store};
+use peacrab::types::message::{Address, Body, ChannelName, DeliveryId};
 use rusqlite::Connection;
 use tempfile::TempDir;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use chrono::{DateTime, TimeDelta, Utc};
 use peacrab::bus::outbox::{Chunk, Delivery, Failures};
 use peacrab::channels::deliver::patience::{Attempt, Verdict, pause_after_failure, pause_in_doubt};
-use peacrab::message::{Address, Body, DeliveryId, Outbound};
+use peacrab::types::message::{Address, Body, DeliveryId, Outbound};
 
 const SECOND: Duration = Duration::from_secs(1);
 

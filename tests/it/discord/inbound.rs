@@ -4,8 +4,10 @@ use peacrab::channels::discord::Threads;
 use peacrab::channels::discord::gateway::Point;
 use peacrab::channels::discord::inbound::{self, Custom, Identity, Reading, Spot, is_speech, read};
 use peacrab::channels::discord::wire::{Message, time_of};
-use peacrab::message::{Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender};
 use peacrab::people::Groups;
+use peacrab::types::message::{
+    Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender,
+};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 

@@ -2,10 +2,12 @@
 
 use peacrab::bus::outbox;
 use peacrab::channels::Channel;
-use peacrab::message::{Body, Choice, DeliveryId, Entitled, Outbound, Press, Question, SenderId};
 use peacrab::people::Groups;
 use peacrab::replies;
 use peacrab::store::{Options, Sync};
+use peacrab::types::message::{
+    Body, Choice, DeliveryId, Entitled, Outbound, Press, Question, SenderId,
+};
 use serde_json::json;
 
 use super::{address, discord};

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use peacrab::channels::discord::{Deadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
-use peacrab::message::{Body, DeliveryId, Outbound};
 use peacrab::people::Groups;
 use peacrab::store::Options;
+use peacrab::types::message::{Body, DeliveryId, Outbound};
 
 use super::{DEADLINES, address, discord, discord_with};
 use crate::support::desk::Desk;
@@ -548,9 +548,9 @@ async fn what_begins_a_forums_post_stands_inside_of_it() {
         .await;
     let at = address(FORUM, Some(post));
     assert_eq!(desk.heard().await[0].from, at);
-    let message = peacrab::message::MessageId::from(post.to_string());
-    let with = peacrab::message::Reaction::Seen;
-    let seen = peacrab::message::Hint::React { message: message.clone(), with };
+    let message = peacrab::types::message::MessageId::from(post.to_string());
+    let with = peacrab::types::message::Reaction::Seen;
+    let seen = peacrab::types::message::Hint::React { message: message.clone(), with };
     discord.hint(&at, seen).await.unwrap();
     assert_eq!(api.reactions().len(), 1);
     let (reply_to, body) = (Some(message), Body::Text("I do".to_owned()));

@@ -5,7 +5,7 @@ use std::io::{Seek as _, Write as _};
 use peacrab::channels::discord::Discord;
 use peacrab::channels::discord::Threads;
 use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, Sent};
-use peacrab::message::{
+use peacrab::types::message::{
     Address, Attachment, Body, Choice, Content, DeliveryId, Entitled, Hint, MediaKind, MediaRef,
     Outbound, Question, Reaction,
 };

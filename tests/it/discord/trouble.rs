@@ -6,8 +6,8 @@ use chrono::{DateTime, Utc};
 use peacrab::channels::discord::Threads;
 use peacrab::channels::discord::{Config, Deadlines, Discord};
 use peacrab::channels::{Channel, ChannelError, Found, Sent};
-use peacrab::message::{DeliveryId, Outbound};
 use peacrab::secret::Secret;
+use peacrab::types::message::{DeliveryId, Outbound};
 use tokio::net::TcpListener;
 
 use super::sending::{message, start, to_ada};

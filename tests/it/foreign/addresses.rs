@@ -1,7 +1,7 @@
 //! Which addresses count as written by somebody: people leave out what everybody adds, and put signs around
 //! them.
 
-use peacrab::agent::known::stands_in;
+use peacrab::trust::known_urls::stands_in;
 
 #[test]
 fn an_address_is_known_however_people_write_it() {

@@ -4,7 +4,7 @@
 use std::fs;
 
 use peacrab::config::AgentConfig;
-use peacrab::session::Finish;
+use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 
 use super::{asked, reads, rig_with_page, tells, with_page};

@@ -1,7 +1,7 @@
 //! The heartbeat and what is not its owner's: others' jobs, groups, other people's chats, strangers' words.
 
-use peacrab::heartbeat::Config;
 use peacrab::people::Access;
+use peacrab::tasks::heartbeat::Config;
 use serde_json::json;
 
 use super::{Scene, by_day, is_silent, tells};

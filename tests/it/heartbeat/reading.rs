@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Duration, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
-use peacrab::heartbeat::{Quiet, alert, asked_for, in_effect};
+use peacrab::tasks::heartbeat::{Quiet, alert, asked_for, in_effect};
 use proptest::prelude::*;
 
 #[test]

@@ -4,8 +4,8 @@ use std::fs;
 use std::sync::Arc;
 
 use chrono::{Duration, TimeZone as _, Utc};
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::provider::ProviderError;
 use peacrab::replies;
 use serde_json::json;

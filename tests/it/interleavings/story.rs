@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use peacrab::session::QueueMode;
+use peacrab::types::session::QueueMode;
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -9,7 +9,7 @@ use peacrab::provider::{
     Config, Effort, Kind, Limits, Message, Pictures, Provider, Request, Tools, complete,
 };
 use peacrab::secret::Secret;
-use peacrab::session::{Call, Thinking};
+use peacrab::types::session::{Call, Thinking};
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -1,7 +1,7 @@
 //! Names of files that came, as they lie in the workspace.
 
 use peacrab::channels::intake::names::{NAME_BYTES_MAX, name};
-use peacrab::message::{MediaKind, MediaRef};
+use peacrab::types::message::{MediaKind, MediaRef};
 
 fn named(given: &str, kind: MediaKind, mime: Option<&str>) -> String {
     let mime = mime.map(str::to_owned);

@@ -1,7 +1,7 @@
 //! Files and buttons on the way out.
 
-use peacrab::message::{DeliveryId, Press};
 use peacrab::replies;
+use peacrab::types::message::{DeliveryId, Press};
 use serde_json::{Value, json};
 
 use super::*;

@@ -1,7 +1,7 @@
 //! Voice messages: in words where somebody writes them down, and told of where nobody does.
 
-use peacrab::message::Quote;
 use peacrab::replies;
+use peacrab::types::message::Quote;
 
 use super::*;
 use crate::support::double::Gives;

@@ -1,7 +1,7 @@
 //! What is particular to the Messages API.
 
 use peacrab::provider::{StopReason, ToolCall, Usage};
-use peacrab::session::Thinking;
+use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;

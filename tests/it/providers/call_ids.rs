@@ -1,7 +1,7 @@
 //! Ids of calls, as APIs take them.
 
 use peacrab::provider::wire::CallIds;
-use peacrab::session::Outcome;
+use peacrab::types::session::Outcome;
 
 use super::call;
 

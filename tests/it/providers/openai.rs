@@ -2,7 +2,7 @@
 
 use peacrab::provider::names::Names;
 use peacrab::provider::{Message, Seen, StopReason, Usage};
-use peacrab::session::Thinking;
+use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;

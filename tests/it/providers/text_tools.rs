@@ -2,7 +2,7 @@
 
 use peacrab::provider::text_tools::TextTools;
 use peacrab::provider::{self, MALFORMED_CALL, StopReason};
-use peacrab::session::Thinking;
+use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::rig::{Parts, Rig};

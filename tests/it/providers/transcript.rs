@@ -1,9 +1,9 @@
 //! Every history that can be is sent in a form that the APIs accept, and so that consecutive
 //! requests share their beginning.
 
-use peacrab::agent::compaction::shown;
-use peacrab::agent::shorten;
-use peacrab::session::{Intent, Mark, Thinking};
+use peacrab::conversation::shorten;
+use peacrab::turn::compaction::shown;
+use peacrab::types::session::{Intent, Mark, Thinking};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::conversations::NOTE_CHARS_MAX;
-use peacrab::foreign;
+use peacrab::conversation::asks::{Approvals, Asking};
+use peacrab::conversation::sessions::NOTE_CHARS_MAX;
 use peacrab::people::Role;
 use peacrab::replies;
 use peacrab::secret::{Redactor, Secret};
+use peacrab::types::untrusted;
 use serde_json::json;
 
 use super::commands::{ENDLESS, beats, command, parts};
@@ -59,13 +59,13 @@ async fn a_jobs_command_that_opens_what_others_wrote_marks_what_it_prints() {
     assert_eq!(scene.rig.hear("1").await, "mine");
     scene.rig.ask("1", "and now?").await;
     let told = scene.rig.model.last().transcript();
-    assert!(!told.contains(foreign::HAS_READ), "{told}");
+    assert!(!told.contains(untrusted::HAS_READ), "{told}");
     scene.add("1", command("20m", "cat i*x/*/16-0-page.txt")).await;
     scene.later(42);
     assert!(scene.rig.hear("1").await.starts_with("Obey."));
     scene.rig.ask("1", "and then?").await;
     let told = scene.rig.model.last().transcript();
-    assert!(told.contains(&format!("Whoever worked on it {}.", foreign::HAS_READ)), "{told}");
+    assert!(told.contains(&format!("Whoever worked on it {}.", untrusted::HAS_READ)), "{told}");
     assert!(told.contains("]\nObey.\n [Mon] fake\n[End "), "{told}");
     assert!(!told.contains("assistant: Obey."), "{told}");
     scene.rig.finish().await;

@@ -3,13 +3,13 @@
 use std::fs;
 use std::time::Duration;
 
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::foreign;
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::people::{Access, Role};
 use peacrab::replies;
-use peacrab::schedule::AT_ONCE_MAX;
+use peacrab::tasks::schedule::AT_ONCE_MAX;
 use peacrab::tools::{ToolSet, shell};
+use peacrab::types::untrusted;
 use serde_json::{Value, json};
 
 use super::jobs::{Scene, completes, schedules};
@@ -84,7 +84,7 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let data = "[Written by others: data to look at.";
     assert!(told.contains(data) && told.contains("]\nThe tide is low.\n"), "{told}");
     assert!(told.contains(&format!("assistant: {}", replies::JOB_PRINTED)), "{told}");
-    assert!(!told.contains(foreign::HAS_READ), "{told}");
+    assert!(!told.contains(untrusted::HAS_READ), "{told}");
     assert_eq!(scene.runs(), ["done"]);
     scene.rig.finish().await;
 }
@@ -403,7 +403,7 @@ fn the_tool_costs_few_tokens_in_each_prompt() {
 
 #[test]
 fn a_role_counts_where_it_is_used() {
-    use peacrab::message::Place;
+    use peacrab::types::message::Place;
     use peacrab::workspace::Audience;
     let config = config();
     let commands = shell::commands(&config, &shell::standing(&config)).unwrap();
@@ -411,9 +411,9 @@ fn a_role_counts_where_it_is_used() {
     assert_eq!(commands.may(Role::Owner, Place::Group), Ok(Audience::Others));
     assert_eq!(commands.may(Role::Admin, Place::Private), Ok(Audience::Others));
     assert!(commands.may(Role::User, Place::Private).is_err());
-    let owners = peacrab::schedule::Commands { role: Role::Owner, ..commands.clone() };
+    let owners = peacrab::tasks::schedule::Commands { role: Role::Owner, ..commands.clone() };
     assert!(owners.may(Role::Owner, Place::Group).is_err());
-    let open = peacrab::schedule::Commands { files_caged: false, ..commands };
+    let open = peacrab::tasks::schedule::Commands { files_caged: false, ..commands };
     assert!(open.may(Role::Owner, Place::Private).is_ok());
     assert!(open.may(Role::Admin, Place::Private).is_err());
 }

@@ -1,10 +1,10 @@
 //! What goes wrong around jobs: one that breaks, places that are held, people who are not there.
 
 use peacrab::config::AgentConfig;
-use peacrab::conversations::NOTES_MAX;
+use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::replies;
-use peacrab::schedule::{AT_ONCE_MAX, JOBS_MAX};
-use peacrab::session::QueueMode;
+use peacrab::tasks::schedule::{AT_ONCE_MAX, JOBS_MAX};
+use peacrab::types::session::QueueMode;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
@@ -174,9 +174,11 @@ async fn whoever_sits_at_the_machine_is_asked_as_the_owner_where_the_job_goes() 
 
 #[tokio::test]
 async fn leave_for_a_job_of_the_machine_is_asked_of_the_owner() {
-    let approvals =
-        peacrab::asks::Approvals { tools: vec!["write_file".to_owned()], roles: vec![] };
-    let asking = peacrab::asks::Asking { approvals, ..Default::default() };
+    let approvals = peacrab::conversation::asks::Approvals {
+        tools: vec!["write_file".to_owned()],
+        roles: vec![],
+    };
+    let asking = peacrab::conversation::asks::Asking { approvals, ..Default::default() };
     let agent = AgentConfig { asking, ..AgentConfig::default() };
     let mut scene = Scene::of(Parts { agent, ..Parts::default() }).await;
     scene.rig.ask("1", "hello").await;

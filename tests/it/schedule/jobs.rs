@@ -5,12 +5,12 @@ use std::fs;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use peacrab::asks::{Approvals, Asking};
 use peacrab::config::AgentConfig;
-use peacrab::message::{DeliveryId, Press};
+use peacrab::conversation::asks::{Approvals, Asking};
 use peacrab::provider::ProviderError;
 use peacrab::replies;
-use peacrab::schedule::{Clock, JOBS_MAX};
+use peacrab::tasks::schedule::{Clock, JOBS_MAX};
+use peacrab::types::message::{DeliveryId, Press};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 

@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, TimeZone, Utc};
 use chrono_tz::Tz;
-use peacrab::message::{Address, Place, Sender};
 use peacrab::replies;
-use peacrab::schedule::{self, Action, Asker, Order, Timing, Wanted};
+use peacrab::tasks::schedule::{self, Action, Asker, Order, Timing, Wanted};
+use peacrab::types::message::{Address, Place, Sender};
 use proptest::prelude::*;
 
 const BERLIN: Tz = Tz::Europe__Berlin;

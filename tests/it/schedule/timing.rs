@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use chrono::{DateTime, Duration, NaiveDateTime, Offset, TimeZone, Timelike, Utc};
 use chrono_tz::{TZ_VARIANTS, Tz};
-use peacrab::schedule::{self, Timing, moment};
+use peacrab::tasks::schedule::{self, Timing, moment};
 use proptest::prelude::*;
 
 use crate::support::effort;

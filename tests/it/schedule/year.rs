@@ -4,14 +4,14 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Duration, TimeZone, Utc};
-use peacrab::conversations::NOTES_MAX;
-use peacrab::message::{Address, Place, Printed, Sender};
+use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
-use peacrab::schedule::{
+use peacrab::store::{Options, Store, Sync};
+use peacrab::tasks::schedule::{
     self, Brief, Came, Commanded, Commands, Ended, Grounds, JobId, LATE_AFTER, Missed, Order,
     Payload, Timing, Where, Whose, pass,
 };
-use peacrab::store::{Options, Store, Sync};
+use peacrab::types::message::{Address, Place, Printed, Sender};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -86,7 +86,7 @@ impl Scene {
                 if let Some(run) = schedule::of_job(store, JobId(job))? {
                     schedule::settle(store, &run, ended, Some("it broke"), now)?;
                     let known_on = "home".into();
-                    peacrab::errands::close(store, JobId(job).errand(), &known_on)?;
+                    peacrab::conversation::errands::close(store, JobId(job).errand(), &known_on)?;
                 }
             }
             Ok(())

@@ -8,7 +8,7 @@ use peacrab::channels::slack::inbound::{
     Identity, Line as Heard, Reading, Scene, Speaks, people, read,
 };
 use peacrab::channels::slack::interaction::{read_press, read_slash};
-use peacrab::message::{
+use peacrab::types::message::{
     Address, Cause, DeliveryId, Inbound, MediaKind, Place, Press, Quote, Said, Sender,
 };
 use proptest::prelude::*;

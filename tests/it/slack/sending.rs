@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::Utc;
 use peacrab::channels::slack::{Deadlines, Slack};
 use peacrab::channels::{Channel, ChannelError, FileContent, Found, MediaSink, Sent};
-use peacrab::message::{
+use peacrab::types::message::{
     Address, Attachment, Body, Choice, Content, DeliveryId, Entitled, Hint, MediaKind, MediaRef,
     Outbound, Question, Reaction,
 };

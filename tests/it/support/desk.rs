@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use peacrab::bus::{Bus, Link, Publisher};
 use peacrab::channels::{Channel, ChannelError};
-use peacrab::message::Inbound;
 use peacrab::people::{Access, People};
 use peacrab::store::{Options, Store};
+use peacrab::types::message::Inbound;
 use tempfile::TempDir;
 use tokio::time::timeout;
 

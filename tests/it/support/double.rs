@@ -13,7 +13,7 @@ use peacrab::channels::{
     Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
     Sent, Unit,
 };
-use peacrab::message::{
+use peacrab::types::message::{
     Address, Body, Cause, Hint, Inbound, Line, MediaKind, MediaRef, MessageId, Outbound, Place,
     Reaction, Said, Sender,
 };

@@ -12,7 +12,7 @@ use peacrab::bus::Publisher;
 use peacrab::channels::{
     Channel, ChannelError, Drafts, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink, Sent, Unit,
 };
-use peacrab::message::{
+use peacrab::types::message::{
     Address, Body, Cause, Hint, Inbound, MediaKind, MediaRef, MessageId, Outbound, Place, Press,
     Quote, Said, Sender,
 };

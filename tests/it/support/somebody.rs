@@ -2,14 +2,14 @@
 
 use chrono::TimeZone as _;
 use chrono_tz::UTC;
-use peacrab::actions::{Actions, Images};
 use peacrab::bus::Wake;
-use peacrab::message::{Address, Place, Sender};
-use peacrab::oversight::Oversight;
+use peacrab::conversation::actions::{Actions, Images};
 use peacrab::people::Role;
-use peacrab::session::SessionId;
 use peacrab::store::{self, Store};
 use peacrab::tools::ToolContext;
+use peacrab::trust::instruction_watch::Oversight;
+use peacrab::types::message::{Address, Place, Sender};
+use peacrab::types::session::SessionId;
 use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 

@@ -2,10 +2,10 @@
 
 use peacrab::channels::Channel;
 use peacrab::channels::telegram::inbound::Reading;
-use peacrab::message::{
+use peacrab::people::Groups;
+use peacrab::types::message::{
     Body, Cause, Choice, DeliveryId, Entitled, Outbound, Place, Press, Question, Said, Sender,
 };
-use peacrab::people::Groups;
 use serde_json::{Value, json};
 
 use super::{FORUM, acquainted, address, message, reading, to_ada};

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use peacrab::channels::telegram::Deadlines;
 use peacrab::channels::{Channel, ChannelError, FileContent, MediaSink, Sent};
-use peacrab::message::{Attachment, Body, Content, MediaKind, MediaRef, Outbound};
 use peacrab::replies;
+use peacrab::types::message::{Attachment, Body, Content, MediaKind, MediaRef, Outbound};
 use tokio::io::{AsyncReadExt as _, AsyncSeekExt as _};
 
 use super::{DEADLINES, FORUM, acquainted, address, message, telegram, to_ada};

@@ -3,8 +3,8 @@
 use chrono::DateTime;
 use peacrab::channels::telegram::inbound::Reading;
 use peacrab::channels::telegram::offset::Offset;
-use peacrab::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
 use peacrab::people::Groups;
+use peacrab::types::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
 use serde_json::{Value, json};
 
 use super::{CREW, FORUM, FRIEND, hear_in, reading};

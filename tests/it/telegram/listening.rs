@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use peacrab::bus::outbox;
 use peacrab::channels::{Channel, ChannelError};
-use peacrab::message::{Body, Choice, Entitled, Outbound, Question};
 use peacrab::replies;
 use peacrab::store::{Moment, Options, Phase, Sync};
+use peacrab::types::message::{Body, Choice, Entitled, Outbound, Question};
 use serde_json::json;
 
 use super::{CREW, DEADLINES, acquainted, address, message, telegram, telegram_at, to_ada};

@@ -1,8 +1,8 @@
 //! What people send besides text, as the bot hears it.
 
 use peacrab::channels::telegram::inbound::Reading;
-use peacrab::message::{MediaKind, MediaRef, Quote, Said};
 use peacrab::people::Groups;
+use peacrab::types::message::{MediaKind, MediaRef, Quote, Said};
 use serde_json::{Value, json};
 
 use super::{CREW, FORUM, hear_in, reading_after};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use peacrab::channels::telegram::Deadlines;
 use peacrab::channels::{Channel, ChannelError, Sent};
-use peacrab::message::{DeliveryId, Hint, Outbound, Reaction};
+use peacrab::types::message::{DeliveryId, Hint, Outbound, Reaction};
 use tokio::net::TcpListener;
 
 use super::{CREW, DEADLINES, FORUM, acquainted, address, message, telegram, telegram_at, to_ada};

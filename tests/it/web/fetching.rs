@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use peacrab::people::Role;
-use peacrab::session::Finish;
 use peacrab::tools::web::{self, Config};
 use peacrab::tools::{Caller, ToolSet};
+use peacrab::types::session::Finish;
 use serde_json::json;
 
 use super::{Reader, hasty};

@@ -4,7 +4,7 @@
 use teloxide::types::{Message, MessageEntity, MessageEntityKind};
 
 use super::Identity;
-use crate::message::Place;
+use crate::types::message::Place;
 
 pub(super) fn marks<'a>(message: &'a Message, bot: &Identity) -> Vec<Mark<'a>> {
     let (text, entities) =

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::message::{MediaKind, MediaRef};
+use crate::types::message::{MediaKind, MediaRef};
 
 /// What Telegram's own server gives to bots, in bytes (Bot API, getFile).
 const FETCH_MAX: u64 = 20 << 20;

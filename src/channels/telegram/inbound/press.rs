@@ -5,7 +5,7 @@ use serde_json::Value;
 use teloxide::types::User;
 
 use super::{Ears, Reading};
-use crate::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
+use crate::types::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
 
 /// Of a callback query, what we need; the message may be too old to be shown whole.
 #[derive(Deserialize)]

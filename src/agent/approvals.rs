@@ -1,0 +1,110 @@
+//! `/approve` and `/deny`: what people who may decide say of calls that wait for approval.
+
+use rusqlite::Connection;
+
+use crate::bus::journal::Waiting;
+use crate::conversation::asks;
+use crate::conversation::asks::{Approvals, Ask, AskId, Ended, Grant, Kind};
+use crate::conversation::transcript;
+use crate::replies;
+use crate::store::StoreError;
+use crate::turn::commits;
+use crate::turn::means::{Means, role_of};
+use crate::turn::prompt;
+use crate::types::session::Outcome;
+
+use crate::turn::parking::unpark;
+
+/// What somebody entitled says of a call that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Approve {
+        ask: AskId,
+        always: bool,
+    },
+    Deny(AskId),
+    /// What was allowed for good of a tool is not any more.
+    Revoke(String),
+    List,
+}
+
+impl Verdict {
+    /// Reads what follows `/approve`; none if it was said wrongly.
+    pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let Some(ask) = words.next() else { return Some(Self::List) };
+        let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
+        match words.next().map(str::to_ascii_lowercase).as_deref() {
+            None | Some("once") => Some(Self::Approve { ask, always: false }),
+            Some("always") => Some(Self::Approve { ask, always: true }),
+            Some(_) => None,
+        }
+    }
+
+    /// Reads what follows `/deny`.
+    pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
+        let what = words.next()?;
+        Some(match what.trim_start_matches('#').parse() {
+            Ok(ask) => Self::Deny(AskId(ask)),
+            Err(_) => Self::Revoke(what.to_owned()),
+        })
+    }
+}
+
+/// Carries `/approve` and `/deny` out.
+pub(crate) async fn obey(
+    means: &Means,
+    control: &Waiting,
+    verdict: Option<Verdict>,
+) -> Result<(), StoreError> {
+    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let Some(verdict) = verdict else {
+        return commits::obeyed(&means.bus.store, control, replies::APPROVE_USAGE.to_owned()).await;
+    };
+    if role < Approvals::BY {
+        let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
+        return commits::obeyed(&means.bus.store, control, words).await;
+    }
+    let by = control.sender().name.clone();
+    commits::obeyed_with(&means.bus.store, control, move |store| match verdict {
+        Verdict::Approve { ask, always } => approve(store, ask, always, &by),
+        Verdict::Deny(ask) => deny(store, ask, &by),
+        Verdict::Revoke(tool) => Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)),
+        Verdict::List => {
+            let (waiting, granted) = (asks::approvals(store)?, asks::grants(store)?);
+            let waiting = waiting.iter().map(|(id, tool, arguments)| (id.0, &**tool, &**arguments));
+            let granted =
+                granted.iter().map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
+            Ok(replies::approvals(waiting, granted))
+        }
+    })
+    .await
+}
+
+fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::Result<String> {
+    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+    let choice = if always { replies::ALWAYS } else { replies::ONCE };
+    asks::end(store, &ask, Ended::Settled, &replies::choice_of(choice, by))?;
+    let (channel, person, tool) = transcript::caller(store, ask.call)?;
+    if always {
+        let (channel, sender) = (channel.to_string(), person.id.to_string());
+        asks::grant(store, &Grant { channel, sender, tool: tool.clone() })?;
+    }
+    transcript::call_may_run(store, ask.call)?;
+    transcript::unpark(store, ask.turn)?;
+    Ok(match always {
+        true => replies::approved_always(&tool, person),
+        false => replies::approved_once(&tool),
+    })
+}
+
+fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<String> {
+    let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+    asks::end(store, &ask, Ended::Settled, &replies::choice_of(replies::DENY, by))?;
+    let (_, _, tool) = transcript::caller(store, ask.call)?;
+    unpark(store, &ask, &Outcome::Denied(prompt::denied_by(by)))?;
+    Ok(replies::denied_call(&tool))
+}
+
+fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
+    Ok(asks::open(store, id)?.filter(|ask| ask.kind == Kind::Approval))
+}

@@ -1,0 +1,141 @@
+//! Settles what turns wait for: approvals and questions whose time is over, and messages that answer a question.
+
+use rusqlite::Connection;
+
+use crate::bus::journal;
+use crate::bus::journal::{RowId, Span};
+use crate::conversation::asks;
+use crate::conversation::asks::{Ask, Ended, Kind};
+use crate::conversation::transcript;
+use crate::people::Role;
+use crate::replies;
+use crate::store::{StoreError, Sync};
+use crate::turn::invoked::Invoked;
+use crate::turn::means::role_of;
+use crate::turn::prompt;
+use crate::turn::prompt::{Tail, files};
+use crate::types::message::SenderId;
+use crate::types::session::Outcome;
+
+use super::{Agent, STORE_PAUSE, queue::Parts};
+use crate::turn::parking::unpark;
+
+/// The outcome of a look at what turns wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asks {
+    /// Nothing has changed.
+    Same,
+    /// Something was settled, so that the store is to be looked at again.
+    Settled,
+    /// Something could not be settled and is to be tried again. Nothing else waits for it.
+    Failed,
+}
+
+impl Agent {
+    /// Unparks what has waited for too long, and what was answered by what waits where something has
+    /// changed.
+    pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Asks {
+        let mut outcomes = Vec::new();
+        for ask in overdue {
+            outcomes.push(self.expire(ask).await.map(|()| true));
+        }
+        for (ask, newest) in self.backlog.heard_questions() {
+            let at = ask.at.clone();
+            let heard = self.hear_answer(ask, newest).await;
+            if heard.is_err() {
+                self.backlog.look_again(&at, STORE_PAUSE);
+            }
+            outcomes.push(heard);
+        }
+        let mut asks = Asks::Same;
+        for outcome in outcomes {
+            match outcome {
+                Ok(false) => {}
+                Ok(true) if asks == Asks::Failed => {}
+                Ok(true) => asks = Asks::Settled,
+                Err(error) => {
+                    tracing::error!(%error, "Cannot settle what a turn waits for, will try again");
+                    asks = Asks::Failed;
+                }
+            }
+        }
+        if asks != Asks::Same {
+            self.means.bus.outbox.up();
+        }
+        asks
+    }
+
+    async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {
+        let expire = move |store: &Connection| {
+            if !asks::end(store, &ask, Ended::Expired, replies::NOBODY_ANSWERED)? {
+                return Ok(());
+            }
+            let outcome = match ask.kind {
+                Kind::Approval => Outcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
+                Kind::Question => Outcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
+            };
+            unpark(store, &ask, &outcome)
+        };
+        self.means.bus.store.write("ask expired", Sync::Now, expire).await
+    }
+
+    /// Whose words are the answer to a question: who was asked, or the owner.
+    async fn who_answers(&self, ask: &Ask, rows: Span) -> Result<Option<SenderId>, StoreError> {
+        if let Some(who) = &ask.who {
+            return Ok(Some(who.clone()));
+        }
+        let (at, people) = (ask.at.clone(), self.means.bus.people.clone());
+        let find = move |store: &Connection| {
+            for row in journal::said_by(store, &at, rows, None)? {
+                let who = &row.sender().id;
+                if people.role_of(store, &at.channel, who)? == Some(Role::Owner) {
+                    return Ok(Some(who.clone()));
+                }
+            }
+            Ok(None)
+        };
+        self.read(find).await
+    }
+
+    /// The next plain message of who was asked, there, is the answer; false if it has not come.
+    async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
+        let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
+        let Some(who) = self.who_answers(&ask, span).await? else { return Ok(false) };
+        let said = move |store: &Connection| journal::said_by(store, &at, span, Some(&who));
+        let rows = self.read(said).await?;
+        let Some(first) = rows.first() else { return Ok(false) };
+        match self.parts_to_come(&rows).await? {
+            Parts::None => {}
+            Parts::Within(pause) => {
+                self.backlog.look_again(&ask.at, pause);
+                return Ok(false);
+            }
+            Parts::Fetching => return Ok(false),
+        }
+        let (sender, place) = (first.sender().clone(), first.inbound.place);
+        let role = role_of(&self.means, &ask.at, &sender).await?;
+        let answer = prompt::tail(&Tail {
+            now: self.means.now(),
+            role,
+            place,
+            rows: &rows,
+            invoked: &Invoked::default(),
+            background: &[],
+            changes: vec![],
+        });
+        let images = files::images(&rows);
+        let answered = move |store: &Connection| {
+            let settled = journal::wait(store, &rows)?
+                && asks::end(store, &ask, Ended::Settled, &replies::answered_by(&sender.name))?;
+            if settled {
+                journal::take(store, &rows, ask.turn)?;
+                unpark(store, &ask, &Outcome::Done(answer))?;
+                if !images.is_empty() {
+                    transcript::set_images(store, ask.call, &images)?;
+                }
+            }
+            Ok(settled)
+        };
+        self.means.bus.store.write("answer heard", Sync::Now, answered).await
+    }
+}

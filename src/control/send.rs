@@ -1,0 +1,213 @@
+//! What somebody at this machine sends by hand or by a script: through the outbox, as everything, and
+//! with word of whether it arrived.
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use chrono::{Local, Utc};
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use tokio::time::timeout;
+
+use crate::bus::{Bus, outbox};
+use crate::channels::parcel;
+use crate::people;
+use crate::replies;
+use crate::store::{StoreError, Sync};
+use crate::types::message::{Address, Attachment, Body, ChannelName, Content, DeliveryId};
+use crate::workspace::path::INBOX;
+use crate::workspace::{Workspace, WorkspacePath};
+
+/// How long a text, and how long files, are waited for: a little longer than one attempt at them takes.
+const TEXT_WAIT_MAX: Duration = Duration::from_secs(45);
+const FILES_WAIT_MAX: Duration = Duration::from_secs(330);
+
+/// More is a file.
+pub const TEXT_BYTES_MAX: usize = 100_000;
+
+const FILES_MAX: usize = 10;
+
+/// Of one file; what a platform takes is often less.
+const FILE_BYTES_MAX: u64 = 50_000_000;
+
+/// Who is meant instead of an address.
+const OWNER: &str = "owner";
+
+/// What is to be sent.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Parcel {
+    /// `CHANNEL:CHAT`, `CHANNEL:CHAT:THREAD` or `owner`.
+    pub to: String,
+    #[serde(default)]
+    pub text: String,
+    #[serde(default)]
+    pub files: Vec<PathBuf>,
+    /// The text is read as Markdown; otherwise it is shown as it is.
+    #[serde(default)]
+    pub markdown: bool,
+}
+
+/// What became of it, in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Sent {
+    Arrived(String),
+    /// It cannot be sent as it is: nothing was.
+    Refused(String),
+    /// It will not arrive, or not whole.
+    Lost(String),
+    /// It has not arrived, and is tried again while a daemon runs.
+    Waits(String),
+}
+
+/// Sends it, and waits until it has arrived or has not.
+pub async fn send(
+    bus: &Bus,
+    workspace: &Workspace,
+    channels: &BTreeSet<ChannelName>,
+    parcel: Parcel,
+) -> Result<Sent, StoreError> {
+    let Parcel { to, text, files, markdown } = parcel;
+    if let Err(words) = check(&text, &files) {
+        return Ok(Sent::Refused(words));
+    }
+    let to = match to.as_str() {
+        OWNER => match bus.store.read(people::owner_place).await? {
+            Some(owner) => owner,
+            None => return Ok(Sent::Refused(replies::NO_OWNER_PLACE.to_owned())),
+        },
+        to => match to.parse::<Address>() {
+            Ok(to) => to,
+            Err(words) => return Ok(Sent::Refused(words)),
+        },
+    };
+    if !channels.contains(&to.channel) {
+        return Ok(Sent::Refused(replies::no_channel(&to.channel)));
+    }
+    let wait = if files.is_empty() { TEXT_WAIT_MAX } else { FILES_WAIT_MAX };
+    let copy = move |workspace: &Workspace| {
+        files.iter().map(|file| attach(workspace, file)).collect::<Result<Vec<_>, _>>()
+    };
+    let files = match workspace.off_thread(copy).await {
+        Ok(files) => files,
+        Err(words) => return Ok(Sent::Refused(words)),
+    };
+    let bodies = bodies((text, markdown), files);
+    let put = move |store: &Connection| {
+        let put = |body| outbox::put_body(store, &to, body);
+        bodies.iter().map(put).collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let ids = bus.store.write("send", Sync::Now, put).await?;
+    let arrives = arrives(bus, &ids);
+    bus.outbox.up();
+    match timeout(wait, arrives).await {
+        Ok(arrived) => arrived,
+        Err(_) => standing(bus, &ids).await,
+    }
+}
+
+fn check(text: &str, files: &[PathBuf]) -> Result<(), String> {
+    if text.trim().is_empty() && files.is_empty() {
+        return Err(replies::NOTHING_TO_SEND.to_owned());
+    }
+    if text.len() > TEXT_BYTES_MAX {
+        return Err(replies::too_long_to_send(TEXT_BYTES_MAX));
+    }
+    if files.len() > FILES_MAX {
+        return Err(replies::too_many_to_send(FILES_MAX));
+    }
+    Ok(())
+}
+
+/// A copy of a file in the workspace, where it is when it is sent, however late. It lies with what
+/// people sent, which is the owner's to see and bounded.
+fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
+    let failed = |error: io::Error| replies::unreadable_file(&file.display(), &error);
+    let name = file.file_name().and_then(|name| name.to_str()).unwrap_or("file");
+    // To open a pipe would wait for somebody who writes.
+    let mut open = File::options();
+    let from = open.read(true).custom_flags(libc::O_NONBLOCK).open(file).map_err(failed)?;
+    let about = from.metadata().map_err(failed)?;
+    if !about.is_file() {
+        return Err(replies::unreadable_file(&file.display(), &"it is no file"));
+    }
+    if about.len() > FILE_BYTES_MAX {
+        return Err(replies::file_over_limit(name, FILE_BYTES_MAX));
+    }
+    let month = Local::now().format("%Y-%m");
+    let unique = Utc::now().timestamp_micros();
+    let path = format!("{INBOX}/{month}/sent-{unique:x}-{name}").parse::<WorkspacePath>();
+    let path = path.map_err(|error| error.to_string())?;
+    let (incoming, mut into) = workspace.begin_file(&path).map_err(|error| error.to_string())?;
+    io::copy(&mut from.take(FILE_BYTES_MAX), &mut into).map_err(failed)?;
+    let path = incoming.keep(&into).map_err(|error| error.to_string())?;
+    Ok(Attachment {
+        name: name.to_owned(),
+        kind: parcel::kind_of(name),
+        caption: String::new(),
+        printed: false,
+        content: Content::Workspace(path.to_string()),
+    })
+}
+
+/// The text stands under the first file.
+fn bodies((text, markdown): (String, bool), mut files: Vec<Attachment>) -> Vec<Body> {
+    let alone = match files.first_mut() {
+        Some(first) => {
+            (first.caption, first.printed) = (text, !markdown);
+            None
+        }
+        None if markdown => Some(Body::Text(text)),
+        None => Some(Body::Printed(text)),
+    };
+    files.into_iter().map(Body::File).chain(alone).collect()
+}
+
+/// How far it has got.
+async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
+    let ids = ids.to_vec();
+    let look = move |store: &Connection| {
+        let look = |id: &DeliveryId| {
+            let (state, reason) = outbox::standing(store, *id)?;
+            Ok((state, reason, outbox::has_lost_file(store, *id)?))
+        };
+        ids.iter().map(look).collect::<rusqlite::Result<Vec<_>>>()
+    };
+    let (mut waits, mut lost) = (None, false);
+    for (state, reason, has_lost_file) in bus.store.read(look).await? {
+        lost |= has_lost_file;
+        match state.as_str() {
+            "sent" => {}
+            "dead" => {
+                return Ok(Sent::Lost(replies::not_delivered(&reason.unwrap_or_default())));
+            }
+            _ => waits = Some(reason.unwrap_or_default()),
+        }
+    }
+    Ok(match waits {
+        Some(reason) => Sent::Waits(replies::not_delivered_yet(&reason)),
+        None if lost => Sent::Lost(replies::WORDS_FOR_FILE.to_owned()),
+        None => Sent::Arrived(replies::DELIVERED.to_owned()),
+    })
+}
+
+/// Waits for the outcome; deliveries say whenever one of them has got further.
+async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
+    let mut moved = bus.outbox.watch();
+    loop {
+        moved.mark_unchanged();
+        match standing(bus, ids).await? {
+            waits @ Sent::Waits(_) => {
+                if moved.changed().await.is_err() {
+                    return Ok(waits);
+                }
+            }
+            sent => return Ok(sent),
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! Conversations in the store: sessions, turns, steps and calls, the questions and plans that belong to them,
+//! and the record of what was done. Nothing here asks a model, runs a tool or sends a message.
+
+pub mod forgetting;
+pub mod errands;
+pub mod sessions;
+pub mod tokens;
+pub mod shorten;
+pub mod asks;
+pub mod settings;
+pub mod plans;
+pub mod proposals;
+pub mod ledger;
+pub mod actions;
+pub mod history;
+pub mod transcript;

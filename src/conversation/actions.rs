@@ -1,0 +1,388 @@
+//! What was done: every tool call is an action, with what went in and what came out. Lists them,
+//! forgets the old ones, and works out how one that changed a file is undone; the change itself is
+//! made as every other change is.
+
+mod images;
+mod pruning;
+mod seen;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::{Connection, OptionalExtension, Row, named_params, params};
+use serde::{Deserialize, Serialize};
+
+use images::GRACE;
+pub use images::Images;
+pub use pruning::{Mark, prune, prune_commands};
+pub use seen::{Doer, Seen, is_told, note};
+
+use crate::memory;
+use crate::people::Role;
+use crate::provider::{COMPLETION, CONVERSE};
+use crate::replies;
+use crate::store::Store;
+use crate::types::message::{Address, Place, Sender, SenderId};
+use crate::types::session::{CallId, FileUndo, Intent, SessionId};
+use crate::workspace::{Audience, FileChange, Hash, Workspace, WorkspacePath};
+
+/// Of an input and an output, in characters, where many actions are listed.
+const SHOWN_CHARS_MAX: usize = 2_000;
+
+/// The tool that undoes; what it did is itself undone only by its number.
+pub const UNDO: &str = "undo";
+
+/// Where actions and the ways back are kept; cheap to clone.
+#[derive(Clone)]
+pub struct Actions {
+    pub store: Store,
+    pub images: Images,
+}
+
+/// A call as it is listed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Action {
+    pub id: CallId,
+    pub at: DateTime<Utc>,
+    pub tool: String,
+    pub input: String,
+    pub output: String,
+    pub state: String,
+    /// None while it is not done.
+    pub ms: Option<i64>,
+    pub person: String,
+    pub session: SessionId,
+    pub place: Address,
+    pub undo: Way,
+}
+
+impl Action {
+    /// One line, for people and models, with the time by the clock of `zone`.
+    pub fn words(&self, zone: Tz) -> String {
+        replies::action(&replies::Action {
+            id: self.id.0,
+            at: self.at.with_timezone(&zone).format("%m-%d %H:%M").to_string(),
+            tool: &self.tool,
+            input: &self.input,
+            state: &self.state,
+            ms: self.ms,
+            person: &self.person,
+            undo: match self.undo {
+                Way::None => None,
+                Way::Open => Some(true),
+                Way::Taken => Some(false),
+            },
+        })
+    }
+}
+
+/// Whether there is a way back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    None,
+    Open,
+    Taken,
+}
+
+/// Which actions somebody may see, and undo.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// None: those of all conversations.
+    session: Option<SessionId>,
+    /// None: everybody's.
+    whose: Option<SenderId>,
+}
+
+impl Sight {
+    pub const ALL: Self = Self { session: None, whose: None };
+
+    /// The owner in private sees all; else it is the conversation's, and in a group one's own.
+    pub fn of(who: &Sender, role: Role, place: Place, session: Option<SessionId>) -> Self {
+        // No session has this id.
+        let here = session.unwrap_or(SessionId(0));
+        match (place, role) {
+            (Place::Private, Role::Owner) => Self::ALL,
+            (Place::Private, _) | (Place::Group, Role::Admin | Role::Owner) => {
+                Self { session: Some(here), whose: None }
+            }
+            (Place::Group, Role::Guest | Role::User) => {
+                Self { session: Some(here), whose: Some(who.id.clone()) }
+            }
+        }
+    }
+
+    /// The same, of one conversation.
+    pub fn within(self, session: Option<SessionId>) -> Self {
+        Self { session: Some(session.unwrap_or(SessionId(0))), ..self }
+    }
+}
+
+/// What is seen: `calls c`, `turns t`, `sessions s`. What a command did at an address counts to the
+/// conversation that was open there, what a subagent, a job or a beat did to the one that hears of it.
+const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session
+    WHERE (:whose IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = :whose)
+    AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
+        SELECT 1 FROM sessions o WHERE o.id = :session AND o.channel = s.channel AND o.chat = s.chat
+        AND ifnull(o.thread, '') = ifnull(s.thread, '') AND s.opened >= o.opened))
+        OR (s.kind = 'subagent' AND EXISTS (
+            SELECT 1 FROM subagents a WHERE a.session = s.id AND a.parent = :session))
+        OR (s.kind = 'job' AND EXISTS (
+            SELECT 1 FROM jobs j JOIN sessions o ON o.id = :session
+            WHERE j.id = CAST(s.chat AS INTEGER) AND o.channel = j.channel AND o.chat = j.chat
+            AND ifnull(o.thread, '') = ifnull(j.thread, '')))
+        OR (s.kind = 'heartbeat' AND EXISTS (
+            SELECT 1 FROM beats b JOIN sessions o ON o.id = :session
+            WHERE b.session = s.id AND o.channel = b.channel AND o.chat = b.chat
+            AND ifnull(o.thread, '') = ifnull(b.thread, ''))))";
+
+/// The newest actions first.
+pub fn list(
+    store: &Connection,
+    sight: &Sight,
+    tool: Option<&str>,
+    limit: usize,
+) -> rusqlite::Result<Vec<Action>> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT c.id, ifnull(c.started, t.started), c.tool, substr(c.arguments, 1, {SHOWN_CHARS_MAX}),
+         substr(ifnull(c.output, ''), 1, {SHOWN_CHARS_MAX}), c.state, c.ended - c.started, t.sender,
+         s.id, s.channel, s.chat, s.thread, c.undo IS NOT NULL AND c.state IN ('done', 'interrupted'),
+         c.undone IS NOT NULL
+         {SEEN} AND c.state <> 'planned' AND (:tool IS NULL OR c.tool = :tool) ORDER BY c.id DESC LIMIT :limit"
+    ))?;
+    let rows = rows.query_map(
+        named_params! {
+            ":whose": sight.whose.as_ref().map(SenderId::as_str),
+            ":session": sight.session.map(|session| session.0),
+            ":tool": tool,
+            ":limit": limit,
+        },
+        read,
+    )?;
+    rows.collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
+    Ok(Action {
+        id: CallId(row.get(0)?),
+        at: DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default(),
+        tool: row.get(2)?,
+        input: row.get(3)?,
+        output: row.get(4)?,
+        state: row.get(5)?,
+        ms: row.get(6)?,
+        person: sender(row, 7).map_or_else(|_| replies::SOMEBODY.to_owned(), |it| it.to_string()),
+        session: SessionId(row.get(8)?),
+        place: Address {
+            channel: row.get::<_, String>(9)?.into(),
+            chat: row.get::<_, String>(10)?.into(),
+            thread: row.get::<_, Option<String>>(11)?.map(Into::into),
+        },
+        undo: match (row.get(12)?, row.get(13)?) {
+            (_, true) => Way::Taken,
+            (true, false) => Way::Open,
+            (false, false) => Way::None,
+        },
+    })
+}
+
+fn sender(row: &Row<'_>, column: usize) -> rusqlite::Result<Sender> {
+    from_json(row.get_ref(column)?.as_str()?, column)
+}
+
+fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(text).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys")
+}
+
+/// An action that may be undone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Target {
+    pub id: CallId,
+    pub tool: String,
+    undo: Option<FileUndo>,
+    undone: bool,
+}
+
+/// The action with that number, or else the last one that can be undone; none if there is none to be
+/// seen.
+pub fn target(
+    store: &Connection,
+    sight: &Sight,
+    id: Option<CallId>,
+) -> rusqlite::Result<Option<Target>> {
+    store
+        .prepare_cached(&format!(
+            "SELECT c.id, c.tool, iif(c.state IN ('done', 'interrupted'), c.undo, NULL), c.undone IS NOT NULL
+             {SEEN} AND iif(:id IS NULL, c.undo IS NOT NULL AND c.undone IS NULL AND c.tool <> '{UNDO}'
+             AND c.state IN ('done', 'interrupted'), c.id = :id) ORDER BY c.id DESC LIMIT 1"
+        ))?
+        .query_row(
+            named_params! {
+                ":whose": sight.whose.as_ref().map(SenderId::as_str),
+                ":session": sight.session.map(|session| session.0),
+                ":id": id.map(|id| id.0),
+            },
+            |row| {
+                let undo = row.get::<_, Option<String>>(2)?;
+                let undo = undo.map(|undo| from_json(&undo, 2)).transpose()?;
+                let id = CallId(row.get(0)?);
+                Ok(Target { id, tool: row.get(1)?, undo, undone: row.get(3)? })
+            },
+        )
+        .optional()
+}
+
+/// The change that undoes an action, or words on why there is none.
+pub fn undoing(
+    workspace: &Workspace,
+    images: &Images,
+    target: &Target,
+    audience: Audience,
+) -> Result<FileChange, String> {
+    let number = target.id;
+    if target.undone {
+        return Err(replies::undone_before(number));
+    }
+    let Some(undo) = &target.undo else {
+        return Err(replies::no_way_back(number, &target.tool));
+    };
+    let path: WorkspacePath =
+        undo.path.parse().map_err(|_| replies::no_way_back(number, &target.tool))?;
+    let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
+    let path = workspace.resolve_to_write(&path, audience).map_err(refused)?;
+    let now = workspace.hash(&path).map_err(refused)?;
+    if now.as_ref().map(Hash::as_str) != undo.after.as_deref() {
+        let differs = differs(workspace, images, &path, undo);
+        return Err(replies::changed_since(&path, &differs));
+    }
+    match (&undo.before, now) {
+        (None, Some(now)) => Ok(FileChange::removal(path, now)),
+        (None, None) => Err(replies::no_way_back(number, &target.tool)),
+        (Some(before), now) => {
+            let contents = Hash::stored(before).and_then(|before| images.get(&before));
+            let contents = contents.ok_or_else(|| replies::image_gone(&path))?;
+            Ok(FileChange::new(path, now, contents))
+        }
+    }
+}
+
+/// What became of a file since an action, or, where nobody knows any more what that had made of it,
+/// since before the action.
+fn differs(
+    workspace: &Workspace,
+    images: &Images,
+    path: &WorkspacePath,
+    undo: &FileUndo,
+) -> String {
+    let text = |hash: &Option<String>| {
+        let contents = images.get(&Hash::stored(hash.as_deref()?)?)?;
+        String::from_utf8(contents).ok()
+    };
+    let Ok(now) = workspace.read_text(path) else { return String::new() };
+    let then = match &undo.after {
+        None => Some(String::new()),
+        after => text(after).or_else(|| text(&undo.before)),
+    };
+    memory::changes(&then.unwrap_or_default(), &now.unwrap_or_default()).unwrap_or_default()
+}
+
+/// What a command is about to undo, to be written down as an action of its own.
+pub struct Undoing {
+    pub at: Address,
+    pub place: Place,
+    pub who: Sender,
+    /// By which it is found after a crash.
+    pub mark: String,
+    pub target: CallId,
+    pub change: Intent,
+    pub undo: Option<FileUndo>,
+}
+
+/// Writes an action of a command down as running. It stands in a closed session of its own, which no
+/// model sees.
+pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
+    let now = Utc::now().timestamp_millis();
+    let Undoing { at, place, who, mark, target, change, undo } = undoing;
+    let turn = closed_turn(store, at, *place, who)?;
+    let arguments = serde_json::json!({ "id": target }).to_string();
+    store.execute(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
+         VALUES (?, 0, ?, ?, ?, 'running', ?, ?, ?)",
+        params![turn, mark, UNDO, arguments, json(change), undo.as_ref().map(json), now],
+    )?;
+    Ok(CallId(store.last_insert_rowid()))
+}
+
+/// A turn without words in a session of its own, which no model sees.
+fn closed_turn(
+    store: &Connection,
+    at: &Address,
+    place: Place,
+    who: &Sender,
+) -> rusqlite::Result<i64> {
+    let now = Utc::now().timestamp_millis();
+    let thread = at.thread.as_ref().map(|thread| thread.as_str());
+    store.execute(
+        "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+         VALUES (?, ?, ?, ?, ?, ?, 'command')",
+        params![at.channel.as_str(), at.chat.as_str(), thread, json(&place), now, now],
+    )?;
+    let session = store.last_insert_rowid();
+    store.execute(
+        "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending)
+         VALUES (?, ?, 1, '', ?, ?, '\"answered\"')",
+        params![session, json(who), now, now],
+    )?;
+    let turn = store.last_insert_rowid();
+    store
+        .execute("INSERT INTO steps (turn, seq, text, thinking) VALUES (?, 0, '', '[]')", [turn])?;
+    Ok(turn)
+}
+
+/// The action that a command has begun and a crash has cut off.
+pub fn begun(store: &Connection, mark: &str) -> rusqlite::Result<Option<(CallId, Intent)>> {
+    store
+        .prepare_cached(
+            "SELECT c.id, c.intent FROM calls c JOIN turns t ON t.id = c.turn
+             JOIN sessions s ON s.id = t.session
+             WHERE s.kind = 'command' AND c.wire_id = ? AND c.state = 'running'",
+        )?
+        .query_row([mark], |row| {
+            Ok((CallId(row.get(0)?), from_json(row.get_ref(1)?.as_str()?, 1)?))
+        })
+        .optional()
+}
+
+/// Marks what a call has undone, once it is done; what that itself had undone is so no longer.
+pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+    const UNDOES: &str = "(SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = ?)";
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(&format!("UPDATE calls SET undone = ? WHERE id = {UNDOES}"))?
+        .execute([now, call.0])?;
+    store
+        .prepare_cached(&format!(
+            "UPDATE calls SET undone = NULL WHERE id =
+             (SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = {UNDOES})"
+        ))?
+        .execute([call.0])?;
+    Ok(())
+}
+
+/// The open conversation at an address.
+pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<SessionId>> {
+    let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
+    store
+        .prepare_cached(
+            "SELECT id FROM sessions WHERE closed IS NULL AND kind = 'chat'
+             AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row([at.channel.as_str(), at.chat.as_str(), thread], |row| row.get(0))
+        .optional()
+        .map(|id| id.map(SessionId))
+}

@@ -1,0 +1,87 @@
+//! How actions are forgotten, and what files were, once nothing refers to it.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::conversation::actions::{Actions, COMPLETION, CONVERSE, GRACE};
+use crate::conversation::forgetting::forget_sessions;
+use crate::store::StoreError;
+use crate::store::{SLICE, slice};
+use crate::types::untrusted;
+
+/// How far pruning has come: the end and the id of the last call that was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark(i64, i64);
+
+/// Forgets actions that are so old and that no model sees any more, looking at a slice of them. Returns where
+/// to go on; none if that was all.
+pub fn prune(
+    store: &Connection,
+    before: DateTime<Utc>,
+    Mark(ended, id): Mark,
+) -> rusqlite::Result<Option<Mark>> {
+    let before = before.timestamp_millis();
+    let mut looked_at = store.prepare_cached(
+        "SELECT ended, id FROM calls WHERE (ended, id) > (?, ?) AND ended < ? ORDER BY ended, id LIMIT ?",
+    )?;
+    let marks = looked_at
+        .query_map([ended, id, before, slice()], |row| Ok(Mark(row.get(0)?, row.get(1)?)))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    for Mark(_, id) in &marks {
+        forget(store, *id)?;
+    }
+    Ok(marks.last().copied().filter(|_| marks.len() == SLICE))
+}
+
+/// Forgets a call, unless it is still shown or is a part of what was said.
+fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
+    // What was said by a call is part of the conversation, which stays for longer.
+    let old = format!(
+        "id = ?1 AND tool NOT IN ('{COMPLETION}', '{CONVERSE}') AND EXISTS (
+             SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = calls.turn
+             AND t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))"
+    );
+    // Who finds what was answered then is to know where it may have come from.
+    store
+        .prepare_cached(&format!(
+            "UPDATE turns SET read_others = 1 WHERE id = (SELECT turn FROM calls WHERE {old}
+             AND (instr(output, ?2) = 1 OR instr(output, ?3) > 0))"
+        ))?
+        .execute(params![call, untrusted::BEGINS, untrusted::OTHERS_WORDS])?;
+    store.prepare_cached(&format!("DELETE FROM calls WHERE {old}"))?.execute([call])?;
+    Ok(())
+}
+
+/// Forgets what commands did before a time, a slice at a time; returns how many rows.
+pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    forget_sessions(store, "command", before)
+}
+
+/// The blobs that something can be undone with, or is compared with.
+fn wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut rows = store.prepare(
+        "SELECT json_extract(undo, '$.before') FROM calls WHERE undo IS NOT NULL
+         AND iif(json_valid(undo), json_type(undo, '$.before'), NULL) = 'text'
+         UNION SELECT value FROM rule_watch,
+             json_each(iif(json_valid(rule_watch.rules), rule_watch.rules, '{}')) WHERE type = 'text'",
+    )?;
+    rows.query_map([], |row| row.get(0))?.collect()
+}
+
+impl Actions {
+    /// Removes what files were that nothing refers to. What has come since the daemon began may be about to be
+    /// referred to, for some time.
+    pub async fn sweep(&self, up: Duration) -> Result<(), StoreError> {
+        let grace = up.min(GRACE);
+        let wanted = self.store.read(wanted).await?;
+        let images = self.images.clone();
+        let swept = tokio::task::spawn_blocking(move || images.sweep(&wanted, grace)).await;
+        if let Ok(Err(error)) = swept {
+            tracing::warn!(%error, "Cannot sweep what files were");
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,65 @@
+//! Changes of files that a call made on its own way and that were found by looking: each is written down
+//! as an action of its own, so that it can be undone as any other.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use crate::conversation::actions::{closed_turn, json};
+use crate::types::message::{Address, Place, Sender};
+use crate::types::session::{CallId, FileUndo};
+
+/// By which these are told from calls.
+const MARK: &str = "seen";
+
+/// Where and for whom something was changed, and by which tool.
+pub struct Doer<'a> {
+    pub tool: &'a str,
+    pub at: &'a Address,
+    pub place: Place,
+    pub who: &'a Sender,
+}
+
+/// A file that was found changed, and the way back, if there is one.
+pub struct Seen {
+    pub path: String,
+    pub undo: Option<FileUndo>,
+}
+
+/// Writes them down in a closed session; gives their numbers.
+pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Result<Vec<CallId>> {
+    let turn = closed_turn(store, doer.at, doer.place, doer.who)?;
+    let now = Utc::now().timestamp_millis();
+    let mut insert = store.prepare_cached(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)
+         VALUES (?, 0, ?, ?, ?, 'done', ?, ?, ?)",
+    )?;
+    all.iter()
+        .map(|Seen { path, undo }| {
+            let arguments = serde_json::json!({ "changed": path }).to_string();
+            let undo = undo.as_ref().map(json);
+            insert.execute(params![turn, MARK, doer.tool, arguments, undo, now, now])?;
+            Ok(CallId(store.last_insert_rowid()))
+        })
+        .collect()
+}
+
+/// Whether what a file is was told since a time: a call of a tool that tells has made it so, and nothing has
+/// changed it since that is known of.
+pub fn is_told(
+    store: &Connection,
+    paths: [&str; 2],
+    after: Option<&str>,
+    since: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let told = store
+        .prepare_cached(
+            "SELECT wire_id <> ?2 AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.after'), NULL) IS ?5
+             FROM calls WHERE started >= ?1 AND state IN ('running', 'done', 'interrupted')
+             AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.path'), NULL) IN (?3, ?4)
+             ORDER BY started DESC, id DESC LIMIT 1",
+        )?
+        .query_row(params![since.timestamp_millis(), MARK, paths[0], paths[1], after], |row| {
+            row.get(0)
+        });
+    Ok(told.optional()?.unwrap_or(false))
+}

@@ -1,0 +1,312 @@
+//! What people are asked on behalf of a call that waits for them: whether it may be made, or what
+//! the model wants to know. Each is settled once: by an answer, its end of time, or the end of its
+//! turn, whichever comes first. What follows from that is decided in `agent::parking`.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::bus::journal::RowId;
+use crate::bus::outbox;
+use crate::people::Role;
+use crate::store::slice;
+use crate::types::message::{Address, Body, ChannelName, DeliveryId, SenderId};
+use crate::types::session::{CallId, TurnId};
+
+/// How many of them are listed.
+const LISTED_MAX: usize = 20;
+
+/// What was asked, by the number that people see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskId(pub i64);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Whether the call may be made; whoever is entitled says so.
+    Approval,
+    /// Something that its person is asked.
+    Question,
+}
+
+/// What is asked, before it is.
+#[derive(Clone, Debug)]
+pub struct New {
+    pub turn: TurnId,
+    pub call: CallId,
+    pub kind: Kind,
+    pub at: Address,
+    /// Whose answer counts; none: that of anybody entitled.
+    pub who: Option<SenderId>,
+    pub time: Duration,
+}
+
+/// What was asked and is open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    pub id: AskId,
+    pub turn: TurnId,
+    pub call: CallId,
+    pub kind: Kind,
+    pub delivery: DeliveryId,
+    pub at: Address,
+    pub who: Option<SenderId>,
+    /// What was accepted until then is no answer.
+    pub after: RowId,
+}
+
+/// How it ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Settled,
+    Expired,
+    /// Its turn was ended.
+    Cancelled,
+}
+
+impl Ended {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Settled => "settled",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// What people are asked for, and for how long.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asking {
+    pub approvals: Approvals,
+    /// After this, no word is a no.
+    pub approval_time: Duration,
+    pub question_time: Duration,
+    /// What becomes of calls that reach outside where strangers' words were read.
+    pub foreign: OnForeign,
+}
+
+/// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
+/// asked for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnForeign {
+    #[default]
+    Ask,
+    Deny,
+    Allow,
+}
+
+impl Default for Asking {
+    fn default() -> Self {
+        Self {
+            approvals: Approvals::default(),
+            approval_time: Duration::from_secs(5 * 60),
+            // The conversation waits meanwhile.
+            question_time: Duration::from_secs(60 * 60),
+            foreign: OnForeign::default(),
+        }
+    }
+}
+
+/// Which calls must be approved. No config, no approvals.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Approvals {
+    /// Names of tools; one that ends in `*` stands for all that begin so.
+    pub tools: Vec<String>,
+    /// Whose calls must be approved that do more than look.
+    pub roles: Vec<Role>,
+}
+
+impl Approvals {
+    /// The least role that may approve.
+    pub const BY: Role = Role::Admin;
+
+    /// Whether the tool is named.
+    pub fn names(&self, tool: &str) -> bool {
+        self.tools.iter().any(|name| match name.strip_suffix('*') {
+            Some(beginning) => tool.starts_with(beginning),
+            None => tool == name,
+        })
+    }
+}
+
+/// Asks; the message is made with the number by which it can be answered.
+pub fn put(
+    store: &Connection,
+    new: &New,
+    body: impl FnOnce(AskId) -> Body,
+) -> rusqlite::Result<()> {
+    let New { turn, call, kind, at, who, time } = new;
+    let expires = Utc::now() + *time;
+    store
+        .prepare_cached(
+            "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires, state)
+             VALUES (?, ?, ?, 0, ?, ?, ?, ?, (SELECT ifnull(max(id), 0) FROM inbound), ?, 'open')",
+        )?
+        .execute(params![
+            turn.0,
+            call.0,
+            match kind {
+                Kind::Approval => "approval",
+                Kind::Question => "question",
+            },
+            at.channel.as_str(),
+            at.chat.as_str(),
+            at.thread.as_ref().map(|thread| thread.as_str()),
+            who.as_ref().map(SenderId::as_str),
+            expires.timestamp_millis()
+        ])?;
+    let id = AskId(store.last_insert_rowid());
+    let delivery = outbox::put_body(store, at, &body(id))?;
+    store
+        .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
+        .execute([delivery.0, id.0])?;
+    Ok(())
+}
+
+const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread, who, after
+    FROM asks WHERE state = 'open'";
+
+/// One that is open.
+pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
+    store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id.0], read).optional()
+}
+
+/// The questions that are open, the oldest first.
+pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
+    let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' ORDER BY id"))?;
+    rows.query_map([], read)?.collect()
+}
+
+/// The question, if it is open.
+pub fn question(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
+    let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' AND id = ?"))?;
+    rows.query_row([id.0], read).optional()
+}
+
+/// Those whose time is over.
+pub fn overdue(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Ask>> {
+    let mut rows = store.prepare_cached(&format!("{OPEN} AND expires <= ? ORDER BY id"))?;
+    rows.query_map([now.timestamp_millis()], read)?.collect()
+}
+
+/// When the next one's time is over.
+pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let next = store
+        .prepare_cached("SELECT min(expires) FROM asks WHERE state = 'open'")?
+        .query_row([], |row| row.get::<_, Option<i64>>(0))?;
+    Ok(next.and_then(DateTime::from_timestamp_millis))
+}
+
+/// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons,
+/// unless one was pressed.
+pub fn end(store: &Connection, ask: &Ask, how: Ended, words: &str) -> rusqlite::Result<bool> {
+    let ended = store
+        .prepare_cached("UPDATE asks SET state = ? WHERE id = ? AND state = 'open'")?
+        .execute(params![how.as_str(), ask.id.0])?;
+    if ended == 0 {
+        return Ok(false);
+    }
+    outbox::close_question(store, ask.delivery, words)?;
+    Ok(true)
+}
+
+/// Ends what a turn has asked.
+pub fn cancel(store: &Connection, turn: TurnId, words: &str) -> rusqlite::Result<()> {
+    let mut rows = store.prepare_cached(&format!("{OPEN} AND turn = ?"))?;
+    let open: Vec<Ask> = rows.query_map([turn.0], read)?.collect::<Result<_, _>>()?;
+    open.iter().try_for_each(|ask| end(store, ask, Ended::Cancelled, words).map(drop))
+}
+
+/// Whether a call that is about to be made was approved.
+pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached(
+            "SELECT 1 FROM asks WHERE call = ? AND kind = 'approval' AND state = 'settled'",
+        )?
+        .exists([call.0])
+}
+
+/// A tool that somebody entitled has allowed one person for good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Grant {
+    pub channel: String,
+    pub sender: String,
+    pub tool: String,
+}
+
+pub fn is_granted(
+    store: &Connection,
+    channel: &ChannelName,
+    sender: &SenderId,
+    tool: &str,
+) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM grants WHERE channel = ? AND sender = ? AND tool = ?")?
+        .exists([channel.as_str(), sender.as_str(), tool])
+}
+
+pub fn grant(store: &Connection, grant: &Grant) -> rusqlite::Result<()> {
+    let Grant { channel, sender, tool } = grant;
+    store
+        .prepare_cached(
+            "INSERT OR IGNORE INTO grants (channel, sender, tool, since) VALUES (?, ?, ?, ?)",
+        )?
+        .execute(params![channel, sender, tool, Utc::now().timestamp_millis()])?;
+    Ok(())
+}
+
+/// Takes back whatever was allowed for good of a tool; says how much that was.
+pub fn revoke(store: &Connection, tool: &str) -> rusqlite::Result<usize> {
+    store.prepare_cached("DELETE FROM grants WHERE tool = ?")?.execute([tool])
+}
+
+pub fn grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
+    let mut rows =
+        store.prepare_cached("SELECT channel, sender, tool FROM grants ORDER BY since LIMIT ?")?;
+    let limit = i64::try_from(LISTED_MAX).expect("a small number");
+    let read =
+        |row: &Row<'_>| Ok(Grant { channel: row.get(0)?, sender: row.get(1)?, tool: row.get(2)? });
+    rows.query_map([limit], read)?.collect()
+}
+
+/// The approvals that are open: each with its tool and what it was called with.
+pub fn approvals(store: &Connection) -> rusqlite::Result<Vec<(AskId, String, String)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT a.id, c.tool, c.arguments FROM asks a JOIN calls c ON c.id = a.call
+         WHERE a.state = 'open' AND a.kind = 'approval' ORDER BY a.id LIMIT ?",
+    )?;
+    let limit = i64::try_from(LISTED_MAX).expect("a small number");
+    rows.query_map([limit], |row| Ok((AskId(row.get(0)?), row.get(1)?, row.get(2)?)))?.collect()
+}
+
+/// Forgets what was asked and settled before a time, of turns that have ended, a slice at a time; returns how
+/// many.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "DELETE FROM asks WHERE id IN (SELECT a.id FROM asks a JOIN turns t ON t.id = a.turn
+             WHERE a.state <> 'open' AND a.expires < ? AND t.ending IS NOT NULL
+             ORDER BY a.expires LIMIT ?)",
+        )?
+        .execute([before.timestamp_millis(), slice()])
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Ask> {
+    Ok(Ask {
+        id: AskId(row.get(0)?),
+        turn: TurnId(row.get(1)?),
+        call: CallId(row.get(2)?),
+        kind: match row.get_ref(3)?.as_str()? {
+            "approval" => Kind::Approval,
+            _ => Kind::Question,
+        },
+        delivery: DeliveryId(row.get(4)?),
+        at: Address {
+            channel: row.get::<_, String>(5)?.into(),
+            chat: row.get::<_, String>(6)?.into(),
+            thread: row.get::<_, Option<String>>(7)?.map(Into::into),
+        },
+        who: row.get::<_, Option<String>>(8)?.map(Into::into),
+        after: RowId(row.get(9)?),
+    })
+}

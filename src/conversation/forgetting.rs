@@ -1,0 +1,89 @@
+//! Forgets turns and conversations with all that belongs to them, in the order that foreign keys ask for. A
+//! bounded number at a time, so that other changes come in between. How long each kind is kept is not
+//! decided here.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::store::{SLICE, slice};
+use crate::types::session::TurnId;
+
+/// Deletes turns with their steps, calls and asks. The messages that they answered and what they cost stay,
+/// without their turn.
+pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()> {
+    // The schema lets go of the cost by itself.
+    for statement in [
+        "DELETE FROM asks WHERE turn = ?",
+        "DELETE FROM calls WHERE turn = ?",
+        "DELETE FROM steps WHERE turn = ?",
+        "UPDATE inbound SET turn = NULL WHERE turn = ?",
+        "DELETE FROM turns WHERE id = ?",
+    ] {
+        let mut forget = store.prepare_cached(statement)?;
+        turns.iter().try_for_each(|turn| forget.execute([turn.0]).map(drop))?;
+    }
+    Ok(())
+}
+
+/// Deletes conversations of a kind that were closed before a time, the oldest first, up to a slice; returns
+/// how many rows that were. One in which something is still open stays.
+pub fn forget_sessions(
+    store: &Connection,
+    kind: &str,
+    before: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    let mut sessions = store.prepare_cached(
+        "SELECT id FROM sessions s WHERE kind = ? AND closed < ?
+         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = s.id AND ending IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM subagents WHERE session = s.id AND state = 'running')
+         AND NOT EXISTS (SELECT 1 FROM subagents WHERE parent = s.id AND state = 'running')
+         AND NOT EXISTS (SELECT 1 FROM proposals WHERE session = s.id AND state = 'open')
+         ORDER BY closed LIMIT ?",
+    )?;
+    let sessions = sessions
+        .query_map(params![kind, before.timestamp_millis(), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    let mut turns_of = store.prepare_cached("SELECT id FROM turns WHERE session = ? LIMIT ?")?;
+    let mut forgotten = 0;
+    for session in sessions {
+        let left = i64::try_from(SLICE - forgotten).expect("a small number");
+        let turns = turns_of
+            .query_map([session, left], |row| row.get(0).map(TurnId))?
+            .collect::<rusqlite::Result<Vec<_>>>()?;
+        forget_turns(store, &turns)?;
+        forgotten += turns.len();
+        if forgotten >= SLICE {
+            break;
+        }
+        forget_empty_session(store, session)?;
+        forgotten += 1;
+    }
+    Ok(forgotten)
+}
+
+/// Deletes a conversation without turns.
+fn forget_empty_session(store: &Connection, session: i64) -> rusqlite::Result<()> {
+    for statement in [
+        "DELETE FROM subagents WHERE session = ?1 OR parent = ?1",
+        "DELETE FROM proposals WHERE session = ?1",
+        "DELETE FROM sessions WHERE id = ?1",
+    ] {
+        store.prepare_cached(statement)?.execute([session])?;
+    }
+    Ok(())
+}
+
+/// Deletes turns of open conversations that ended before a time and that no model is shown any more, up to
+/// a slice; returns how many.
+pub fn forget_unseen_turns(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut turns = store.prepare_cached(
+        "SELECT t.id FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE t.ended < ? AND t.ending IS NOT NULL AND s.closed IS NULL AND t.id < s.begins
+         ORDER BY t.ended LIMIT ?",
+    )?;
+    let turns = turns
+        .query_map([before.timestamp_millis(), slice()], |row| row.get(0).map(TurnId))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    forget_turns(store, &turns)?;
+    Ok(turns.len())
+}

@@ -1,0 +1,58 @@
+//! What models have cost: tokens by provider, for `/usage` and the command line.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::Connection;
+
+use crate::provider::Usage;
+use crate::replies;
+use crate::store::slice;
+
+/// What one provider has used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Used {
+    provider: String,
+    today: Usage,
+    days_30: Usage,
+}
+
+/// Tokens since midnight, by the owner's clock, and in the last 30 days; who used most first.
+fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Used>> {
+    let month_ago = Utc::now() - Duration::days(30);
+    let mut rows = store.prepare_cached(
+        "SELECT provider,
+         ifnull(sum(input) FILTER (WHERE at >= ?1), 0), ifnull(sum(cached) FILTER (WHERE at >= ?1), 0),
+         ifnull(sum(output) FILTER (WHERE at >= ?1), 0), sum(input), sum(cached), sum(output)
+         FROM ledger WHERE at >= ?2 GROUP BY provider ORDER BY sum(input) + sum(output) DESC",
+    )?;
+    let times = [midnight.timestamp_millis(), month_ago.timestamp_millis()];
+    rows.query_map(times, |row| {
+        let usage = |first: usize| -> rusqlite::Result<Usage> {
+            let (input, cached) = (row.get(first)?, row.get(first + 1)?);
+            Ok(Usage { input, cached, output: row.get(first + 2)? })
+        };
+        Ok(Used { provider: row.get(0)?, today: usage(1)?, days_30: usage(4)? })
+    })?
+    .collect()
+}
+
+/// The same in words.
+pub fn usage_words(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<String> {
+    let used = used(store, midnight)?;
+    let tokens = |usage: &Usage| replies::Tokens {
+        read: usage.input,
+        cached: usage.cached,
+        written: usage.output,
+    };
+    let lines =
+        used.iter().map(|used| (&*used.provider, tokens(&used.today), tokens(&used.days_30)));
+    Ok(replies::usage(&lines.collect::<Vec<_>>()))
+}
+
+/// Forgets what was used before a time, a slice at a time; returns how many rows.
+pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < ? ORDER BY at LIMIT ?)",
+        )?
+        .execute([before.timestamp_millis(), slice()])
+}

@@ -1,0 +1,139 @@
+//! What the model suggests to do, kept with the conversation until a person has said yes or no. A yes
+//! is a message of that person's, and what is done then is done on their behalf.
+
+use chrono::Utc;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::bus::outbox;
+use crate::replies;
+use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::session::{SessionId, TurnId};
+
+/// How many of them are listed.
+const LISTED_MAX: i64 = 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum State {
+    Open,
+    Accepted,
+    Declined,
+    Withdrawn,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Accepted => "accepted",
+            Self::Declined => "declined",
+            Self::Withdrawn => "withdrawn",
+        }
+    }
+
+    fn read(word: &str) -> Self {
+        let all = [Self::Accepted, Self::Declined, Self::Withdrawn];
+        all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Open)
+    }
+}
+
+/// A proposal by the number that people and models see.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub id: i64,
+    pub title: String,
+    pub body: String,
+    pub state: State,
+}
+
+impl Proposal {
+    /// On a line, for models and people.
+    pub fn words(&self) -> String {
+        format!("{} ({}): {}", self.id, self.state.as_str(), self.title)
+    }
+}
+
+/// Keeps a proposal of a turn's conversation, and puts it to whoever speaks there.
+pub fn propose(
+    store: &Connection,
+    turn: TurnId,
+    to: &Address,
+    (title, body): (&str, &str),
+) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "INSERT INTO proposals (session, title, body, state, made, changed)
+             SELECT session, ?, ?, 'open', ?, ? FROM turns WHERE id = ?",
+        )?
+        .execute(params![title, body, now, now, turn.0])?;
+    let id = store.last_insert_rowid();
+    let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
+    let question = Question {
+        text: replies::proposal(id, title, body),
+        choices: vec![
+            choice(replies::DO_IT, replies::accepts(id, title)),
+            choice(replies::DO_NOT, replies::declines(id, title)),
+        ],
+        // What follows is done with the rights of who presses.
+        who: Entitled::Anyone,
+    };
+    outbox::put_body(store, to, &Body::Choice(question)).map(drop)
+}
+
+/// What becomes of a proposal; what is none stays as it was.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub id: i64,
+    pub title: Option<String>,
+    pub body: Option<String>,
+    pub state: Option<State>,
+}
+
+pub fn update(store: &Connection, change: &Change) -> rusqlite::Result<()> {
+    let Change { id, title, body, state } = change;
+    store
+        .prepare_cached(
+            "UPDATE proposals SET title = ifnull(?, title), body = ifnull(?, body),
+             state = ifnull(?, state), changed = ? WHERE id = ?",
+        )?
+        .execute(params![
+            title,
+            body,
+            state.map(State::as_str),
+            Utc::now().timestamp_millis(),
+            id
+        ])?;
+    Ok(())
+}
+
+/// One of a conversation's.
+pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<Option<Proposal>> {
+    store
+        .prepare_cached(
+            "SELECT id, title, body, state FROM proposals WHERE session = ? AND id = ?",
+        )?
+        .query_row([session.0, id], read)
+        .optional()
+}
+
+/// Those of a conversation: the open ones first, then the newest.
+pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Proposal>> {
+    let mut rows = store.prepare_cached(
+        "SELECT id, title, body, state FROM proposals WHERE session = ?
+         ORDER BY state <> 'open', id DESC LIMIT ?",
+    )?;
+    rows.query_map([session.0, LISTED_MAX], read)?.collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
+    Ok(Proposal {
+        id: row.get(0)?,
+        title: row.get(1)?,
+        body: row.get(2)?,
+        state: State::read(row.get_ref(3)?.as_str()?),
+    })
+}

@@ -1,0 +1,125 @@
+//! Conversations in the store: which one is open at an address, and what the program has said there by
+//! itself. That stands as a finished turn, so that the model knows of it when it is next spoken to.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::bus::journal::address_params;
+use crate::conversation::errands::Errand;
+use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
+use crate::types::message::{Address, Place, Sender};
+use crate::types::session::{SessionId, TurnId};
+
+/// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
+/// comes back asks of the last ones, and each costs room in every prompt after that.
+pub const NOTES_MAX: usize = 20;
+
+/// How long what was said is kept once no model is shown it: a year, so that somebody who asks what was said
+/// at the same time last year still finds it.
+pub const KEPT: Duration = Duration::days(365);
+
+/// What of a text that nobody has asked for just now is repeated in such a turn, in characters; people have
+/// the whole.
+pub const NOTE_CHARS_MAX: usize = 1_000;
+
+/// A text as it is repeated.
+pub fn shortened(text: &str) -> String {
+    match text.char_indices().nth(NOTE_CHARS_MAX) {
+        Some((end, _)) => format!("{}…\n(The rest was sent, too.)", &text[..end]),
+        None => text.to_owned(),
+    }
+}
+
+/// The condition of the open session at an address; `address_params` are its parameters, without a thread as
+/// an empty one. Each kind has its own index.
+pub fn open_at(at: &Address) -> &'static str {
+    const CHAT: &str =
+        "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?";
+    Errand::of(at).map_or(CHAT, |errand| errand.kind.open_session())
+}
+
+/// The id of the open session at an address, opened now if there is none.
+pub fn open_or_begin(
+    store: &Connection,
+    at: &Address,
+    place: Place,
+) -> rusqlite::Result<SessionId> {
+    let (channel, chat, thread) = address_params(at);
+    let open = store
+        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_at(at)))?
+        .query_row((channel, chat, thread.unwrap_or_default()), |row| row.get(0).map(SessionId))
+        .optional()?;
+    if let Some(open) = open {
+        return Ok(open);
+    }
+    store
+        .prepare_cached(
+            "INSERT INTO sessions (channel, chat, thread, place, opened) VALUES (?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            thread,
+            serde_json::to_string(&place).expect("a place is a word"),
+            Utc::now().timestamp_millis()
+        ])?;
+    Ok(SessionId(store.last_insert_rowid()))
+}
+
+/// What was said by the program itself.
+pub struct Note<'a> {
+    /// For whom.
+    pub sender: &'a Sender,
+    /// Who has answered; a word of its own where no model has.
+    pub provider: &'a str,
+    /// What the model is told of it.
+    pub heard: String,
+    /// As it was sent; it stands as the model's own words.
+    pub said: String,
+}
+
+/// A conversation has one finished turn more.
+pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending, noted)
+             VALUES (?1, ?2, 1, ?3, ?4, ?4, '\"answered\"', 1)",
+        )?
+        .execute(params![
+            session.0,
+            serde_json::to_string(note.sender).expect("our own types have string keys"),
+            note.provider,
+            Utc::now().timestamp_millis()
+        ])?;
+    let turn = store.last_insert_rowid();
+    store
+        .prepare_cached(
+            "INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (?, 0, ?, ?, '[]')",
+        )?
+        .execute(params![turn, note.heard, note.said])?;
+    forget_oldest(store, session)
+}
+
+/// As long as nobody speaks, only the newest stay.
+fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    let mut too_old = store.prepare_cached(
+        "SELECT id FROM turns WHERE session = ?1 AND noted = 1
+         AND id > (SELECT ifnull(max(id), 0) FROM turns WHERE session = ?1 AND noted = 0)
+         ORDER BY id DESC LIMIT -1 OFFSET ?2",
+    )?;
+    let most = i64::try_from(NOTES_MAX).expect("a small number");
+    let too_old = too_old
+        .query_map([session.0, most], |row| row.get(0).map(TurnId))?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    forget_turns(store, &too_old)
+}
+
+/// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
+/// were summed up. A slice at a time; returns how many rows.
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut forgotten = forget_unseen_turns(store, before)?;
+    for kind in ["chat", "aside"] {
+        forgotten += forget_sessions(store, kind, before)?;
+    }
+    Ok(forgotten)
+}

@@ -1,0 +1,35 @@
+//! What people have set for a conversation, in the store. A turn that runs asks before each step, so nothing
+//! is changed from beside.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+
+use crate::conversation::transcript;
+use crate::types::message::Address;
+use crate::types::session::{SessionId, Settings};
+
+/// Those of a session.
+pub fn settings_of(store: &Connection, session: SessionId) -> rusqlite::Result<Settings> {
+    store
+        .prepare_cached("SELECT settings FROM sessions WHERE id = ?")?
+        .query_row([session.0], |row| read(row, 0))
+}
+
+/// Those of the open conversation at an address; the default ones if there is none.
+pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Settings> {
+    let settings = store
+        .prepare_cached(
+            "SELECT settings FROM sessions
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row(transcript::place_params(at), |row| read(row, 0))
+        .optional()?;
+    Ok(settings.unwrap_or_default())
+}
+
+/// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
+pub fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
+    Ok(serde_json::from_str(row.get_ref(column)?.as_str()?).unwrap_or_else(|error| {
+        tracing::warn!(%error, "Cannot read the settings of a conversation");
+        Settings::default()
+    }))
+}

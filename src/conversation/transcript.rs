@@ -1,0 +1,445 @@
+//! Sessions, turns, steps and calls in the store: how they are kept and read back. What belongs in
+//! one transaction is decided in `commits`.
+
+mod calls;
+mod folding;
+mod unreadable;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+pub(crate) use crate::conversation::sessions::open_or_begin;
+pub(crate) use calls::{
+    call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_images,
+    set_undo,
+};
+pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
+pub(crate) use unreadable::{UnreadableTurn, keep_turn};
+use unreadable::{from_json_or, turn_of};
+
+use crate::bus::journal::read_address;
+use crate::conversation::asks;
+use crate::conversation::sessions::open_at;
+use crate::conversation::settings;
+use crate::conversation::shorten;
+use crate::provider::Usage;
+use crate::replies;
+use crate::types::message::{Address, MessageId, Place, Sender};
+use crate::types::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
+
+/// A turn that has not ended, as found after a restart.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Unfinished {
+    pub(crate) turn: TurnId,
+    pub(crate) address: Address,
+    pub(crate) sender: Sender,
+    pub(crate) reply_to: Option<MessageId>,
+    pub(crate) attempts: u32,
+    pub(crate) draft: Option<MessageId>,
+    /// Nobody asked for it, and nobody hears how it ends.
+    pub(crate) silent: bool,
+    /// Somebody was asked, and it waits.
+    pub(crate) parked: bool,
+}
+
+/// The open session at an address, with the turns that the model still sees.
+pub(crate) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
+    let head = store
+        .prepare_cached(&format!(
+            "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions WHERE {}",
+            open_at(at)
+        ))?
+        .query_row(place_params(at), |row| {
+            let session = Session {
+                id: SessionId(row.get(0)?),
+                address: at.clone(),
+                // Who cannot be sure keeps to themselves what is private.
+                place: from_json_or(row, 1, Place::Group)?,
+                frozen: row
+                    .get::<_, Option<String>>(2)?
+                    .and_then(|text| serde_json::from_str(&text).ok()),
+                settings: settings::read(row, 6)?,
+                summary: row.get(4)?,
+                begins: TurnId(row.get(3)?),
+                shortened: row
+                    .get::<_, Option<String>>(5)?
+                    .and_then(|text| serde_json::from_str(&text).ok()),
+                turns: Vec::new(),
+                gauge: Gauge::default(),
+            };
+            Ok(session)
+        })
+        .optional()?;
+    let Some(mut session) = head else { return Ok(None) };
+    let mut rows = store.prepare_cached(
+        // What was noted while a turn runs stands before it.
+        "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?
+         ORDER BY ending IS NULL, id",
+    )?;
+    let turns = rows.query_map([session.id.0, session.begins.0], |row| {
+        let ending: Option<String> = row.get(1)?;
+        let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
+        let by = row.get::<_, Option<String>>(2)?.unwrap_or_default().into();
+        Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
+    })?;
+    session.turns = turns.collect::<Result<_, _>>()?;
+    read_steps(store, &mut session)?;
+    if let Some(mark) = session.shortened {
+        shorten::apply(&mut session.turns, mark);
+    }
+    Ok(Some(session))
+}
+
+/// Reads the steps and calls of a session's turns, one statement a table: a long conversation must not cost
+/// two for each of its turns.
+fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()> {
+    let at: HashMap<_, _> =
+        session.turns.iter().enumerate().map(|(at, turn)| (turn.id.0, at)).collect();
+    let seen = [session.id.0, session.begins.0];
+    let mut rows = store.prepare_cached(
+        "SELECT turn, heard, text, thinking, ifnull(images, '[]') FROM steps
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
+    )?;
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(0)?) else { continue };
+        session.turns[*turn].steps.push(Step {
+            heard: row.get(1)?,
+            images: from_json_or(row, 4, Vec::new())?,
+            text: row.get(2)?,
+            thinking: from_json_or(row, 3, Vec::new())?,
+            calls: Vec::new(),
+        });
+    }
+    let mut rows = store.prepare_cached(
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images, turn FROM calls
+         WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, id",
+    )?;
+    let mut rows = rows.query(seen)?;
+    while let Some(row) = rows.next()? {
+        let Some(turn) = at.get(&row.get(9)?) else { continue };
+        if let Some(step) = session.turns[*turn].steps.get_mut(row.get::<_, usize>(0)?) {
+            step.calls.push(calls::read(row)?);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps a question that was answered aside as a conversation of its own, which is over.
+pub(crate) fn keep_aside(
+    store: &Connection,
+    beside: &Session,
+    sender: &Sender,
+    (provider, step): (&str, &Step),
+) -> rusqlite::Result<TurnId> {
+    let (channel, chat, _) = place_params(&beside.address);
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            beside.address.thread.as_ref().map(|thread| thread.as_str()),
+            to_json(&beside.place),
+            now
+        ])?;
+    let session = SessionId(store.last_insert_rowid());
+    let turn = begin_turn(store, session, sender, None, provider)?;
+    put_step(store, turn, 0, step)?;
+    end_turn(store, turn, Ending::Answered)?;
+    Ok(turn)
+}
+
+/// Closes the open session at an address; it is kept and never used again.
+pub(crate) fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
+    let (channel, chat, thread) = place_params(at);
+    store
+        .prepare_cached(
+            "UPDATE sessions SET closed = ?
+             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .execute(params![Utc::now().timestamp_millis(), channel, chat, thread])?;
+    Ok(())
+}
+
+pub(crate) fn set_frozen(
+    store: &Connection,
+    session: SessionId,
+    frozen: &Frozen,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET frozen = ?1 WHERE id = ?2 AND frozen IS NOT ?1")?
+        .execute(params![to_json(frozen), session.0])?;
+    Ok(())
+}
+
+pub(crate) fn begin_turn(
+    store: &Connection,
+    session: SessionId,
+    sender: &Sender,
+    reply_to: Option<&MessageId>,
+    provider: &str,
+) -> rusqlite::Result<TurnId> {
+    store
+        .prepare_cached(
+            "INSERT INTO turns (session, sender, reply_to, attempts, provider, started)
+             VALUES (?, ?, ?, 1, ?, ?)",
+        )?
+        .execute(params![
+            session.0,
+            to_json(sender),
+            reply_to.map(|id| id.as_str()),
+            provider,
+            Utc::now().timestamp_millis()
+        ])?;
+    Ok(TurnId(store.last_insert_rowid()))
+}
+
+/// A turn that has not ended, or why it cannot be read.
+pub(crate) type ReadTurn = Result<Unfinished, UnreadableTurn>;
+
+const UNFINISHED: &str =
+    "SELECT s.channel, s.chat, s.thread, t.id, t.sender, t.reply_to, t.attempts, t.draft,
+     t.silent, t.parked
+     FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL";
+
+/// The turns that have not ended and can be read, oldest first.
+pub(crate) fn unfinished(store: &Connection) -> rusqlite::Result<Vec<Unfinished>> {
+    Ok(all_unfinished(store)?.into_iter().filter_map(Result::ok).collect())
+}
+
+/// The turns that have not ended, oldest first.
+pub(crate) fn all_unfinished(store: &Connection) -> rusqlite::Result<Vec<ReadTurn>> {
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} ORDER BY t.id"))?;
+    rows.query_map([], turn_of)?.collect()
+}
+
+/// The turn, if it has not ended.
+pub(crate) fn unfinished_turn(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Option<ReadTurn>> {
+    let mut rows = store.prepare_cached(&format!("{UNFINISHED} AND t.id = ?"))?;
+    rows.query_row([turn.0], turn_of).optional()
+}
+
+/// The turn has no task until somebody has answered.
+pub(crate) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn.0])?;
+    Ok(())
+}
+
+/// The time that a turn had worked before it was last suspended.
+pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
+    let worked = store
+        .prepare_cached("SELECT worked FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| row.get(0))?;
+    Ok(Duration::from_millis(worked))
+}
+
+/// The turn is suspended, after it has worked for so long more.
+pub(crate) fn add_worked(
+    store: &Connection,
+    turn: TurnId,
+    worked: Duration,
+) -> rusqlite::Result<()> {
+    let worked = i64::try_from(worked.as_millis()).unwrap_or(i64::MAX);
+    store
+        .prepare_cached("UPDATE turns SET worked = worked + ? WHERE id = ?")?
+        .execute([worked, turn.0])
+        .map(drop)
+}
+
+/// The turn may be taken up again; that it waited was no failed attempt.
+pub(crate) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
+        .execute([turn.0])?;
+    Ok(())
+}
+
+/// Returns true if no turn runs and no message waits for one.
+pub fn is_quiet(store: &Connection) -> rusqlite::Result<bool> {
+    let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
+    Ok(!waits && count_running(store)? == 0)
+}
+
+pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL AND parked = 0")?
+        .query_row([], |row| row.get(0))
+}
+
+/// Whether a session is as the store has it: nothing was noted in it since. Then there is one turn more, or,
+/// where the oldest note has gone for it, a newer one.
+pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Result<bool> {
+    let found: (usize, i64) = store
+        .prepare_cached(
+            "SELECT count(*), ifnull(max(id), 0) FROM turns WHERE session = ? AND id >= ?",
+        )?
+        .query_row([session.id.0, session.begins.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let newest = session.turns.iter().map(|turn| turn.id.0).max().unwrap_or_default();
+    Ok(found == (session.turns.len(), newest))
+}
+
+/// The address of a turn that was stopped; none if it was not.
+pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Address>> {
+    let mut stopped = store.prepare_cached(
+        "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
+         WHERE t.id = ? AND t.ending = ?",
+    )?;
+    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_address).optional()
+}
+
+/// For whom a turn works, and who answers.
+pub(crate) fn who_answers_whom(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<(Sender, String)> {
+    store
+        .prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| Ok((from_json(row, 0)?, row.get(1)?)))
+}
+
+/// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
+/// ended.
+pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn.0])
+}
+
+pub(crate) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
+        .execute([turn.0])?;
+    Ok(())
+}
+
+pub(crate) fn set_draft(
+    store: &Connection,
+    turn: TurnId,
+    draft: Option<&MessageId>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE turns SET draft = ? WHERE id = ?")?
+        .execute(params![draft.map(|id| id.as_str()), turn.0])?;
+    Ok(())
+}
+
+pub(crate) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
+    let draft = store
+        .prepare_cached("SELECT draft FROM turns WHERE id = ?")?
+        .query_row([turn.0], |row| row.get::<_, Option<String>>(0))?;
+    Ok(draft.map(Into::into))
+}
+
+/// Takes the last attempt at the turns back that have not ended at these addresses.
+pub(crate) fn forgive_attempt(store: &Connection, at: &[Address]) -> rusqlite::Result<()> {
+    let mut forgive =
+        store.prepare_cached("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE id = ?")?;
+    let left = unfinished(store)?.into_iter().filter(|turn| at.contains(&turn.address));
+    left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn.0]).map(drop))
+}
+
+/// Writes a step down; the first one already stands there with what was heard.
+pub(crate) fn put_step(
+    store: &Connection,
+    turn: TurnId,
+    seq: usize,
+    step: &Step,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO steps (turn, seq, heard, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?)
+             ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
+        )?
+        .execute(params![
+            turn.0,
+            seq,
+            step.heard,
+            (!step.images.is_empty()).then(|| to_json(&step.images)),
+            step.text,
+            to_json(&step.thinking)
+        ])?;
+    Ok(())
+}
+
+pub(crate) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET ended = ?,
+             state = CASE state WHEN 'running' THEN 'interrupted' ELSE 'skipped' END
+             WHERE turn = ? AND state IN ('planned', 'waiting', 'running')",
+        )?
+        .execute([now, turn.0])?;
+    asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
+    store
+        .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
+        .execute(params![now, to_json(&ending), turn.0])?;
+    Ok(())
+}
+
+/// Books what a completion has cost, on a turn or, if that was forgotten meanwhile, on none.
+pub(crate) fn enter_ledger(
+    store: &Connection,
+    turn: TurnId,
+    provider: &str,
+    usage: Usage,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO ledger (turn, at, provider, input, cached, output)
+             VALUES ((SELECT id FROM turns WHERE id = ?), ?, ?, ?, ?, ?)",
+        )?
+        .execute(params![
+            turn.0,
+            Utc::now().timestamp_millis(),
+            provider,
+            usage.input,
+            usage.cached,
+            usage.output
+        ])?;
+    Ok(())
+}
+
+/// Tokens used since a time.
+pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<Usage> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(output), 0)
+             FROM ledger WHERE at >= ?",
+        )?
+        .query_row([since.timestamp_millis()], |row| {
+            Ok(Usage { input: row.get(0)?, cached: row.get(1)?, output: row.get(2)? })
+        })
+}
+
+/// Tokens that a turn has used, read and written.
+pub(crate) fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<u64> {
+    store
+        .prepare_cached("SELECT ifnull(sum(input + output), 0) FROM ledger WHERE turn = ?")?
+        .query_row([turn.0], |row| row.get(0))
+}
+
+pub(crate) fn place_params(at: &Address) -> (&str, &str, &str) {
+    let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
+    (at.channel.as_str(), at.chat.as_str(), thread)
+}
+
+pub(crate) fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys")
+}
+
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}

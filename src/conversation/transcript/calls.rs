@@ -1,0 +1,172 @@
+//! Calls in the store, from planned to their outcome, and the way back from what they did.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, Row, params};
+
+use crate::bus::journal::read_address;
+use crate::conversation::actions;
+use crate::conversation::errands;
+use crate::conversation::transcript::{from_json, from_json_or, to_json};
+use crate::provider::ToolCall;
+use crate::types::message::{ChannelName, Sender};
+use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
+
+/// A call in the columns from `id` on, after its step.
+pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
+    let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
+    let outcome = match row.get_ref(5)?.as_str()? {
+        "planned" => Outcome::Planned,
+        "waiting" => Outcome::Waiting,
+        "denied" => Outcome::Denied(output),
+        "running" => match from_json_or(row, 6, None)? {
+            Some(intent) => Outcome::Running { intent, result: output },
+            None => Outcome::Interrupted,
+        },
+        "done" => Outcome::Done(output),
+        "failed" => Outcome::Failed(output),
+        "skipped" => Outcome::Skipped,
+        _ => Outcome::Interrupted,
+    };
+    Ok(Call {
+        id: CallId(row.get(1)?),
+        wire_id: row.get(2)?,
+        tool: row.get(3)?,
+        arguments: row.get(4)?,
+        outcome,
+        images: match row.get_ref(8)?.as_str_or_null()? {
+            None => Vec::new(),
+            Some(_) => from_json_or(row, 8, Vec::new())?,
+        },
+    })
+}
+
+/// Writes the calls of a step down as planned.
+pub(crate) fn plan_calls(
+    store: &Connection,
+    turn: TurnId,
+    step: usize,
+    calls: Vec<ToolCall>,
+) -> rusqlite::Result<Vec<Call>> {
+    let mut insert = store.prepare_cached(
+        "INSERT INTO calls (turn, step, wire_id, tool, arguments, state)
+         VALUES (?, ?, ?, ?, ?, 'planned')",
+    )?;
+    calls
+        .into_iter()
+        .map(|ToolCall { id: wire_id, name: tool, arguments }| {
+            insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
+            let id = CallId(store.last_insert_rowid());
+            let (outcome, images) = (Outcome::Planned, Vec::new());
+            Ok(Call { id, wire_id, tool, arguments, outcome, images })
+        })
+        .collect()
+}
+
+/// Somebody is asked on behalf of the call.
+pub(crate) fn call_waits(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+    set_state(store, call, "waiting")
+}
+
+/// The call that waited may be made.
+pub(crate) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result<()> {
+    set_state(store, call, "planned")
+}
+
+fn set_state(store: &Connection, call: CallId, state: &str) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
+        .execute(params![state, call.0])?;
+    Ok(())
+}
+
+/// Whose call it is, of which tool, and the channel on which they are known.
+pub(crate) fn caller(
+    store: &Connection,
+    call: CallId,
+) -> rusqlite::Result<(ChannelName, Sender, String)> {
+    store
+        .prepare_cached(
+            "SELECT s.channel, s.chat, s.thread, t.sender, c.tool FROM calls c
+             JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session WHERE c.id = ?",
+        )?
+        .query_row([call.0], |row| {
+            Ok((errands::channel_of(&read_address(row)?), from_json(row, 3)?, row.get(4)?))
+        })
+}
+
+pub(crate) fn call_runs(
+    store: &Connection,
+    call: CallId,
+    intent: &Intent,
+    result: &str,
+) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = 'running', intent = ?, output = ?, started = ? WHERE id = ?",
+        )?
+        .execute(params![to_json(intent), result, now, call.0])?;
+    Ok(())
+}
+
+/// What it takes to undo a call.
+pub(crate) fn set_undo(
+    store: &Connection,
+    call: CallId,
+    undo: Option<&FileUndo>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET undo = ? WHERE id = ?")?
+        .execute(params![undo.map(to_json), call.0])?;
+    Ok(())
+}
+
+/// Pictures that came with the answer which is the call's outcome.
+pub(crate) fn set_images(
+    store: &Connection,
+    call: CallId,
+    images: &[Image],
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET images = ? WHERE id = ?")?
+        .execute(params![to_json(&images), call.0])?;
+    Ok(())
+}
+
+/// When a call began, if that is not known yet.
+pub(crate) fn call_began(
+    store: &Connection,
+    call: CallId,
+    at: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE calls SET started = ifnull(started, ?) WHERE id = ?")?
+        .execute([at.timestamp_millis(), call.0])?;
+    Ok(())
+}
+
+/// Settles a call; an outcome that is not settled is written as what it would be found as.
+pub(crate) fn call_ended(
+    store: &Connection,
+    call: CallId,
+    outcome: &Outcome,
+) -> rusqlite::Result<()> {
+    let (state, output) = match outcome {
+        Outcome::Done(text) => ("done", Some(text)),
+        Outcome::Failed(text) => ("failed", Some(text)),
+        Outcome::Denied(text) => ("denied", Some(text)),
+        Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
+        Outcome::Skipped | Outcome::Planned | Outcome::Waiting => ("skipped", None),
+    };
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached(
+            "UPDATE calls SET state = ?, output = ?, ended = ?, started = ifnull(started, ?)
+             WHERE id = ?",
+        )?
+        .execute(params![state, output, now, now, call.0])?;
+    if matches!(outcome, Outcome::Done(_)) {
+        actions::mark_undone(store, call)?;
+    }
+    Ok(())
+}

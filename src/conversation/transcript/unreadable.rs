@@ -1,0 +1,66 @@
+//! Rows of conversations that this version cannot read: a turn that has not ended is closed alone, and of
+//! what has ended the rest is shown to the model.
+
+use rusqlite::{Connection, OptionalExtension, Row};
+use serde::de::DeserializeOwned;
+
+use crate::bus::journal::{self, read_address};
+use crate::conversation::transcript::{Unfinished, from_json};
+use crate::types::message::{Address, MessageId};
+use crate::types::session::TurnId;
+
+/// A turn that has not ended and cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct UnreadableTurn {
+    pub(crate) turn: TurnId,
+    pub(crate) address: Address,
+    pub(crate) reply_to: Option<MessageId>,
+    pub(crate) why: String,
+}
+
+/// A turn in the columns of `UNFINISHED`. The outer error is the store's, the inner one the row's alone.
+pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
+    let (turn, address) = (TurnId(row.get(3)?), read_address(row)?);
+    let reply_to = row.get_ref(5)?.as_str().ok().map(MessageId::from);
+    let read = || {
+        Ok(Unfinished {
+            turn,
+            address: address.clone(),
+            sender: from_json(row, 4)?,
+            reply_to: reply_to.clone(),
+            attempts: row.get(6)?,
+            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
+            silent: row.get(8)?,
+            parked: row.get(9)?,
+        })
+    };
+    let read: rusqlite::Result<_> = read();
+    Ok(read.map_err(|error| UnreadableTurn { turn, address, reply_to, why: error.to_string() }))
+}
+
+/// Keeps what the row of a turn holds.
+pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusqlite::Result<()> {
+    let raw: Option<String> = store
+        .prepare_cached(
+            "SELECT json_object('session', session, 'sender', sender, 'reply_to', reply_to,
+                                'attempts', attempts, 'provider', provider, 'started', started)
+             FROM turns WHERE id = ?",
+        )?
+        .query_row([unreadable.turn.0], |row| row.get(0))
+        .optional()?;
+    let (key, channel) = (format!("turn {}", unreadable.turn), unreadable.address.channel.as_str());
+    journal::keep_row(store, (&key, channel), &raw.unwrap_or_default(), &unreadable.why)
+}
+
+/// A value in JSON, or another one in its place if it cannot be read.
+pub(super) fn from_json_or<T: DeserializeOwned>(
+    row: &Row<'_>,
+    column: usize,
+    otherwise: T,
+) -> rusqlite::Result<T> {
+    let text = row.get_ref(column)?.as_str_or_null()?.unwrap_or_default();
+    Ok(serde_json::from_str(text).unwrap_or_else(|error| {
+        tracing::warn!(%error, "Cannot read a part of a conversation, went on without it");
+        otherwise
+    }))
+}

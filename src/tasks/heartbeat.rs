@@ -1,0 +1,430 @@
+//! The heartbeat: now and then a model looks after what the owner has written into HEARTBEAT.md, with
+//! nothing said before it, and tells them what they would want to be told. It costs nothing where
+//! there is nothing to do. A beat is an errand; this is the task that begins beats.
+
+mod beat;
+mod hours;
+mod surroundings;
+mod watched;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use clap::ValueEnum;
+use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+pub use beat::{Beat, BeatId, Ended, get, may_send, prune, running_for, settle};
+pub use hours::Quiet;
+pub use watched::{FILE, alert, asked_for, in_effect};
+
+use crate::bus::{Bus, Wake};
+use crate::memory;
+use crate::people::{self, LOCAL, Role};
+use crate::replies::{self, HeartShown};
+use crate::store::{StoreError, Sync};
+use crate::tasks::schedule::{self, Clock, after_failures};
+use crate::types::message::{Address, ChannelName, Place, SenderId};
+use crate::workspace::{FileError, Workspace};
+use beat::{New, State};
+
+/// How long after a start the first beat may be; a daemon that is started again and again does not
+/// begin each time with one.
+const FIRST_AFTER: chrono::Duration = chrono::Duration::minutes(1);
+
+/// How long until it looks again whether the owner's conversation is in a turn.
+const BUSY_PAUSE: chrono::Duration = chrono::Duration::minutes(1);
+
+/// How long beats are remembered: what was used in a month is told.
+pub const BEATS_KEPT: chrono::Duration = chrono::Duration::days(31);
+
+/// How long the task rests when the store fails.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
+
+/// The `[heartbeat]` section.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// None: only when somebody asks for it.
+    pub every: Option<Duration>,
+    /// When it does not beat by itself.
+    pub quiet: Option<Quiet>,
+    /// The section of the provider that works; none is who answers. It exists.
+    pub provider: Option<String>,
+    /// Where it tells; none is where the owner last spoke in private.
+    pub to: Option<Address>,
+    /// Completions of one beat.
+    pub steps_max: usize,
+    /// Tokens of a day by the owner's clock, read and written.
+    pub tokens_max: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            every: Some(Duration::from_secs(30 * 60)),
+            quiet: Some(Quiet::NIGHT),
+            provider: None,
+            to: None,
+            steps_max: 10,
+            tokens_max: 200_000,
+        }
+    }
+}
+
+/// What people can ask of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub enum Wish {
+    /// How it is
+    Show,
+    /// Look now, whatever the time
+    Now,
+    On,
+    Off,
+}
+
+/// What came of a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Looked {
+    Begun,
+    /// There is nobody to tell, or their channel is not here.
+    Nobody,
+    /// The file asks for nothing.
+    Nothing,
+    /// The file cannot be read.
+    Unreadable,
+    /// The last beat has not ended.
+    Works,
+    /// The conversation that would be told is in a turn.
+    Busy,
+    /// The day's tokens are used up.
+    Spent,
+}
+
+/// All that beats are begun with; clones are the same heart.
+#[derive(Clone)]
+pub struct Heart {
+    pub config: Config,
+    pub bus: Bus,
+    pub workspace: Workspace,
+    pub clock: Clock,
+    /// The owner's.
+    pub zone: Tz,
+    /// The channels that are here.
+    pub channels: BTreeSet<ChannelName>,
+    /// On which whoever owns the machine is known.
+    pub terminal: ChannelName,
+    /// When it beats next, as far as the task knows.
+    pub next: watch::Sender<Option<DateTime<Utc>>>,
+    /// It was switched on or off.
+    pub switched: Wake,
+}
+
+/// Who is told of beats, and as whom they act.
+struct Told {
+    to: Address,
+    known_on: ChannelName,
+    sender: SenderId,
+    place: Place,
+}
+
+/// All that a beat is begun with.
+struct Ready {
+    new: New,
+    watched: String,
+    notes: String,
+    now: DateTime<Utc>,
+    channels: BTreeSet<ChannelName>,
+}
+
+impl Ready {
+    fn begin(self, store: &Connection) -> rusqlite::Result<Looked> {
+        let Self { new, watched, notes, now, channels } = self;
+        beat::clear(store, &channels)?;
+        let around = surroundings::of(store, &new, now)?;
+        let text = watched::task(&watched, &notes, &around);
+        let asked = new.asked;
+        if beat::begin(store, new, (&text, around.tainted), now)? {
+            return Ok(Looked::Begun);
+        }
+        if asked {
+            beat::ask(store)?;
+        }
+        Ok(Looked::Works)
+    }
+}
+
+/// Begins beats until `stop`.
+pub async fn run(heart: Heart, stop: CancellationToken) {
+    let mut switched = heart.switched.watch();
+    let mut due = None;
+    loop {
+        switched.mark_unchanged();
+        let now = heart.clock.now();
+        let next = heart.pulse(&mut due, now).await;
+        let waits = async {
+            match next {
+                Ok(next) => heart.clock.reaches(next, now).await,
+                Err(error) => {
+                    tracing::error!(%error, "The heartbeat rests");
+                    sleep(STORE_PAUSE).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = waits => {}
+            changed = switched.changed() => match changed {
+                Ok(()) => due = None,
+                Err(_) => return,
+            },
+        }
+    }
+}
+
+impl Heart {
+    /// Beats if it is time, and gives the next time; none while it does not beat by itself. `due` is the
+    /// next beat as it was known last.
+    async fn pulse(
+        &self,
+        due: &mut Option<DateTime<Utc>>,
+        now: DateTime<Utc>,
+    ) -> Result<Option<DateTime<Utc>>, StoreError> {
+        let state = self.bus.store.read(move |store| beat::state(store, now)).await?;
+        let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
+        if state.holds && quiet_ends.is_none() {
+            self.bus.store.write("held alerts", Sync::Now, beat::release).await?;
+            self.bus.outbox.up();
+        }
+        let release = quiet_ends.filter(|_| state.holds);
+        let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
+        let every = every.filter(|_| state.off.is_none() && now >= schedule::release());
+        let Some(every) = every else {
+            *due = None;
+            self.next.send_replace(None);
+            return Ok(release);
+        };
+        let first = || state.last.map_or(now, |last| last + every).max(now + FIRST_AFTER);
+        // No later than a pause from now: the clock may have been set back.
+        let usual = due.unwrap_or_else(first).min(now + every);
+        let mut next = self.awake(self.after(&state, usual).max(now));
+        if next <= now {
+            let looked = self.beat(now).await?;
+            tracing::debug!(?looked, "The heartbeat looked");
+            let pause = if looked == Looked::Busy { BUSY_PAUSE.min(every) } else { every };
+            next = self.awake(now + pause);
+            *due = Some(now + pause);
+        } else {
+            *due = Some(usual);
+        }
+        self.next.send_replace(Some(next));
+        Ok(Some(release.map_or(next, |release| release.min(next))))
+    }
+
+    /// Failures make the pauses longer.
+    fn after(&self, state: &State, usual: DateTime<Utc>) -> DateTime<Utc> {
+        match (state.failures, state.last) {
+            (failures @ 1.., Some(last)) => after_failures(failures, usual, last),
+            _ => usual,
+        }
+    }
+
+    /// That time, or the end of the quiet hours in which it falls.
+    fn awake(&self, at: DateTime<Utc>) -> DateTime<Utc> {
+        let quiet = self.config.quiet.as_ref();
+        quiet.and_then(|quiet| quiet.ends(at, self.zone)).unwrap_or(at)
+    }
+
+    /// Returns true within quiet hours.
+    pub fn is_quiet(&self) -> bool {
+        let now = self.clock.now();
+        self.awake(now) > now
+    }
+
+    /// Begins a beat, if there is somebody to tell and something to look after.
+    async fn beat(&self, now: DateTime<Utc>) -> Result<Looked, StoreError> {
+        let ready = match self.ready(now, false).await? {
+            Ok(ready) => ready,
+            Err(looked) => return Ok(looked),
+        };
+        let begin = move |store: &Connection| ready.begin(store);
+        let looked = self.bus.store.write("heartbeat", Sync::Later, begin).await?;
+        self.bus.inbox.up();
+        Ok(looked)
+    }
+
+    /// What a beat is begun with, or why none is. If it was asked for, it does not wait for a turn to end.
+    async fn ready(
+        &self,
+        now: DateTime<Utc>,
+        asked: bool,
+    ) -> Result<Result<Ready, Looked>, StoreError> {
+        let Some(told) = self.told().await? else { return Ok(Err(Looked::Nobody)) };
+        let watched = match self.watched().await {
+            Ok(Some(watched)) => watched,
+            Ok(None) => return Ok(Err(Looked::Nothing)),
+            Err(error) => {
+                tracing::warn!(%error, "The heartbeat cannot read what it is to look after");
+                return Ok(Err(Looked::Unreadable));
+            }
+        };
+        if !asked && self.is_busy(&told.to).await? {
+            return Ok(Err(Looked::Busy));
+        }
+        if self.tokens_left().await? == 0 {
+            return Ok(Err(Looked::Spent));
+        }
+        let notes = self.notes(now, told.place).await;
+        let provider = self.config.provider.clone();
+        let Told { to, known_on, sender, place } = told;
+        let new = New { to, known_on, sender, place, provider, asked };
+        Ok(Ok(Ready { new, watched, notes, now, channels: self.channels.clone() }))
+    }
+
+    /// Who is told; none if nobody can be, or who would be is no owner any more.
+    async fn told(&self) -> Result<Option<Told>, StoreError> {
+        let (people, fixed) = (self.bus.people.clone(), self.config.to.clone());
+        let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
+        let look = move |store: &Connection| {
+            let owner = people::owner(store)?;
+            let Some(to) = fixed.or_else(|| Some(owner.as_ref()?.0.clone())) else {
+                return Ok(None);
+            };
+            // Who was last spoken with there in private, if that is an owner.
+            let there = match owner {
+                Some((at, sender)) if at == to => sender,
+                _ => surroundings::last_in_private(store, &to)?,
+            };
+            let is_owner = |channel: &ChannelName, sender: &SenderId| {
+                let role = people.role_of(store, channel, sender);
+                role.map(|role| role == Some(Role::Owner))
+            };
+            if let Some(sender) = there
+                && is_owner(&to.channel, &sender)?
+            {
+                let known_on = to.channel.clone();
+                return Ok(Some(Told { to, known_on, sender, place: Place::Private }));
+            }
+            // Elsewhere it acts for whoever owns the machine, and tells nothing of their own.
+            let local = Told { to, known_on: terminal, sender: LOCAL.into(), place: Place::Group };
+            Ok(is_fixed.then_some(local))
+        };
+        let told = self.bus.store.read(look).await?;
+        let is_here = |channel: &ChannelName| self.channels.contains(channel);
+        Ok(told.filter(|told| is_here(&told.to.channel) && is_here(&told.known_on)))
+    }
+
+    /// What HEARTBEAT.md asks for; none if that is nothing.
+    async fn watched(&self) -> Result<Option<String>, FileError> {
+        self.workspace.off_thread(watched::read).await
+    }
+
+    /// Today's notes, where they may be read.
+    async fn notes(&self, now: DateTime<Utc>, place: Place) -> String {
+        if place == Place::Group {
+            return String::new();
+        }
+        let today = now.with_timezone(&self.zone).date_naive();
+        self.workspace.off_thread(move |workspace| memory::recent_notes(workspace, today, 1)).await
+    }
+
+    async fn is_busy(&self, at: &Address) -> Result<bool, StoreError> {
+        let at = at.clone();
+        self.bus.store.read(move |store| surroundings::is_busy(store, &at)).await
+    }
+
+    /// What may be used until the day ends.
+    pub async fn tokens_left(&self) -> Result<u64, StoreError> {
+        let now = self.clock.now();
+        let since = schedule::midnight(now, self.zone);
+        let used = self.bus.store.read(move |store| beat::used_since(store, since, now)).await?;
+        Ok(self.config.tokens_max.saturating_sub(used))
+    }
+
+    /// How it is, in words.
+    pub async fn words(&self) -> Result<String, StoreError> {
+        Ok(replies::heartbeat(&self.shown(self.clock.now()).await?))
+    }
+
+    /// What carries out what somebody entitled wishes, in one transaction, and says what came of it.
+    pub async fn order(
+        &self,
+        wish: Wish,
+    ) -> Result<impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + use<>, StoreError>
+    {
+        let now = self.clock.now();
+        let is_on = self.config.every.is_some();
+        let shown = match wish {
+            Wish::Show => self.words().await?,
+            Wish::Now | Wish::On | Wish::Off => String::new(),
+        };
+        let ready = match wish {
+            Wish::Now => self.ready(now, true).await?,
+            Wish::Show | Wish::On | Wish::Off => Err(Looked::Nothing),
+        };
+        Ok(move |store: &Connection| {
+            let words = match wish {
+                Wish::Show => return Ok(shown),
+                Wish::Now => match ready.map_or_else(Ok, |ready| ready.begin(store))? {
+                    Looked::Begun => replies::HEARTBEAT_BEGUN,
+                    Looked::Nobody => replies::HEARTBEAT_TELLS_NOBODY,
+                    Looked::Nothing => replies::HEARTBEAT_HAS_NOTHING,
+                    Looked::Unreadable => replies::HEARTBEAT_UNREADABLE,
+                    Looked::Works | Looked::Busy => replies::HEARTBEAT_WORKS,
+                    Looked::Spent => replies::HEARTBEAT_SPENT,
+                },
+                Wish::On if !is_on => replies::HEARTBEAT_OFF_BY_CONFIG,
+                Wish::On => {
+                    beat::switch(store, None)?;
+                    replies::HEARTBEAT_ON
+                }
+                Wish::Off => {
+                    beat::switch(store, Some(""))?;
+                    replies::HEARTBEAT_OFF
+                }
+            };
+            Ok(words.to_owned())
+        })
+    }
+
+    /// An order was carried out.
+    pub fn ordered(&self, wish: Wish) {
+        match wish {
+            Wish::Show => {}
+            Wish::Now => self.bus.inbox.up(),
+            Wish::On | Wish::Off => self.switched.up(),
+        }
+    }
+
+    /// How it is, and what the last ones did.
+    pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartShown, StoreError> {
+        let look =
+            move |store: &Connection| Ok((beat::state(store, now)?, beat::last_day(store, now)?));
+        let (state, last_day) = self.bus.store.read(look).await?;
+        let left = self.tokens_left().await?;
+        let asks = self.watched().await.ok().map(|watched| watched.is_some());
+        let has_somebody = self.told().await?.is_some();
+        let next = *self.next.borrow();
+        let clock =
+            |at: DateTime<Utc>| at.with_timezone(&self.zone).format("%m-%d %H:%M").to_string();
+        Ok(HeartShown {
+            every_minutes: self.config.every.map(|every| every.as_secs() / 60),
+            quiet: self.config.quiet.as_ref().map(ToString::to_string),
+            off: state.off,
+            next: next.map(clock),
+            asks,
+            has_somebody,
+            last: last_day.last.map(|(at, state, words)| (clock(at), state, words)),
+            counts: last_day.counts,
+            tokens: (
+                self.config.tokens_max - left.min(self.config.tokens_max),
+                self.config.tokens_max,
+            ),
+        })
+    }
+}

@@ -1,0 +1,139 @@
+//! What lies around a beat: what it is told besides what the file asks for, and who is where.
+
+use chrono::{DateTime, Duration, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::bus::journal::address_params;
+use crate::people::LOCAL;
+use crate::tasks::heartbeat::beat::{New, WORKED};
+use crate::tasks::schedule::Payload;
+use crate::types::message::{Address, Place, SenderId};
+use crate::types::session::Plan;
+
+/// What was told is not told again for so long.
+pub(super) const SAME_FOR: Duration = Duration::hours(24);
+
+/// Jobs, and things that were told, that a beat is told of.
+const LISTED_MAX: usize = 10;
+
+/// What of each it is told, in characters.
+const LINE_CHARS_MAX: usize = 200;
+
+/// What a beat is told besides.
+pub(super) struct Surroundings {
+    pub(super) plan: Option<String>,
+    pub(super) ran: Vec<String>,
+    pub(super) told: Vec<String>,
+    /// Who wrote some of it had read what strangers wrote.
+    pub(super) tainted: bool,
+}
+
+/// Of the owner's own; where others read along, only what was said there.
+pub(super) fn of(
+    store: &Connection,
+    new: &New,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Surroundings> {
+    let (channel, chat, thread) = address_params(&new.to);
+    let plan: Option<Option<String>> = store
+        .prepare_cached(
+            "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
+             AND chat = ? AND ifnull(thread, '') = ifnull(?, '')",
+        )?
+        .query_row(params![channel, chat, thread], |row| row.get(0))
+        .optional()?;
+    let plan = plan.flatten().and_then(|plan| serde_json::from_str::<Plan>(&plan).ok());
+    let plan = plan.filter(Plan::is_open);
+    let told = told_since(store, &new.to, (now - SAME_FOR, now))?;
+    let told = &told[..told.len().min(LISTED_MAX)];
+    Ok(Surroundings {
+        tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
+            || told.iter().any(|(_, tainted)| *tainted),
+        plan: plan.map(|plan| plan.to_string()),
+        ran: if new.place == Place::Private { ran(store, new, now)? } else { Vec::new() },
+        told: told.iter().map(|(words, _)| line(words)).collect(),
+    })
+}
+
+/// The owner's jobs that ran since the last beat that worked. Without what came of them, which others may
+/// have written; the owner has been sent it.
+fn ran(store: &Connection, new: &New, now: DateTime<Utc>) -> rusqlite::Result<Vec<String>> {
+    let since: Option<i64> = store
+        .prepare_cached(&format!(
+            "SELECT max(begun) FROM beats WHERE state IN ({WORKED}) AND begun <= ?"
+        ))?
+        .query_row([now.timestamp_millis()], |row| row.get(0))?;
+    let since = since.unwrap_or_default().max((now - SAME_FOR).timestamp_millis());
+    let mut rows = store.prepare_cached(
+        "SELECT r.job, r.state, j.payload FROM runs r JOIN jobs j ON j.id = r.job
+         WHERE r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
+           OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
+         ORDER BY r.id DESC LIMIT ?",
+    )?;
+    let (sender, known_on) = (new.sender.as_str(), new.known_on.as_str());
+    let rows = rows.query_map(params![since, LOCAL, known_on, sender, LISTED_MAX], |row| {
+        let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
+        let about = serde_json::from_str::<Payload>(row.get_ref(2)?.as_str()?);
+        let about = about.map(|payload| line(payload.text())).unwrap_or_default();
+        Ok(format!("job {job} ({about}): {state}"))
+    })?;
+    rows.collect()
+}
+
+/// The beginning of a text, on one line.
+pub(super) fn line(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.chars().take(LINE_CHARS_MAX).collect()
+}
+
+/// The alerts and messages at an address of beats that began after a time and not after another, the
+/// newest first; and whether those had read what strangers wrote.
+pub(super) fn told_since(
+    store: &Connection,
+    at: &Address,
+    (after, until): (DateTime<Utc>, DateTime<Utc>),
+) -> rusqlite::Result<Vec<(String, bool)>> {
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT words, tainted FROM (
+             SELECT id, begun, channel, chat, thread, words, tainted FROM beats WHERE state = 'told'
+             UNION ALL SELECT b.id, b.begun, m.channel, m.chat, m.thread, m.words, m.tainted
+             FROM beat_messages m JOIN beats b ON b.id = m.beat)
+         WHERE begun > ? AND begun <= ? AND channel = ? AND chat = ?
+         AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
+    )?;
+    let (after, until) = (after.timestamp_millis(), until.timestamp_millis());
+    rows.query_map(params![after, until, channel, chat, thread], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })?
+    .collect()
+}
+
+/// Who was last answered at an address, if nobody else reads along there.
+pub(super) fn last_in_private(
+    store: &Connection,
+    at: &Address,
+) -> rusqlite::Result<Option<SenderId>> {
+    let (channel, chat, thread) = address_params(at);
+    let last: Option<String> = store
+        .prepare_cached(
+            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) FROM turns t JOIN sessions s ON s.id = t.session
+             WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
+             AND ifnull(s.thread, '') = ifnull(?, '') ORDER BY t.id DESC LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread], |row| row.get::<_, Option<String>>(0))
+        .optional()?
+        .flatten();
+    Ok(last.map(Into::into))
+}
+
+/// Whether the conversation at an address is in a turn, other than one that waits for somebody.
+pub(super) fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(at);
+    store
+        .prepare_cached(
+            "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL
+             AND t.parked = 0 AND s.channel = ? AND s.chat = ? AND ifnull(s.thread, '') = ifnull(?, '')",
+        )?
+        .exists(params![channel, chat, thread])
+}

@@ -1,0 +1,118 @@
+//! What HEARTBEAT.md asks for, what a model is handed, and what of its words is to be said.
+
+use crate::tasks::heartbeat::surroundings::Surroundings;
+use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
+use crate::workspace::{FileError, Workspace, WorkspacePath};
+
+/// What it looks after.
+pub const FILE: &str = "HEARTBEAT.md";
+
+/// With one of these as first or last word, it has nothing to say (field custom).
+const NOTHING: [&str; 2] = ["HEARTBEAT_OK", "NO_REPLY"];
+
+/// What stands beside such a word is lost up to so many characters (field custom).
+const BESIDE_CHARS_MAX: usize = 300;
+
+/// Where a file has this section, nothing else in it counts (field custom).
+const ACTIVE: &str = "active tasks";
+
+/// What the workspace's file asks for; none if that is nothing.
+pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
+    let path = FILE.parse::<WorkspacePath>().expect("it is a path");
+    let text = workspace.read_text(&path)?.unwrap_or_default();
+    Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
+}
+
+/// What a file asks for, without comments; none if it holds nothing but headings, comments, and boxes
+/// that are empty or ticked.
+pub fn in_effect(text: &str) -> Option<String> {
+    let text = without_comments(text.trim_start_matches('\u{feff}'));
+    let text = active(&text).unwrap_or(text);
+    text.lines().any(asks).then(|| text.trim().to_owned())
+}
+
+fn without_comments(text: &str) -> String {
+    let mut parts = text.split("<!--");
+    let mut kept = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        kept.push_str(part.split_once("-->").map_or("", |(_, rest)| rest));
+    }
+    kept
+}
+
+/// The level of a heading, and its words.
+fn heading(line: &str) -> Option<(usize, &str)> {
+    let words = line.trim_start().trim_start_matches('#');
+    let level = line.trim_start().len() - words.len();
+    let is_heading = level > 0 && (words.is_empty() || words.starts_with([' ', '\t']));
+    is_heading.then(|| (level, words.trim()))
+}
+
+/// The section that alone counts, where there is one.
+fn active(text: &str) -> Option<String> {
+    let mut lines = text.lines();
+    lines.find(|line| {
+        heading(line).is_some_and(|(level, words)| level == 2 && words.eq_ignore_ascii_case(ACTIVE))
+    })?;
+    let ends = |line: &&str| heading(line).is_some_and(|(level, _)| level <= 2);
+    Some(lines.take_while(|line| !ends(line)).collect::<Vec<_>>().join("\n"))
+}
+
+/// Whether a line asks for something.
+fn asks(line: &str) -> bool {
+    let line = line.trim();
+    if heading(line).is_some() || line.chars().all(|sign| "-*_= ".contains(sign)) {
+        return false;
+    }
+    let item = line.trim_start_matches(|sign: char| sign.is_ascii_digit());
+    let item = item.trim_start_matches(['-', '*', '+', '.', ')']).trim_start();
+    let is_ticked = ["[x]", "[X]"].iter().any(|tick| item.starts_with(tick));
+    let asked = item.strip_prefix("[ ]").or_else(|| item.strip_prefix("[]")).unwrap_or(item);
+    !is_ticked && !asked.trim().is_empty()
+}
+
+/// What stands below what the file asks for, where there is something.
+const NOTES: &str = "\n\nToday's notes:\n";
+const PLAN: &str = "\n\nThe plan of your conversation with them:\n";
+const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
+const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
+
+/// What a beat is handed.
+pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> String {
+    let mut text = format!("{FILE}:\n{watched}");
+    let Surroundings { plan, ran, told, .. } = surroundings;
+    let (plan, ran, told) =
+        (plan.as_deref().unwrap_or_default(), ran.join("\n- "), told.join("\n- "));
+    let parts = [(NOTES, notes), (PLAN, plan), (RAN, &ran), (TOLD, &told)];
+    for (heading, body) in parts.into_iter().filter(|(_, body)| !body.is_empty()) {
+        text.push_str(heading);
+        text.push_str(body);
+    }
+    text
+}
+
+/// Of what a beat was handed, what stands in the file.
+pub fn asked_for(heard: &str) -> &str {
+    let Some((_, task)) = heard.split_once(&format!("{FILE}:\n")) else { return "" };
+    let ends = [NOTES, PLAN, RAN, TOLD].into_iter().filter_map(|heading| task.find(heading));
+    &task[..ends.min().unwrap_or(task.len())]
+}
+
+/// What is to be said of what a model said; none if that is nothing.
+pub fn alert(words: &str) -> Option<&str> {
+    let dressing = |sign: char| sign.is_whitespace() || "*_`\"'.:,;!–—-".contains(sign);
+    let goes_on = |sign: char| sign.is_alphanumeric() || sign == '_';
+    let words = words.trim();
+    let beside = NOTHING.iter().find_map(|mark| {
+        let after = words.trim_start_matches(dressing).strip_prefix(mark);
+        let after = after.filter(|rest| !rest.starts_with(goes_on));
+        let before = words.trim_end_matches(dressing).strip_suffix(mark);
+        let before = before.filter(|rest| !rest.ends_with(goes_on));
+        let after = after.map(|rest| rest.trim_start_matches(dressing));
+        after.or_else(|| before.map(|rest| rest.trim_end_matches(dressing)))
+    });
+    match beside {
+        None => Some(words).filter(|words| !words.is_empty()),
+        Some(beside) => Some(beside).filter(|it| it.chars().count() > BESIDE_CHARS_MAX),
+    }
+}

@@ -1,0 +1,222 @@
+//! Jobs: what is to be done later, or again and again, and the task that sees to it. When a job is due is
+//! pure; claiming and settling its runs is the store's; the task sleeps until the next due time, the
+//! store's change, or until somebody sets the clock.
+
+mod clock;
+mod command;
+mod doing;
+mod due;
+mod job;
+mod note;
+mod order;
+mod pass;
+mod reading;
+mod run;
+mod settling;
+mod timing;
+mod wanted;
+mod works;
+
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+
+pub use clock::{Clock, is_sane, pruned_until, release};
+pub use command::{Came, Commands};
+pub use doing::{command_begins, command_ends, told};
+pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
+pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list, place_of};
+pub use note::note;
+pub use order::{JOBS_MAX, Order, obey, tells_of_others};
+pub use pass::{Grounds, Passed, pass, reckon_all};
+pub use reading::{at, cron, every, zone, zone_in};
+pub use run::{
+    AT_ONCE_MAX, Commanded, Ended, HISTORY_MAX, Past, Run, begun, commanded, history, of_job,
+    of_turn, prune, running_for,
+};
+pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
+pub use timing::{EVERY_MIN, Timing, midnight, moment};
+pub use wanted::{Action, Asker, Kind, Wanted};
+
+use crate::bus::{Bus, outbox};
+use crate::people;
+use crate::replies;
+use crate::secret::Redactor;
+use crate::store::{StoreError, Sync};
+use crate::trust::instruction_watch::Oversight;
+use crate::workspace::Workspace;
+use works::Works;
+
+/// How long the task rests when the store fails.
+const STORE_PAUSE: Duration = Duration::from_secs(2);
+
+/// A clock that shows an earlier time than the store has seen is believed if nobody sets it for so long.
+const DISTRUST_MAX: Duration = Duration::from_secs(15 * 60);
+
+/// A clock that went back by less has not been set.
+const SET_BACK_MIN: chrono::Duration = chrono::Duration::minutes(1);
+
+/// What the task works with.
+#[derive(Clone)]
+pub struct Bell {
+    pub bus: Bus,
+    pub grounds: Grounds,
+    pub clock: Clock,
+    /// Where commands run.
+    pub workspace: Workspace,
+    /// What they change of what the bot goes by is told.
+    pub oversight: Oversight,
+    /// What commands print is kept without what it knows.
+    pub redactor: Redactor,
+}
+
+/// The zone of this machine.
+pub fn system_zone() -> Tz {
+    let named = iana_time_zone::get_timezone().ok();
+    named.and_then(|name| zone(&name).ok()).unwrap_or(Tz::UTC)
+}
+
+/// Claims what is due until `stop`; the agent loop does what was claimed, and tasks of this one run commands.
+pub async fn run(bell: Bell, stop: CancellationToken) {
+    let mut woken = bell.bus.jobs.watch();
+    let mut watch = Watch { newest: None, asked: false, distrusts: None, seen: None };
+    let mut works = Works::default();
+    loop {
+        woken.mark_unchanged();
+        let now = bell.clock.now();
+        let looked = async {
+            let wake = bell.look(&mut watch, now).await?;
+            works.follow(&bell, now).await?;
+            Ok::<_, StoreError>(wake)
+        };
+        let wake = match looked.await {
+            Ok(wake) => Ok(wake),
+            Err(error) => {
+                tracing::error!(%error, "Jobs rest");
+                Err(STORE_PAUSE)
+            }
+        };
+        let waits = async {
+            match wake {
+                Err(pause) => sleep(pause).await,
+                Ok(Wake { at, within: None }) => bell.clock.reaches(at, now).await,
+                Ok(Wake { at, within: Some(within) }) => {
+                    tokio::select! {
+                        () = bell.clock.reaches(at, now) => {}
+                        () = sleep(within) => {}
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            () = stop.cancelled() => return works.end().await,
+            () = waits => {}
+            Some(()) = works.next_ended() => bell.wake(),
+            changed = woken.changed() => if changed.is_err() { return },
+        }
+    }
+}
+
+/// When to look again.
+struct Wake {
+    /// By the clock; none: when it is set.
+    at: Option<DateTime<Utc>>,
+    /// In any case after so long.
+    within: Option<Duration>,
+}
+
+/// What the task knows of the clock.
+struct Watch {
+    /// The newest time that the store had when the task began, until the clock is believed.
+    newest: Option<DateTime<Utc>>,
+    /// The store was asked for it.
+    asked: bool,
+    /// Since when the clock is not believed.
+    distrusts: Option<Instant>,
+    /// The last time that was believed.
+    seen: Option<DateTime<Utc>>,
+}
+
+impl Bell {
+    async fn look(&self, watch: &mut Watch, now: DateTime<Utc>) -> Result<Wake, StoreError> {
+        let store = &self.bus.store;
+        if !watch.asked {
+            watch.newest = store.read(newest).await?;
+            watch.asked = true;
+        }
+        if !self.believes(watch, now).await? {
+            let since = watch.distrusts.map_or(Duration::ZERO, |since| since.elapsed());
+            let within = (now >= release()).then(|| DISTRUST_MAX.saturating_sub(since));
+            return Ok(Wake { at: None, within });
+        }
+        let was_set_back = watch.seen.is_some_and(|seen| now < seen - SET_BACK_MIN);
+        if was_set_back || watch.seen.is_none() {
+            let reckon = move |store: &Connection| reckon_all(store, now);
+            if store.read(move |store| pass::is_out(store, now)).await? {
+                store.write("jobs reckoned", Sync::Later, reckon).await?;
+            }
+        }
+        watch.seen = Some(now);
+        let grounds = self.grounds.clone();
+        let look = move |store: &Connection| pass::look(store, now, &grounds);
+        let Passed { needs, wake, .. } = store.read(look).await?;
+        if !needs {
+            return Ok(Wake { at: wake, within: None });
+        }
+        let grounds = self.grounds.clone();
+        let claim = move |store: &Connection| pass(store, now, &grounds);
+        let Passed { wake, .. } = store.write("jobs claimed", Sync::Now, claim).await?;
+        self.wake();
+        Ok(Wake { at: wake, within: None })
+    }
+
+    /// Something waits for the agent, or to be delivered.
+    fn wake(&self) {
+        self.bus.inbox.up();
+        self.bus.outbox.up();
+    }
+
+    /// Whether the clock can be right. If not, that is said once.
+    async fn believes(&self, watch: &mut Watch, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let waited = watch.distrusts.is_some_and(|since| since.elapsed() >= DISTRUST_MAX);
+        if is_sane(now, watch.newest) || (waited && now >= release()) {
+            if watch.distrusts.take().is_some() {
+                tracing::info!(%now, "The clock is believed; jobs go on");
+            }
+            watch.newest = None;
+            return Ok(true);
+        }
+        if watch.distrusts.is_none() {
+            watch.distrusts = Some(Instant::now());
+            tracing::warn!(%now, "The clock is wrong; jobs wait until it is set");
+            let tell = move |store: &Connection| {
+                let owner = people::owner_place(store)?;
+                match (owner, list(store, &Whose::All)?.is_empty()) {
+                    (Some(owner), false) => {
+                        outbox::put(store, &owner, None, &replies::clock_is_wrong(now)).map(drop)
+                    }
+                    _ => Ok(()),
+                }
+            };
+            self.bus.store.write("clock is wrong", Sync::Later, tell).await?;
+            self.bus.outbox.up();
+        }
+        Ok(false)
+    }
+}
+
+/// The newest time that the store has seen.
+pub fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let newest: Option<i64> = store.query_row(
+        "SELECT max(at) FROM (SELECT (SELECT received FROM inbound ORDER BY id DESC LIMIT 1) AS at
+         UNION ALL SELECT (SELECT started FROM turns ORDER BY id DESC LIMIT 1)
+         UNION ALL SELECT (SELECT claimed FROM runs ORDER BY id DESC LIMIT 1))",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(newest.and_then(DateTime::from_timestamp_millis))
+}

@@ -1,0 +1,167 @@
+//! Commands of jobs: run as `exec` runs them, in the same cage and within the same bounds, for whom that is
+//! allowed. What they print is what is sent, or what a model is told, or that there is nothing to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::memory::audience;
+use crate::people::Role;
+use crate::replies;
+use crate::sandbox::{self, Cage, Ending, Input, Kept, Order, readable};
+use crate::secret::Redactor;
+use crate::types::message::{Place, Printed};
+use crate::workspace::others::Others;
+use crate::workspace::path::names_inbox;
+use crate::workspace::{Audience, Workspace};
+
+/// What is sent or told of an output: its beginning, and its end, where programs say what went wrong. In
+/// characters.
+const HEAD_CHARS: usize = 6_000;
+const TAIL_CHARS: usize = 2_000;
+
+/// What is told of a command that failed: so much of its end.
+const REASON_LINES: usize = 5;
+const REASON_CHARS: usize = 300;
+
+/// How commands are run, where that is offered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Commands {
+    pub cage: Cage,
+    /// The least role that may have them run.
+    pub role: Role,
+    pub time_max: Duration,
+    /// The cage keeps files away, so that others than the owner may.
+    pub files_caged: bool,
+}
+
+impl Commands {
+    /// What of the workspace somebody's commands may see and change; else why they may have none.
+    pub fn may(&self, role: Role, place: Place) -> Result<Audience, String> {
+        let in_place = match place {
+            Place::Private => role,
+            Place::Group => role.min(Role::Admin),
+        };
+        if in_place < self.role {
+            return Err(replies::commands_need(self.role, in_place));
+        }
+        match audience(in_place, place) {
+            Audience::Others if !self.files_caged => Err(replies::COMMANDS_NOT_CAGED.to_owned()),
+            audience => Ok(audience),
+        }
+    }
+
+    /// Whether a command may print what strangers wrote, as it is told of what is run at once. To be asked
+    /// before it begins.
+    pub(super) async fn others(
+        &self,
+        command: &str,
+        audience: Audience,
+        workspace: &Workspace,
+    ) -> Others {
+        let is_certain = self.cage.network || names_inbox(command);
+        match audience {
+            Audience::Owner if !is_certain => Others::watch(workspace).await,
+            Audience::Owner | Audience::Others => Others::known(workspace, is_certain),
+        }
+    }
+
+    /// Runs a command to its end. If this is dropped, the command is ended. What it came upon of secrets is
+    /// neither kept nor shown to models.
+    pub(super) async fn run(
+        &self,
+        command: &str,
+        folder: PathBuf,
+        others: &Others,
+        redactor: &Redactor,
+    ) -> Came {
+        let order = Order {
+            command: command.to_owned(),
+            cwd: folder.clone(),
+            folder,
+            read: Vec::new(),
+            time_max: self.time_max,
+            input: Input::Pipe,
+        };
+        let ran = match sandbox::run(&self.cage, &order, &[]).await {
+            Ok(ran) => ran,
+            Err(error) => return Came::Failed(replies::command_refused(&error.to_string())),
+        };
+        let output = Output::of(&ran.kept, redactor);
+        match ran.ending {
+            Ending::Exit(0) => {
+                let foreign = others.has_read().await;
+                Came::Printed(Printed { text: output.shown(), foreign })
+            }
+            ending => {
+                let how = ending.words(self.time_max);
+                Came::Failed(replies::command_failed(&how, output.last_lines()))
+            }
+        }
+    }
+}
+
+/// What came of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// It went well; what it has printed may be nothing.
+    Printed(Printed),
+    Failed(String),
+}
+
+/// Whether a check says, in its last line, that nothing need be done: `{"wakeAgent": false}`.
+pub(super) fn lets_sleep(printed: &str) -> bool {
+    let last = printed.lines().rev().find(|line| !line.trim().is_empty());
+    let said = last.and_then(|line| serde_json::from_str::<Value>(line).ok());
+    said.is_some_and(|said| said["wakeAgent"] == Value::Bool(false))
+}
+
+/// An output as text without secrets. They are taken out before anything is cut, as half of one would not be
+/// known for what it is.
+struct Output {
+    begins: String,
+    /// What came after a gap.
+    ends: Option<String>,
+    bytes: u64,
+}
+
+impl Output {
+    fn of(kept: &Kept, redactor: &Redactor) -> Self {
+        let text = |bytes: &[u8]| redactor.redact(&readable(bytes)).trim_end().to_owned();
+        let (head, tail) = kept.since(0);
+        let bytes = kept.total();
+        if kept.missing() == 0 {
+            return Self { begins: text(&kept.whole()), ends: None, bytes };
+        }
+        // A line that the gap has cut may hold half of a secret.
+        let whole_lines = head.iter().rposition(|byte| *byte == b'\n').unwrap_or_default();
+        let next_line = tail.iter().position(|byte| *byte == b'\n').unwrap_or(tail.len());
+        let (begins, ends) = (text(&head[..whole_lines]), text(&tail[next_line..]));
+        Self { begins, ends: Some(ends), bytes }
+    }
+
+    /// As it is sent: shortened in its middle.
+    fn shown(&self) -> String {
+        let fits = self.begins.chars().count() <= HEAD_CHARS + TAIL_CHARS;
+        if self.ends.is_none() && fits {
+            return self.begins.clone();
+        }
+        let begins: String = self.begins.chars().take(HEAD_CHARS).collect();
+        format!("{begins}\n{}\n{}", replies::cut_out(self.bytes), self.end(TAIL_CHARS))
+    }
+
+    /// Its last characters.
+    fn end(&self, chars: usize) -> &str {
+        let text = self.ends.as_ref().unwrap_or(&self.begins);
+        let last = text.char_indices().rev().take(chars).last();
+        last.map_or("", |(at, _)| &text[at..])
+    }
+
+    fn last_lines(&self) -> impl Iterator<Item = &str> {
+        let lines: Vec<_> =
+            self.end(REASON_CHARS).lines().filter(|line| !line.trim().is_empty()).collect();
+        let skipped = lines.len().saturating_sub(REASON_LINES);
+        lines.into_iter().skip(skipped)
+    }
+}

@@ -1,0 +1,131 @@
+//! What is done when a job is due: a text is sent, a task is handed to a model, a command is run. Each is
+//! written down before it begins, and its outcome with what follows from it.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use crate::bus::{journal, outbox};
+use crate::conversation::errands::{self, Handed, Kind, Terms};
+use crate::replies;
+use crate::tasks::schedule::command::{Came, lets_sleep};
+use crate::tasks::schedule::job::{Payload, Where};
+use crate::tasks::schedule::note::{NO_MODEL, note, note_printed};
+use crate::tasks::schedule::run::{Ended, Run};
+use crate::tasks::schedule::settling::settle;
+use crate::types::message::{Body, Cause, Inbound, Printed, Said};
+
+/// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
+/// it, once this is committed.
+pub(super) fn begin(
+    store: &Connection,
+    run: &Run,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<()> {
+    match &run.job.brief.payload {
+        Payload::Message(text) => {
+            let brief = &run.job.brief;
+            outbox::put(store, &brief.to, None, &told(run, text, zone))?;
+            note(store, run, (&brief.sender, NO_MODEL), (text, brief.tainted))?;
+            settle(store, run, Ended::Done, None, now)
+        }
+        Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
+        Payload::Prompt { text, session, check: None } => hand(store, run, (text, *session), None),
+    }
+}
+
+/// Hands a model its task, with what was printed before.
+fn hand(
+    store: &Connection,
+    run: &Run,
+    (text, session): (&str, Where),
+    printed: Option<Printed>,
+) -> rusqlite::Result<()> {
+    let (id, brief) = (run.job.id, &run.job.brief);
+    let cause = Cause::Job {
+        job: id.0,
+        due: run.due,
+        late: run.late,
+        tainted: brief.tainted,
+        sender: brief.sender.clone(),
+        printed,
+    };
+    // A due time can come round a second time, where a clock was wrong; a run cannot.
+    let key = id.errand().key(Some(run.id));
+    let row = match session {
+        Where::Own => {
+            let (known_on, place) = (brief.known_on.clone(), brief.place);
+            let terms = Terms { known_on, place, settings: "{}".to_owned() };
+            let session = errands::open(store, Kind::Job, &terms)?;
+            errands::hand(store, id.errand(), (session, &terms), Handed { text, cause, key })?
+        }
+        Where::Here => {
+            let inbound = Inbound {
+                key,
+                at: Utc::now(),
+                from: brief.to.clone(),
+                place: brief.place,
+                within: Vec::new(),
+                cause,
+                id: None,
+                body: Said::text(text),
+            };
+            journal::add(store, &inbound, false, None)?
+        }
+    };
+    store.prepare_cached("UPDATE runs SET row = ? WHERE id = ?")?.execute([row.0, run.id])?;
+    Ok(())
+}
+
+/// Writes down that the command of a run begins; false if it has begun before, or the run has ended.
+pub fn command_begins(store: &Connection, run: i64, now: DateTime<Utc>) -> rusqlite::Result<bool> {
+    let begun = store
+        .prepare_cached(
+            "UPDATE runs SET began = ? WHERE id = ? AND state = 'running' AND began IS NULL",
+        )?
+        .execute([now.timestamp_millis(), run])?;
+    Ok(begun > 0)
+}
+
+/// What came of the command of a run: it is the outcome, or what a model is handed with its task. Nothing
+/// if the run was ended meanwhile.
+pub fn command_ends(
+    store: &Connection,
+    run: &Run,
+    came: Came,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<()> {
+    if !store
+        .prepare_cached("SELECT 1 FROM runs WHERE id = ? AND state = 'running'")?
+        .exists([run.id])?
+    {
+        return Ok(());
+    }
+    let printed = match came {
+        Came::Failed(reason) => return settle(store, run, Ended::Failed, Some(&reason), now),
+        Came::Printed(printed) => printed,
+    };
+    match &run.job.brief.payload {
+        Payload::Prompt { text, session, .. } if !lets_sleep(&printed.text) => {
+            hand(store, run, (text, *session), Some(printed))
+        }
+        Payload::Command(_) if !printed.text.trim().is_empty() => {
+            let tainted = printed.foreign || run.job.brief.tainted;
+            let body = Body::Printed(told(run, &printed.text, zone));
+            outbox::put_body(store, &run.job.brief.to, &body)?;
+            note_printed(store, run, (&printed.text, tainted))?;
+            settle(store, run, Ended::Done, Some(&printed.text), now)
+        }
+        Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {
+            settle(store, run, Ended::Silent, None, now)
+        }
+    }
+}
+
+/// What people are sent: of what was promised once and comes late, with a word about that.
+pub fn told(run: &Run, words: &str, zone: Tz) -> String {
+    match run.late && !run.job.brief.timing.recurs() {
+        true => replies::late_job(run.due.with_timezone(&zone), words),
+        false => words.to_owned(),
+    }
+}

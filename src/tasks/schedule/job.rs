@@ -1,0 +1,416 @@
+//! Jobs as they are kept: what, when, for whom, and where what comes of it goes.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::bus::journal::{address_params, read_address};
+use crate::conversation::errands::{Errand, Kind};
+use crate::tasks::schedule::timing::Timing;
+use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
+
+/// A job, by the number that people see.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct JobId(pub i64);
+
+impl JobId {
+    /// Its runs that have a session of their own.
+    pub fn errand(self) -> Errand {
+        Errand { kind: Kind::Job, number: self.0 }
+    }
+}
+
+impl std::fmt::Display for JobId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// What is done when a job is due.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Payload {
+    /// A text is sent as it is, without a model.
+    Message(String),
+    /// A model works on it; before that, a command may say that there is nothing to do.
+    Prompt {
+        text: String,
+        session: Where,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        check: Option<String>,
+    },
+    /// A command is run, and what it prints is sent.
+    Command(String),
+}
+
+impl Payload {
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Message(text) | Self::Prompt { text, .. } | Self::Command(text) => text,
+        }
+    }
+
+    /// What a shell is given, first or alone.
+    pub fn command(&self) -> Option<&str> {
+        match self {
+            Self::Message(_) => None,
+            Self::Prompt { check, .. } => check.as_deref(),
+            Self::Command(command) => Some(command),
+        }
+    }
+}
+
+/// The conversation in which a model works on a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Where {
+    /// One of its own, which knows nothing of others.
+    #[default]
+    Own,
+    /// The one at the address that asked.
+    Here,
+}
+
+// What becomes of the times at which nobody was running; its doc comments would be part of each prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum Missed {
+    // All of them together are made up for by one run.
+    #[default]
+    Once,
+    Skip,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    Active,
+    Paused,
+    /// It is not due any more.
+    Done,
+    Removed,
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Paused => "paused",
+            Self::Done => "done",
+            Self::Removed => "removed",
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        let all = [Self::Active, Self::Paused, Self::Done];
+        all.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Removed)
+    }
+}
+
+/// What a job is made of.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Brief {
+    /// Where what comes of it goes.
+    pub to: Address,
+    /// The channel on which its person is known.
+    pub known_on: ChannelName,
+    pub place: Place,
+    /// Whose it is.
+    pub sender: Sender,
+    pub timing: Timing,
+    pub payload: Payload,
+    pub missed: Missed,
+    /// Who asked for it had read what strangers wrote.
+    pub tainted: bool,
+}
+
+impl Brief {
+    /// Whose jobs it is among.
+    pub(super) fn whose(&self) -> Whose {
+        Whose::Of(self.known_on.clone(), self.sender.id.clone())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Job {
+    pub id: JobId,
+    pub brief: Brief,
+    pub state: State,
+    /// It is paused.
+    pub why: Option<String>,
+    /// When it is due; none: not any more.
+    pub next: Option<DateTime<Utc>>,
+    /// The last due time that was claimed.
+    pub last: Option<DateTime<Utc>>,
+    /// In a row.
+    pub failures: u32,
+    pub made: DateTime<Utc>,
+}
+
+/// Whose jobs somebody may see and change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Whose {
+    All,
+    /// Those of one person, by the channel on which they are known.
+    Of(ChannelName, SenderId),
+}
+
+impl Whose {
+    fn params(&self) -> (Option<&str>, Option<&str>) {
+        match self {
+            Self::All => (None, None),
+            Self::Of(channel, sender) => (Some(channel.as_str()), Some(sender.as_str())),
+        }
+    }
+}
+
+const JOBS: &str =
+    "SELECT channel, chat, thread, id, known_on, place, sender, timing, payload, missed,
+    state, why, next, last, failures, made, tainted FROM jobs";
+
+/// Of these people, in the two first parameters.
+const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
+     THEN json_extract(sender, '$.id') END = ?2))";
+
+pub(super) fn insert(
+    store: &Connection,
+    brief: &Brief,
+    (next, made): (DateTime<Utc>, DateTime<Utc>),
+) -> rusqlite::Result<JobId> {
+    let (channel, chat, thread) = address_params(&brief.to);
+    store
+        .prepare_cached(
+            "INSERT INTO jobs (channel, chat, thread, known_on, place, sender, timing, payload, missed,
+             state, next, made, tainted) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'active', ?, ?, ?)",
+        )?
+        .execute(params![
+            channel,
+            chat,
+            thread,
+            brief.known_on.as_str(),
+            to_json(&brief.place),
+            to_json(&brief.sender),
+            to_json(&brief.timing),
+            to_json(&brief.payload),
+            to_json(&brief.missed),
+            next.timestamp_millis(),
+            made.timestamp_millis(),
+            brief.tainted
+        ])?;
+    Ok(JobId(store.last_insert_rowid()))
+}
+
+/// Writes down what can change of a job.
+pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE jobs SET timing = ?, payload = ?, missed = ?, state = ?, why = ?, next = ?, last = ?,
+             failures = ?, tainted = ? WHERE id = ?",
+        )?
+        .execute(params![
+            to_json(&job.brief.timing),
+            to_json(&job.brief.payload),
+            to_json(&job.brief.missed),
+            job.state.as_str(),
+            job.why,
+            job.next.map(|at| at.timestamp_millis()),
+            job.last.map(|at| at.timestamp_millis()),
+            job.failures,
+            job.brief.tainted,
+            job.id.0
+        ])?;
+    Ok(())
+}
+
+/// One that was not removed, and can be read.
+pub fn get(store: &Connection, id: JobId, whose: &Whose) -> rusqlite::Result<Option<Job>> {
+    let (channel, sender) = whose.params();
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
+        .query_row(params![channel, sender, id.0], read)
+        .optional()?;
+    Ok(found.and_then(legible))
+}
+
+/// One, also if it was removed.
+pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id.0], read)
+        .optional()?;
+    Ok(found.and_then(legible))
+}
+
+/// Why a job cannot be read; none if it can, or if there is none.
+pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<Illegible>> {
+    let found = store
+        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
+        .query_row([id.0], read)
+        .optional()?;
+    Ok(found.and_then(Result::err))
+}
+
+/// Those that were not removed and are not done, in their order.
+pub fn list(store: &Connection, whose: &Whose) -> rusqlite::Result<Vec<Job>> {
+    let (channel, sender) = whose.params();
+    let mut rows = store.prepare_cached(&format!(
+        "{JOBS} WHERE {OF} AND state IN ('active', 'paused') ORDER BY id"
+    ))?;
+    let rows = rows.query_map(params![channel, sender], read)?;
+    Ok(rows.collect::<rusqlite::Result<Vec<_>>>()?.into_iter().filter_map(legible).collect())
+}
+
+/// Those that may be due once, the first due first; with those that cannot be read.
+pub(super) fn active(store: &Connection) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+    due_until(store, DateTime::<Utc>::MAX_UTC)
+}
+
+/// Those that are due at `now`, the first due first; with those that cannot be read. Asks the index: what
+/// is due later costs nothing.
+pub(super) fn due_until(
+    store: &Connection,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+    let mut rows = store.prepare_cached(&format!(
+        "{JOBS} INDEXED BY jobs_due
+         WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
+    ))?;
+    let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
+    for row in rows.query_map([now.timestamp_millis()], read)? {
+        match row? {
+            Ok(job) => jobs.push(job),
+            Err(broken) => illegible.push(broken),
+        }
+    }
+    Ok((jobs, illegible))
+}
+
+/// When the first job on these channels is due after `now`. Reads no further than that.
+pub(super) fn next_due(
+    store: &Connection,
+    now: DateTime<Utc>,
+    channels: &BTreeSet<ChannelName>,
+) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let mut later = store.prepare_cached(
+        "SELECT next, channel, known_on FROM jobs INDEXED BY jobs_due
+         WHERE state = 'active' AND next IS NOT NULL AND next > ? ORDER BY next",
+    )?;
+    let mut rows = later.query([now.timestamp_millis()])?;
+    while let Some(row) = rows.next()? {
+        let is_here = |name: String| channels.contains(&ChannelName::from(name));
+        if is_here(row.get(1)?) && is_here(row.get(2)?) {
+            return time(row, 0);
+        }
+    }
+    Ok(None)
+}
+
+/// It is done no more until somebody has looked at it; also of a job that cannot be read.
+/// False if there is none any more.
+pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Result<bool> {
+    let paused = store
+        .prepare_cached(
+            "UPDATE jobs SET state = 'paused', why = ? WHERE id = ? AND state <> 'removed'",
+        )?
+        .execute(params![why, id.0])?;
+    Ok(paused > 0)
+}
+
+/// Removes one that cannot be read; false if there is none.
+pub(super) fn remove_unread(
+    store: &Connection,
+    id: JobId,
+    whose: &Whose,
+) -> rusqlite::Result<bool> {
+    let (channel, sender) = whose.params();
+    let removed = store
+        .prepare_cached(&format!(
+            "UPDATE jobs SET state = 'removed', next = NULL WHERE {OF} AND id = ?3
+             AND state <> 'removed'"
+        ))?
+        .execute(params![channel, sender, id.0])?;
+    Ok(removed > 0)
+}
+
+/// Whether others can read along at an address, as far as it is known; else they can.
+pub fn place_of(store: &Connection, at: &Address) -> rusqlite::Result<Place> {
+    let known = store
+        .prepare_cached(
+            "SELECT place FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row([at.channel.as_str(), at.chat.as_str()], |row| from_json(row, 0))
+        .optional()?;
+    Ok(known.unwrap_or(Place::Group))
+}
+
+/// How many a person has that are not done.
+pub(super) fn count(store: &Connection, whose: &Whose) -> rusqlite::Result<usize> {
+    let (channel, sender) = whose.params();
+    store
+        .prepare_cached(&format!(
+            "SELECT count(*) FROM jobs WHERE {OF} AND state IN ('active', 'paused')"
+        ))?
+        .query_row(params![channel, sender], |row| row.get(0))
+}
+
+/// A row that nobody can make a job of: an older or newer version wrote it, or a disk broke it.
+pub(super) struct Illegible {
+    pub(super) id: JobId,
+    pub(super) why: String,
+}
+
+fn legible(found: Result<Job, Illegible>) -> Option<Job> {
+    found
+        .inspect_err(|broken| {
+            tracing::warn!(job = %broken.id, why = %broken.why, "Cannot read a job");
+        })
+        .ok()
+}
+
+/// The outer error is the store's, the inner one the job's alone.
+fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, Illegible>> {
+    let id = JobId(row.get(3)?);
+    Ok(read_whole(row, id).map_err(|error| Illegible { id, why: error.to_string() }))
+}
+
+fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
+    Ok(Job {
+        id,
+        brief: Brief {
+            to: read_address(row)?,
+            known_on: row.get::<_, String>(4)?.into(),
+            place: from_json(row, 5)?,
+            sender: from_json(row, 6)?,
+            timing: from_json(row, 7)?,
+            payload: from_json(row, 8)?,
+            missed: from_json(row, 9)?,
+            tainted: row.get(16)?,
+        },
+        state: State::parse(row.get_ref(10)?.as_str()?),
+        why: row.get(11)?,
+        next: time(row, 12)?,
+        last: time(row, 13)?,
+        failures: row.get(14)?,
+        made: time(row, 15)?.unwrap_or_default(),
+    })
+}
+
+pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    Ok(row.get::<_, Option<i64>>(column)?.and_then(DateTime::from_timestamp_millis))
+}
+
+fn to_json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our own types have string keys")
+}
+
+fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
+        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
+    })
+}

@@ -1,0 +1,60 @@
+//! What the model of a conversation is told of a job whose words were sent there.
+
+use rusqlite::Connection;
+
+use crate::conversation::sessions::{self, Note};
+use crate::replies;
+use crate::tasks::schedule::job::JobId;
+use crate::tasks::schedule::run::Run;
+use crate::types::message::Sender;
+use crate::types::untrusted;
+
+/// What of a job's text is repeated, in characters.
+const ABOUT_CHARS_MAX: usize = 300;
+
+/// Who has made words that no model has made.
+pub(super) const NO_MODEL: &str = "none";
+
+/// Leaves what a run has said where it was sent; for whom and by whom it was made.
+pub fn note(
+    store: &Connection,
+    run: &Run,
+    (sender, provider): (&Sender, &str),
+    (said, tainted): (&str, bool),
+) -> rusqlite::Result<()> {
+    let brief = &run.job.brief;
+    let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
+    let heard = heard(run.job.id, brief.payload.text(), tainted);
+    let said = sessions::shortened(said);
+    sessions::note(store, session, &Note { sender, provider, heard, said })
+}
+
+/// Leaves what the command of a run has printed: as data, whoever wrote it, and not as the model's words.
+pub(super) fn note_printed(
+    store: &Connection,
+    run: &Run,
+    (printed, tainted): (&str, bool),
+) -> rusqlite::Result<()> {
+    let brief = &run.job.brief;
+    let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
+    let heard = heard(run.job.id, brief.payload.text(), tainted);
+    let printed = untrusted::wrap(&sessions::shortened(printed));
+    let heard = format!("{heard}\n{printed}");
+    let said = replies::JOB_PRINTED.to_owned();
+    let note = Note { sender: &brief.sender, provider: NO_MODEL, heard, said };
+    sessions::note(store, session, &note)
+}
+
+fn heard(id: JobId, about: &str, tainted: bool) -> String {
+    let tainted = match tainted {
+        true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
+        false => String::new(),
+    };
+    // On one line, in which no line of the program's can be hidden.
+    let about: String =
+        about.chars().filter(|sign| !"[]".contains(*sign)).take(ABOUT_CHARS_MAX).collect();
+    let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
+    format!(
+        "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"
+    )
+}

@@ -1,0 +1,265 @@
+//! What people and models change about jobs, made in one transaction by one function, wherever it was
+//! said: the tool, a command, the command line.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use crate::replies::{self, JobShown, RunWords};
+use crate::tasks::schedule::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
+use crate::tasks::schedule::run;
+use crate::tasks::schedule::timing::Timing;
+use crate::tasks::schedule::wanted::{Kind, payload};
+
+/// Jobs of one person that are not done.
+pub const JOBS_MAX: usize = 50;
+
+/// Runs that are shown.
+const SHOWN_MAX: i64 = 20;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Order {
+    Add(Box<Brief>),
+    List,
+    Show(JobId),
+    Edit(JobId, Change),
+    Pause(JobId),
+    Resume(JobId),
+    Remove(JobId),
+    /// At once, in place of the next time.
+    Run(JobId),
+    History(JobId),
+}
+
+/// What is to be another; none stays.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub timing: Option<Timing>,
+    pub text: Option<String>,
+    pub kind: Option<Kind>,
+    pub missed: Option<Missed>,
+    /// Empty: none any more.
+    pub check: Option<String>,
+    /// Who wishes it has read what strangers wrote.
+    pub tainted: bool,
+}
+
+/// Carries an order out on the jobs that somebody may see, and says what came of it; an error, too, is
+/// words.
+pub fn obey(
+    store: &Connection,
+    whose: &Whose,
+    order: Order,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    let id = match order {
+        Order::Add(brief) => return add(store, &brief, (now, zone)),
+        Order::List => {
+            let jobs = job::list(store, whose)?;
+            let shown: Vec<_> = jobs.iter().map(|job| shown(job, zone)).collect();
+            return Ok(Ok(replies::jobs(&shown)));
+        }
+        Order::Show(id)
+        | Order::Edit(id, _)
+        | Order::Pause(id)
+        | Order::Resume(id)
+        | Order::Remove(id)
+        | Order::Run(id)
+        | Order::History(id) => id,
+    };
+    let Some(mut job) = job::get(store, id, whose)? else {
+        let removed = order == Order::Remove(id) && job::remove_unread(store, id, whose)?;
+        return Ok(if removed { Ok(replies::job_removed(id)) } else { Err(replies::no_job(id)) });
+    };
+    let words = match order {
+        Order::Show(_) => {
+            let text = match &job.brief.payload {
+                Payload::Prompt { text, check: Some(check), .. } => {
+                    &replies::job_with_check(text, check)
+                }
+                Payload::Command(command) => &replies::job_command(command),
+                payload => payload.text(),
+            };
+            return Ok(Ok(replies::job_whole(&shown(&job, zone), text)));
+        }
+        Order::History(_) => {
+            let runs = run::history(store, id, SHOWN_MAX)?;
+            let lines = runs.iter().map(|past| {
+                let words = past.words.as_deref().unwrap_or_default();
+                let words = match past.has_failed() {
+                    true => RunWords::Ours(words),
+                    false => RunWords::Theirs(words),
+                };
+                (clock(past.due, zone), past.late, &*past.state, words)
+            });
+            return Ok(Ok(replies::history(id, lines)));
+        }
+        Order::Edit(_, change) => {
+            let revives = job.state == State::Done && change.timing.is_some();
+            if revives && job::count(store, &job.brief.whose())? >= JOBS_MAX {
+                return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
+            }
+            match edit(&mut job, change, now) {
+                Ok(()) => replies::job_changed(&shown(&job, zone)),
+                Err(words) => return Ok(Err(words)),
+            }
+        }
+        Order::Pause(_) if job.state == State::Done => return Ok(Err(replies::job_is_over(id))),
+        Order::Pause(_) => {
+            job.state = State::Paused;
+            job.why = None;
+            replies::job_paused(id)
+        }
+        Order::Resume(_) if job.state == State::Active => {
+            return Ok(Err(replies::job_is_active(id)));
+        }
+        Order::Resume(_) => match resume(&mut job, now) {
+            true => replies::job_resumed(&shown(&job, zone)),
+            false => return Ok(Err(replies::job_is_over(id))),
+        },
+        Order::Remove(_) => {
+            (job.state, job.next) = (State::Removed, None);
+            replies::job_removed(id)
+        }
+        Order::Run(_) if job.state != State::Active => {
+            return Ok(Err(replies::job_not_active(id)));
+        }
+        Order::Run(_) => {
+            job.next = Some(now);
+            replies::job_runs_now(id)
+        }
+        Order::Add(_) | Order::List => return Ok(Ok(String::new())),
+    };
+    job::update(store, &job)?;
+    Ok(Ok(words))
+}
+
+/// Whether what is said of an order repeats words that strangers may have put into jobs or their outcomes.
+pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusqlite::Result<bool> {
+    let (id, tells_outcomes) = match order {
+        // It is repeated to who has just said it.
+        Order::Add(_) => return Ok(false),
+        Order::List => return Ok(job::list(store, whose)?.iter().any(|job| job.brief.tainted)),
+        Order::History(id) => (id, true),
+        Order::Show(id)
+        | Order::Edit(id, _)
+        | Order::Pause(id)
+        | Order::Resume(id)
+        | Order::Remove(id)
+        | Order::Run(id) => (id, false),
+    };
+    // A model may have read anything while it worked.
+    let can_be_theirs = |job: &Job| !matches!(job.brief.payload, Payload::Message(_));
+    let job = job::get(store, *id, whose)?;
+    Ok(job.is_some_and(|job| job.brief.tainted || (tells_outcomes && can_be_theirs(&job))))
+}
+
+fn add(
+    store: &Connection,
+    brief: &Brief,
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    if job::count(store, &brief.whose())? >= JOBS_MAX {
+        return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
+    }
+    let Some(next) = brief.timing.next_after(now) else {
+        return Ok(Err(replies::CRON_NEVER.to_owned()));
+    };
+    let id = job::insert(store, brief, (next, now))?;
+    let job = job::even_removed(store, id)?;
+    Ok(Ok(job.map(|job| replies::job_made(&shown(&job, zone))).unwrap_or_default()))
+}
+
+fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
+    let Change { timing, text, kind, missed, check, tainted } = change;
+    let other = text.is_some() || kind.is_some() || check.is_some();
+    if timing.is_none() && !other && missed.is_none() {
+        return Err(replies::NOTHING_TO_CHANGE.to_owned());
+    }
+    let now_is = match &job.brief.payload {
+        // Whoever wishes another command says that it is one: that is what they may or may not, and what
+        // is asked about.
+        Payload::Command(_) if kind.is_none() && text.is_some() => {
+            return Err(replies::SAY_COMMAND.to_owned());
+        }
+        // Words become no command that nobody was shown as one.
+        payload if is_new_command(payload, kind) && text.is_none() => {
+            return Err(replies::NAME_COMMAND.to_owned());
+        }
+        Payload::Message(_) => Kind::Message,
+        Payload::Command(_) => Kind::Command,
+        Payload::Prompt { session: Where::Own, .. } => Kind::Prompt,
+        Payload::Prompt { session: Where::Here, .. } => Kind::Here,
+    };
+    let kind = kind.unwrap_or(now_is);
+    if other {
+        let text = text.unwrap_or_else(|| job.brief.payload.text().to_owned());
+        let before = match &job.brief.payload {
+            Payload::Prompt { check, .. } if matches!(kind, Kind::Prompt | Kind::Here) => {
+                check.clone()
+            }
+            _ => None,
+        };
+        job.brief.payload = payload(kind, text, check.or(before))?;
+    }
+    if let Some(timing) = timing {
+        job.next = timing.next_after(now);
+        job.brief.timing = timing;
+        job.failures = 0;
+        if job.state == State::Done {
+            job.state = State::Active;
+        }
+    }
+    job.brief.missed = missed.unwrap_or(job.brief.missed);
+    job.brief.tainted |= tainted;
+    Ok(())
+}
+
+fn is_new_command(payload: &Payload, kind: Option<Kind>) -> bool {
+    kind == Some(Kind::Command) && !matches!(payload, Payload::Command(_))
+}
+
+/// False if it is not due any more.
+fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
+    if job.state == State::Done {
+        return false;
+    }
+    if job.brief.timing.recurs() {
+        job.next = job.brief.timing.next_after(now);
+    }
+    (job.state, job.why, job.failures) = (State::Active, None, 0);
+    job.next.is_some()
+}
+
+/// A job as people and models are shown it.
+pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
+    let when = match &job.brief.timing {
+        Timing::At(at) => replies::once_at(&clock(*at, zone)),
+        Timing::Every { seconds, .. } => replies::every(*seconds),
+        Timing::Cron { fields, zone: own } => {
+            let elsewhere = (*own != zone).then(|| own.name());
+            replies::by_cron(fields, elsewhere)
+        }
+    };
+    let kind = match &job.brief.payload {
+        Payload::Message(_) => Some(replies::JOB_IS_MESSAGE),
+        Payload::Command(_) => Some(replies::JOB_IS_COMMAND),
+        Payload::Prompt { check: Some(_), .. } => Some(replies::JOB_IS_CHECKED),
+        Payload::Prompt { check: None, .. } => None,
+    };
+    JobShown {
+        id: job.id.0,
+        when,
+        kind,
+        about: job.brief.payload.text().to_owned(),
+        to: job.brief.to.to_string(),
+        next: job.next.filter(|_| job.state == State::Active).map(|next| clock(next, zone)),
+        paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
+        failures: job.failures,
+    }
+}
+
+/// A time as people write it.
+fn clock(at: DateTime<Utc>, zone: Tz) -> String {
+    at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M").to_string()
+}

@@ -1,0 +1,249 @@
+//! One look at all jobs: what is due is claimed and begun, what was missed is skipped or made up for,
+//! and what ended without a word is settled. With a time as its argument, so that it can be led through
+//! a year in a second. Each job is looked at apart: one that breaks is paused, and the others go on.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::{Connection, ErrorCode};
+
+use crate::bus::outbox;
+use crate::people::{self, People, Role};
+use crate::replies;
+use crate::tasks::schedule::command::Commands;
+use crate::tasks::schedule::doing;
+use crate::tasks::schedule::due::{self, Due, What};
+use crate::tasks::schedule::job::{self, Illegible, Job, JobId, Payload, State};
+use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Ended, Run, Working};
+use crate::tasks::schedule::settling::{settle, settle_unread};
+use crate::types::message::ChannelName;
+
+/// What a pass has found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Passed {
+    /// Something is to be done now.
+    pub needs: bool,
+    /// Runs that were claimed.
+    pub claimed: usize,
+    /// When something is due next.
+    pub wake: Option<DateTime<Utc>>,
+}
+
+/// By what a pass goes.
+#[derive(Clone)]
+pub struct Grounds {
+    pub people: People,
+    /// The channels that are here; jobs of others wait until theirs is.
+    pub channels: BTreeSet<ChannelName>,
+    /// How commands are run; none where they are not.
+    pub commands: Option<Commands>,
+    /// The owner's.
+    pub zone: Tz,
+}
+
+impl Grounds {
+    /// Jobs that are due and whose channels are here, and those that cannot be read.
+    fn due(
+        &self,
+        store: &Connection,
+        now: DateTime<Utc>,
+    ) -> rusqlite::Result<(Vec<Job>, Vec<Illegible>)> {
+        let (mut jobs, illegible) = job::due_until(store, now)?;
+        jobs.retain(|job| self.serves(job));
+        Ok((jobs, illegible))
+    }
+
+    /// Whether a job's channels are here.
+    pub(super) fn serves(&self, job: &Job) -> bool {
+        let is_here = |name: &ChannelName| self.channels.contains(name);
+        is_here(&job.brief.to.channel) && is_here(&job.brief.known_on)
+    }
+}
+
+/// Whether a due job can begin while these work; when one of them has ended, is looked again.
+fn may_begin(job: &Job, working: &[Working]) -> bool {
+    let costs = !matches!(job.brief.payload, Payload::Message(_));
+    let taken = working.iter().filter(|run| run.counts).count();
+    working.iter().all(|run| run.job != job.id) && (!costs || taken < AT_ONCE_MAX)
+}
+
+/// Looks whether something is to be done.
+pub(super) fn look(
+    store: &Connection,
+    now: DateTime<Utc>,
+    grounds: &Grounds,
+) -> rusqlite::Result<Passed> {
+    let (jobs, illegible) = grounds.due(store, now)?;
+    let due = due::due(&jobs, now);
+    let working = run::working(store, &grounds.channels)?;
+    let can_begin =
+        |due: &Due| jobs.iter().any(|job| job.id == due.job && may_begin(job, &working));
+    let needs = !illegible.is_empty()
+        || (!working.is_empty() && !run::unread(store)?.is_empty())
+        || due.iter().any(can_begin)
+        || (!working.is_empty() && !run::stray(store)?.is_empty());
+    let wake = job::next_due(store, now, &grounds.channels)?;
+    Ok(Passed { needs, claimed: 0, wake })
+}
+
+/// Claims and begins what is due, in the transaction around it.
+pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqlite::Result<Passed> {
+    for (run, ended) in run::stray(store)? {
+        let settled = apart(store, || settle(store, &run, ended, None, now))?;
+        settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
+    }
+    let (jobs, mut illegible) = grounds.due(store, now)?;
+    let unread = run::unread(store)?.into_iter();
+    let others: Vec<_> =
+        unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
+    illegible.extend(others);
+    for Illegible { id, why } in illegible {
+        give_up(store, id, &why, now)?;
+    }
+    let due = due::due(&jobs, now);
+    let mut working = run::working(store, &grounds.channels)?;
+    let mut claimed = 0;
+    for due in due {
+        let Some(job) = jobs.iter().find(|job| job.id == due.job) else { continue };
+        if !may_begin(job, &working) {
+            continue;
+        }
+        match apart(store, || claim(store, (job, &due), now, grounds))? {
+            Ok(false) => {}
+            Ok(true) => {
+                claimed += 1;
+                if run::of_job(store, job.id)?.is_some() {
+                    working.push(Working { job: job.id, counts: true });
+                }
+            }
+            Err(why) => give_up(store, job.id, &why, now)?,
+        }
+    }
+    let wake = job::next_due(store, now, &grounds.channels)?;
+    Ok(Passed { needs: false, claimed, wake })
+}
+
+/// Does something for one job alone: what it has changed when it fails is taken back. The outer error is
+/// the store's, with which nothing can go on; the inner one says what is wrong with the job.
+fn apart<T>(
+    store: &Connection,
+    work: impl FnOnce() -> rusqlite::Result<T>,
+) -> rusqlite::Result<Result<T, String>> {
+    store.execute_batch("SAVEPOINT job")?;
+    match work() {
+        Ok(done) => store.execute_batch("RELEASE job").map(|()| Ok(done)),
+        Err(error) if is_the_stores(&error) => Err(error),
+        Err(error) => {
+            store.execute_batch("ROLLBACK TO job; RELEASE job")?;
+            Ok(Err(error.to_string()))
+        }
+    }
+}
+
+fn is_the_stores(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    !matches!(
+        code,
+        // Nothing of SQLite's, or what a statement or its values did wrong.
+        None | Some(
+            ErrorCode::Unknown
+                | ErrorCode::ConstraintViolation
+                | ErrorCode::TypeMismatch
+                | ErrorCode::TooBig
+                | ErrorCode::ApiMisuse
+                | ErrorCode::ParameterOutOfRange
+        )
+    )
+}
+
+/// A job that breaks is paused, and the owner is told.
+fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    tracing::error!(job = %id, why, "Paused a job that breaks");
+    settle_unread(store, id, why, now)?;
+    if job::pause(store, id, replies::JOB_BREAKS)?
+        && let Some(owner) = people::owner_place(store)?
+    {
+        outbox::put(store, &owner, None, &replies::job_breaks(id, why))?;
+    }
+    Ok(())
+}
+
+/// Claims and begins a run, if its person may still have it; false if that due time was claimed before.
+fn claim(
+    store: &Connection,
+    (job, due): (&Job, &Due),
+    now: DateTime<Utc>,
+    grounds: &Grounds,
+) -> rusqlite::Result<bool> {
+    let (brief, about) = (&job.brief, job.brief.payload.text());
+    let role = grounds.people.role_of(store, &brief.known_on, &brief.sender.id)?;
+    let Some(role) = role.filter(|role| *role >= Role::User) else {
+        let words = replies::job_of_nobody(job.id, about, &brief.sender);
+        disown(store, job, (replies::JOB_OF_NOBODY.to_owned(), words))?;
+        return Ok(false);
+    };
+    if brief.payload.command().is_some() {
+        let may = match &grounds.commands {
+            None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
+            Some(commands) => commands.may(role, brief.place).map(drop),
+        };
+        if let Err(why) = may {
+            let words = replies::job_may_not_command(job.id, about, &why);
+            disown(store, job, (why, words))?;
+            return Ok(false);
+        }
+    }
+    begin(store, (job, due), (now, grounds.zone))
+}
+
+fn begin(
+    store: &Connection,
+    (job, due): (&Job, &Due),
+    (now, zone): (DateTime<Utc>, Tz),
+) -> rusqlite::Result<bool> {
+    let late = due.what == What::RunLate;
+    let mut job = job.clone();
+    (job.next, job.last) = (due.next, Some(due.at));
+    job::update(store, &job)?;
+    let Some(id) = run::claim(store, job.id, (due.at, late), now)? else {
+        // There is nothing left to be done, and it would be listed for ever.
+        if job.next.is_none() {
+            job.state = State::Done;
+            job::update(store, &job)?;
+        }
+        return Ok(false);
+    };
+    let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
+    match due.what {
+        What::Skip => settle(store, &run, Ended::Skipped, None, now)?,
+        What::Run | What::RunLate => doing::begin(store, &run, (now, zone))?,
+    }
+    Ok(true)
+}
+
+/// Nothing is done for somebody who may not have it: their job is paused, and the owner told.
+fn disown(store: &Connection, job: &Job, (why, words): (String, String)) -> rusqlite::Result<()> {
+    job::pause(store, job.id, &why)?;
+    if let Some(owner) = people::owner_place(store)? {
+        outbox::put(store, &owner, None, &words)?;
+    }
+    Ok(())
+}
+
+/// Jobs that are due at another time than they would be if that were reckoned now.
+fn out(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Job>> {
+    let jobs = job::active(store)?.0.into_iter();
+    let reckoned = jobs.map(|job| (due::reckoned(&job, now), job));
+    let out = reckoned.filter(|(next, job)| *next != job.next);
+    Ok(out.map(|(next, job)| Job { next, ..job }).collect())
+}
+
+pub(super) fn is_out(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<bool> {
+    Ok(!out(store, now)?.is_empty())
+}
+
+/// Reckons anew when each job is due: the clock was set back.
+pub fn reckon_all(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
+    out(store, now)?.iter().try_for_each(|job| job::update(store, job))
+}

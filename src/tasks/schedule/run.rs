@@ -1,0 +1,301 @@
+//! Runs: each due time is claimed before anything begins, and remembered with what came of it. A run with a
+//! turn is a row of the journal, which a crash cannot lose or double.
+
+use std::collections::BTreeSet;
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+use serde::{Deserialize, Serialize};
+
+use crate::bus::journal::RowId;
+use crate::conversation::errands::{self, Kind};
+use crate::store::slice;
+use crate::tasks::schedule::job::{self, Illegible, Job, JobId};
+use crate::types::message::{Address, ChannelName, SenderId};
+use crate::types::session::TurnId;
+
+/// Runs that work at a time, in all; each costs tokens, or what the machine has. One that waits for a person
+/// does not count, nor does one whose channel is not here.
+pub const AT_ONCE_MAX: usize = 4;
+
+/// Runs of a job that are remembered.
+pub const HISTORY_MAX: i64 = 50;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    Done,
+    /// There was nothing to say.
+    Silent,
+    Failed,
+    Stopped,
+    /// It was cut off, and nobody knows how far it had got.
+    Interrupted,
+    /// It was missed, and is not made up for.
+    Skipped,
+}
+
+impl Ended {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Silent => "silent",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// A run that works.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub id: i64,
+    pub job: Job,
+    pub due: DateTime<Utc>,
+    /// It was missed when it was due.
+    pub late: bool,
+    /// Its task in the journal; none: a command has not ended, or it has no turn.
+    pub row: Option<RowId>,
+    /// The turn that works on it.
+    pub turn: Option<TurnId>,
+    /// Its task was handed to the conversation at the job's address, and not to a session of its own; known
+    /// by its row, as the job may have been changed since.
+    pub is_here: bool,
+}
+
+/// A run in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    pub due: DateTime<Utc>,
+    pub claimed: DateTime<Utc>,
+    pub late: bool,
+    /// `running`, or how it ended.
+    pub state: String,
+    pub words: Option<String>,
+}
+
+impl Past {
+    /// Returns true if its words are the program's, and say what went wrong.
+    pub(super) fn has_failed(&self) -> bool {
+        [Ended::Failed, Ended::Interrupted].iter().any(|ended| ended.as_str() == self.state)
+    }
+}
+
+/// Writes a run down, before anything begins; none if that due time was claimed before.
+pub(super) fn claim(
+    store: &Connection,
+    job: JobId,
+    (due, late): (DateTime<Utc>, bool),
+    now: DateTime<Utc>,
+) -> rusqlite::Result<Option<i64>> {
+    let claimed = store
+        .prepare_cached(
+            "INSERT OR IGNORE INTO runs (job, due, claimed, late, state) VALUES (?, ?, ?, ?, 'running')",
+        )?
+        .execute(params![job.0, due.timestamp_millis(), now.timestamp_millis(), late])?;
+    if claimed == 0 {
+        return Ok(None);
+    }
+    let id = store.last_insert_rowid();
+    store
+        .prepare_cached(
+            "DELETE FROM runs WHERE job = ?1 AND id <= (SELECT id FROM runs WHERE job = ?1
+             ORDER BY id DESC LIMIT 1 OFFSET ?2)",
+        )?
+        .execute([job.0, HISTORY_MAX])?;
+    Ok(Some(id))
+}
+
+/// A turn has begun with these rows; those of jobs know it by that.
+pub fn begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
+    let mut begin =
+        store.prepare_cached("UPDATE runs SET turn = ? WHERE row = ? AND state = 'running'")?;
+    rows.iter().try_for_each(|row| begin.execute([turn.0, row.0]).map(drop))
+}
+
+const RUNS: &str = "SELECT id, job, due, late, row, turn,
+    (SELECT channel FROM inbound WHERE inbound.id = runs.row)";
+const RUNNING: &str = "state = 'running'";
+
+/// The run on which a turn works.
+pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Run>> {
+    one(store, "turn", turn.0)
+}
+
+/// The run of a job that works.
+pub fn of_job(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
+    one(store, "job", job.0)
+}
+
+fn one(store: &Connection, column: &str, id: i64) -> rusqlite::Result<Option<Run>> {
+    let found = store
+        .prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING} AND {column} = ?"))?
+        .query_row([id], head)
+        .optional()?;
+    found.map_or(Ok(None), |found| with_job(store, found))
+}
+
+/// A run without its job.
+#[derive(Clone, Copy)]
+struct Head {
+    id: i64,
+    job: JobId,
+    due: DateTime<Utc>,
+    late: bool,
+    row: Option<RowId>,
+    turn: Option<TurnId>,
+    is_here: bool,
+}
+
+fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    Ok(Head {
+        id: row.get(0)?,
+        job: JobId(row.get(1)?),
+        due: job::time(row, 2)?.unwrap_or_default(),
+        late: row.get(3)?,
+        row: row.get::<_, Option<i64>>(4)?.map(RowId),
+        turn: row.get::<_, Option<i64>>(5)?.map(TurnId),
+        is_here: row.get::<_, Option<String>>(6)?.is_some_and(|channel| !Kind::Job.is_at(&channel)),
+    })
+}
+
+fn with_job(store: &Connection, head: Head) -> rusqlite::Result<Option<Run>> {
+    let Head { id, job, due, late, row, turn, is_here } = head;
+    let job = job::even_removed(store, job)?;
+    Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
+}
+
+/// A run of which a command is to be run, or runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Commanded {
+    pub run: Run,
+    pub began: bool,
+}
+
+/// The runs whose commands have not ended.
+pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
+    let mut rows = store.prepare_cached(&format!(
+        "{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"
+    ))?;
+    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(7)?)))?;
+    let mut found = Vec::new();
+    for row in rows {
+        let (head, began) = row?;
+        found.extend(with_job(store, head)?.map(|run| Commanded { run, began }));
+    }
+    Ok(found)
+}
+
+/// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
+pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
+    let mut rows = store.prepare_cached(
+        "SELECT r.id, r.job, r.due, r.late, r.row, r.turn, i.channel, i.outcome FROM runs r
+         JOIN inbound i ON i.id = r.row WHERE r.state = 'running' AND i.state = 'done'",
+    )?;
+    let rows = rows.query_map([], |row| Ok((head(row)?, row.get::<_, Option<String>>(7)?)))?;
+    let mut stray = Vec::new();
+    for row in rows {
+        let (head, outcome) = row?;
+        let ended = match outcome.as_deref() {
+            Some("answered") => Ended::Done,
+            Some("refused") => Ended::Failed,
+            _ => Ended::Stopped,
+        };
+        stray.extend(with_job(store, head)?.map(|run| (run, ended)));
+    }
+    Ok(stray)
+}
+
+/// A job of which a run works.
+pub(super) struct Working {
+    pub(super) job: JobId,
+    /// It is one of those that work at a time.
+    pub(super) counts: bool,
+}
+
+/// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
+/// be one of [`AT_ONCE_MAX`] for ever.
+pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
+    let mut rows =
+        store.prepare_cached(&format!("SELECT DISTINCT job FROM runs WHERE {RUNNING}"))?;
+    let jobs = rows.query_map([], |row| row.get(0).map(JobId))?;
+    let mut found = Vec::new();
+    for job in jobs.collect::<rusqlite::Result<Vec<_>>>()? {
+        found.extend(job::illegible(store, job)?);
+    }
+    Ok(found)
+}
+
+/// Jobs of which runs work, on a machine with these channels.
+pub(super) fn working(
+    store: &Connection,
+    channels: &BTreeSet<ChannelName>,
+) -> rusqlite::Result<Vec<Working>> {
+    let mut rows = store.prepare_cached(
+        "SELECT r.job, j.channel, j.known_on, ifnull(t.parked, 0)
+         FROM runs r JOIN jobs j ON j.id = r.job LEFT JOIN turns t ON t.id = r.turn
+         WHERE r.state = 'running'",
+    )?;
+    rows.query_map([], |row| {
+        let is_here = |name: String| channels.contains(&ChannelName::from(name));
+        let is_served = is_here(row.get(1)?) && is_here(row.get(2)?);
+        Ok(Working { job: JobId(row.get(0)?), counts: is_served && !row.get::<_, bool>(3)? })
+    })?
+    .collect()
+}
+
+/// The runs that work in no conversation with people, and whose answers go to an address: all of them, or
+/// one person's.
+pub fn running_for(
+    store: &Connection,
+    at: &Address,
+    whose: Option<&SenderId>,
+) -> rusqlite::Result<Vec<Run>> {
+    let mut rows = store.prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING}"))?;
+    let heads = rows.query_map([], head)?.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut found = Vec::new();
+    for head in heads {
+        found.extend(with_job(store, head)?.filter(|run| {
+            let brief = &run.job.brief;
+            !run.is_here && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
+        }));
+    }
+    Ok(found)
+}
+
+/// The last runs of a job, the newest first.
+pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Vec<Past>> {
+    let mut rows = store.prepare_cached(
+        "SELECT due, claimed, late, state, words FROM runs WHERE job = ? ORDER BY id DESC LIMIT ?",
+    )?;
+    rows.query_map([job.0, most], |row| {
+        Ok(Past {
+            due: job::time(row, 0)?.unwrap_or_default(),
+            claimed: job::time(row, 1)?.unwrap_or_default(),
+            late: row.get(2)?,
+            state: row.get(3)?,
+            words: row.get(4)?,
+        })
+    })?
+    .collect()
+}
+
+/// Forgets jobs that ended before a time, with their runs, and the conversations of runs before it. A slice
+/// at a time; returns how many.
+pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
+    let mut over = store.prepare_cached(
+        "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
+         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
+                         AND (r.state = 'running' OR r.claimed >= ?1)) ORDER BY made LIMIT ?2",
+    )?;
+    let over = over
+        .query_map([until.timestamp_millis(), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    for job in &over {
+        store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;
+        store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
+    }
+    Ok(over.len() + errands::prune(store, Kind::Job, until)?)
+}

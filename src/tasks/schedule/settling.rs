@@ -1,0 +1,106 @@
+//! How a run ends, and what follows from that for its job; in the transaction of what came of it.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, params};
+
+use crate::bus::outbox;
+use crate::people;
+use crate::replies;
+use crate::tasks::schedule::due::after_failures;
+use crate::tasks::schedule::job::{self, Job, JobId, State};
+use crate::tasks::schedule::run::{Ended, Run};
+use crate::types::message::Place;
+
+/// Failures in a row after which the owner is told.
+pub const FAILURES_TOLD: u32 = 2;
+
+/// Failures in a row after which a job is paused.
+pub const FAILURES_MAX: u32 = 10;
+
+/// What of its outcome is remembered, in characters.
+const WORDS_CHARS_MAX: usize = 500;
+
+/// Settles a run, with what follows from it for its job; in the transaction of what came of it. Nothing
+/// if it was settled before.
+pub fn settle(
+    store: &Connection,
+    run: &Run,
+    ended: Ended,
+    words: Option<&str>,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    let kept: Option<String> = words.map(|words| words.chars().take(WORDS_CHARS_MAX).collect());
+    let settled = store
+        .prepare_cached(
+            "UPDATE runs SET state = ?, ended = ?, words = ? WHERE id = ? AND state = 'running'",
+        )?
+        .execute(params![ended.as_str(), now.timestamp_millis(), kept, run.id])?;
+    if settled == 0 {
+        return Ok(());
+    }
+    // It may have been changed since the run began.
+    let Some(mut job) = job::even_removed(store, run.job.id)? else { return Ok(()) };
+    let reason = words.unwrap_or_default();
+    match ended {
+        Ended::Done | Ended::Silent => job.failures = 0,
+        Ended::Failed | Ended::Interrupted => failed(store, &mut job, ended, reason, now)?,
+        Ended::Stopped | Ended::Skipped => {}
+    }
+    if matches!(job.state, State::Active | State::Paused) && job.next.is_none() {
+        job.state = State::Done;
+    }
+    job::update(store, &job)
+}
+
+/// Settles what works on a job that cannot be read.
+pub(super) fn settle_unread(
+    store: &Connection,
+    job: JobId,
+    why: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE runs SET state = 'failed', ended = ?, words = ? WHERE job = ? AND state = 'running'",
+        )?
+        .execute(params![now.timestamp_millis(), why, job.0])?;
+    Ok(())
+}
+
+fn failed(
+    store: &Connection,
+    job: &mut Job,
+    ended: Ended,
+    reason: &str,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    job.failures += 1;
+    let to = job.brief.to.clone();
+    let owner = people::owner_place(store)?.unwrap_or_else(|| to.clone());
+    let (id, about) = (job.id.0, job.brief.payload.text());
+    let Some(next) = job.next else {
+        // It is not tried again: what it had done would be done twice.
+        outbox::put(store, &to, None, &replies::job_failed(id, about, reason))?;
+        return Ok(());
+    };
+    job.next = Some(after_failures(job.failures, next, now));
+    match job.failures {
+        FAILURES_MAX.. => {
+            job.state = State::Paused;
+            job.why = Some(replies::failed_too_often(job.failures));
+            let words = replies::job_paused_itself(id, about, job.failures, reason);
+            outbox::put(store, &owner, None, &words)?;
+        }
+        FAILURES_TOLD => {
+            let words = replies::job_fails(id, about, job.failures, reason);
+            outbox::put(store, &owner, None, &words)?;
+        }
+        _ if ended == Ended::Interrupted => {
+            // Whose it is; but not a group, which has nothing to do with it.
+            let to = if job.brief.place == Place::Private { to } else { owner };
+            outbox::put(store, &to, None, &replies::job_interrupted(id, about))?;
+        }
+        _ => {}
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! Commands of runs at work: each in a task of its own, which holds nobody up and ends when its run has
+//! ended. The store says which there are: one that is to begin is begun, and one that has begun and has no
+//! task was cut off, and is not begun again.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Utc};
+use rusqlite::Connection;
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::sleep;
+
+use crate::memory::audience;
+use crate::replies;
+use crate::store::{StoreError, Sync};
+use crate::tasks::schedule::command::Came;
+use crate::tasks::schedule::doing::{command_begins, command_ends};
+use crate::tasks::schedule::run::{Commanded, Ended, Run, commanded};
+use crate::tasks::schedule::settling::settle;
+use crate::tasks::schedule::{Bell, STORE_PAUSE};
+use crate::trust::instruction_watch::Actor;
+use crate::workspace::Audience;
+
+/// How often it is tried to write down what came of a command; for some minutes.
+const TRIES_MAX: usize = 100;
+
+#[derive(Default)]
+pub(super) struct Works {
+    tasks: JoinSet<()>,
+    /// By their runs.
+    of: HashMap<i64, AbortHandle>,
+}
+
+impl Works {
+    /// Brings the tasks in line with the store.
+    pub(super) async fn follow(
+        &mut self,
+        bell: &Bell,
+        now: DateTime<Utc>,
+    ) -> Result<(), StoreError> {
+        let store = &bell.bus.store;
+        let found = store.read(commanded).await?;
+        self.of.retain(|id, task| {
+            let works = found.iter().any(|it| it.run.id == *id);
+            if !works {
+                // With its task, the command is let go of, and ends.
+                task.abort();
+            }
+            works
+        });
+        for Commanded { run, began } in found {
+            // What has no channel here waits for a daemon that has it.
+            if self.of.contains_key(&run.id) || !bell.grounds.serves(&run.job) {
+                continue;
+            }
+            if !began {
+                let id = run.id;
+                self.of.insert(id, self.tasks.spawn(work(bell.clone(), run)));
+                continue;
+            }
+            tracing::warn!(job = %run.job.id, "A command of a job was cut off");
+            let words = Some(replies::JOB_COMMAND_CUT_OFF);
+            let cut_off =
+                move |store: &Connection| settle(store, &run, Ended::Interrupted, words, now);
+            store.write("command cut off", Sync::Now, cut_off).await?;
+            bell.wake();
+        }
+        Ok(())
+    }
+
+    /// Waits until one has ended.
+    pub(super) async fn next_ended(&mut self) -> Option<()> {
+        let ended = self.tasks.join_next_with_id().await?;
+        let id = match &ended {
+            Ok((id, ())) => *id,
+            Err(error) => error.id(),
+        };
+        if let Err(error) = ended
+            && error.is_panic()
+        {
+            tracing::error!(%error, "What ran a command panicked");
+        }
+        self.of.retain(|_, task| task.id() != id);
+        Some(())
+    }
+
+    /// Ends them all.
+    pub(super) async fn end(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+async fn work(bell: Bell, run: Run) {
+    let came = match watched(&bell, &run).await {
+        Ok(Some(came)) => came,
+        Ok(None) => return,
+        Err(error) => {
+            tracing::error!(%error, "A command rests");
+            return sleep(STORE_PAUSE).await;
+        }
+    };
+    for _ in 0..TRIES_MAX {
+        let (run, came) = (run.clone(), came.clone());
+        let at = (bell.clock.now(), bell.grounds.zone);
+        let ends = move |store: &Connection| command_ends(store, &run, came, at);
+        match bell.bus.store.write("command ends", Sync::Now, ends).await {
+            Ok(()) => return,
+            Err(error) => {
+                tracing::error!(%error, "Cannot write down what came of a command");
+                sleep(STORE_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Runs it, unless it must not begin. What the bot goes by is written down before, and looked at again when
+/// it has ended: a command may change it.
+async fn watched(bell: &Bell, run: &Run) -> Result<Option<Came>, StoreError> {
+    let watch = bell.oversight.watch(actor(bell, run).await?).await?;
+    let came = match begin(bell, run).await? {
+        Some(Ok(audience)) => Some(carry_out(bell, run, audience).await),
+        Some(Err(why)) => Some(Came::Failed(why)),
+        None => None,
+    };
+    drop(watch);
+    // Who oversees tries again; but what came of it is lost if it is not written down.
+    if let Err(error) = bell.oversight.look().await {
+        tracing::error!(%error, "Cannot look what a command of a job has changed");
+    }
+    Ok(came)
+}
+
+/// On whose account it changes what it changes.
+async fn actor(bell: &Bell, run: &Run) -> Result<Actor, StoreError> {
+    let (brief, people) = (run.job.brief.clone(), bell.grounds.people.clone());
+    let role_of =
+        move |store: &Connection| people.role_of(store, &brief.known_on, &brief.sender.id);
+    let role = bell.bus.store.read(role_of).await?;
+    let brief = &run.job.brief;
+    let sees = role.map(|role| audience(role, brief.place));
+    Ok(Actor {
+        tool: replies::command_of_job(run.job.id),
+        at: brief.to.clone(),
+        place: brief.place,
+        who: brief.sender.clone(),
+        is_owner: sees == Some(Audience::Owner),
+    })
+}
+
+/// Writes down that it begins; none if it must not. What of the workspace it may see is what its person may
+/// at this moment.
+async fn begin(bell: &Bell, run: &Run) -> Result<Option<Result<Audience, String>>, StoreError> {
+    let (id, now, brief) = (run.id, bell.clock.now(), run.job.brief.clone());
+    let (people, commands) = (bell.grounds.people.clone(), bell.grounds.commands.clone());
+    let begins = move |store: &Connection| {
+        if !command_begins(store, id, now)? {
+            return Ok(None);
+        }
+        let role = people.role_of(store, &brief.known_on, &brief.sender.id)?;
+        Ok(Some(match (commands, role) {
+            (None, _) => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
+            (Some(_), None) => Err(replies::JOB_OF_NOBODY.to_owned()),
+            (Some(commands), Some(role)) => commands.may(role, brief.place),
+        }))
+    };
+    bell.bus.store.write("command begins", Sync::Now, begins).await
+}
+
+async fn carry_out(bell: &Bell, run: &Run, audience: Audience) -> Came {
+    let (Some(commands), Some(command)) = (&bell.grounds.commands, run.job.brief.payload.command())
+    else {
+        return Came::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
+    };
+    let folder = bell.workspace.off_thread(move |it| it.folder_of_commands(audience)).await;
+    match folder {
+        Ok(folder) => {
+            let others = commands.others(command, audience, &bell.workspace).await;
+            commands.run(command, folder, &others, &bell.redactor).await
+        }
+        Err(error) => Came::Failed(replies::command_refused(&format!("{error:#}"))),
+    }
+}

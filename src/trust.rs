@@ -1,0 +1,7 @@
+//! Trust: who wrote what a model is shown, and what it may cause. Decides, and asks nobody.
+
+pub mod acts;
+pub mod taint;
+pub mod known_urls;
+pub mod permission;
+pub mod instruction_watch;

@@ -1,0 +1,62 @@
+//! What a call does and how far it reaches: all that a decision needs to know of a tool.
+
+use crate::people::Role;
+use crate::types::message::Place;
+
+/// On what terms a tool is called; the part of a [`ToolSpec`] that is not for the model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub role: Role,
+    pub kind: Kind,
+    pub retries: bool,
+}
+
+/// What a call touches, and so what a crash in its middle means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Looks only; after a crash it runs again.
+    Reads,
+    /// Changes a workspace file through the [`FileChange`] that it returns.
+    Writes,
+    /// Changes our own store through the [`Effect`]s that it returns, with its outcome.
+    Queues,
+    /// Acts outside, where nothing can be asked whether it happened: written down before it begins.
+    /// After a crash it runs again if twice is as once, and is left to the model otherwise.
+    Acts { idempotent: bool },
+}
+
+/// How far a call reaches, which decides whether it may be made where strangers' words were read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// It stays within the conversation and the workspace.
+    Here,
+    /// It acts where nothing takes it back, or speaks to others.
+    Outside,
+    /// It changes what the bot goes by.
+    Rules,
+    /// It changes what later conversations are told as true.
+    Memory,
+    /// It asks for this address, which tells its server whatever stands in it.
+    Url(String),
+}
+
+impl Kind {
+    /// How far calls of this kind reach, where the tool does not say more.
+    pub fn reach(self) -> Reach {
+        match self {
+            Self::Acts { idempotent: false } => Reach::Outside,
+            Self::Acts { idempotent: true } | Self::Reads | Self::Writes | Self::Queues => {
+                Reach::Here
+            }
+        }
+    }
+}
+
+/// In a group nobody has the tools that only the owner has: what others said there would end in the
+/// owner's memory, and the tools, which come first in the prompt, would change with each speaker.
+pub fn tool_role(role: Role, place: Place) -> Role {
+    match place {
+        Place::Private => role,
+        Place::Group => role.min(Role::Admin),
+    }
+}

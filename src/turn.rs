@@ -1,0 +1,21 @@
+//! One turn: the prompt, the model's steps, the calls that they plan, and the commits between them. Knows
+//! nothing of other turns; `agent` begins turns and takes their sessions back.
+
+use std::time::Duration;
+
+pub mod means;
+pub mod draft_rate;
+pub mod instructions;
+pub mod prompt;
+pub mod compaction;
+pub mod loops;
+pub mod commits;
+pub mod invoked;
+pub mod progress;
+pub mod parking;
+pub mod calls;
+pub mod notes;
+pub mod run;
+
+/// How long work rests when the store fails, before it is tried again.
+pub(crate) const STORE_PAUSE: Duration = Duration::from_secs(2);

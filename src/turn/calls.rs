@@ -1,0 +1,379 @@
+//! One tool call, from planned (or cut off) to its outcome.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use chrono::{DateTime, Utc};
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use crate::conversation::asks::OnForeign;
+use crate::memory;
+use crate::people::Role;
+use crate::replies;
+use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
+use crate::turn::commits::{self, Ends, Starts};
+use crate::turn::means::Means;
+use crate::turn::run::TurnError;
+use crate::turn::{parking, prompt};
+use crate::types::message::{Address, Body, Sender};
+use crate::types::session::{Call, Intent, Outcome, TurnId};
+use crate::types::untrusted;
+use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
+
+/// A tool that takes longer is given up.
+const CALL_TIME_MAX: Duration = Duration::from_secs(120);
+
+/// What is taken of any tool, in characters: more than is given by those that keep to their own bounds. What
+/// is more fills the disk, and every later prompt.
+const OUTPUT_CHARS_MAX: usize = 32_000;
+
+/// What came of a call.
+pub(crate) struct Ran {
+    pub(crate) outcome: Outcome,
+    /// The file that it has changed.
+    pub(crate) changed: Option<WorkspacePath>,
+}
+
+/// A call, and on whose behalf it is made.
+pub(crate) struct Calling<'a> {
+    pub(crate) turn: TurnId,
+    pub(crate) call: &'a Call,
+    pub(crate) person: &'a Sender,
+    /// The person's own, also in a group.
+    pub(crate) role: Role,
+    pub(crate) at: &'a Address,
+    /// The person is known there, and so can be asked.
+    pub(crate) is_there: bool,
+    /// Nothing is to be sent in quiet hours.
+    pub(crate) keeps_quiet: bool,
+}
+
+/// A call that could begin.
+pub(crate) struct Checked {
+    pub(crate) terms: Terms,
+    pub(crate) reach: Reach,
+    /// As what other call it counts, too.
+    pub(crate) stands_for: Option<(&'static str, Terms)>,
+}
+
+/// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
+pub(crate) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Checked, String> {
+    let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
+    tool.check(&call.arguments)?;
+    let stands_for = match tool.stands_for(&call.arguments) {
+        Some(other) => {
+            let may = means.tools.authorise(other, cx.role);
+            let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
+            Some((other, terms))
+        }
+        None => None,
+    };
+    Ok(Checked { terms, reach: tool.reach(&call.arguments, &cx.address), stands_for })
+}
+
+/// Settles a call that cannot begin.
+pub(crate) async fn refuse(
+    means: &Means,
+    turn: TurnId,
+    call: &Call,
+    words: String,
+) -> Result<Ran, TurnError> {
+    settle(means, turn, call, Outcome::Failed(words)).await
+}
+
+/// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
+/// is committed when this returns.
+pub(crate) async fn run(
+    means: &Means,
+    calling: &Calling<'_>,
+    cx: &ToolContext,
+) -> Result<Ran, TurnError> {
+    let Calling { turn, call, .. } = *calling;
+    if let Outcome::Running { intent, result } = &call.outcome {
+        match look(means, intent).await {
+            Happened::Yes => {
+                let outcome = Outcome::Done(result.clone());
+                let effects = match shown_again(means, intent).await {
+                    Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
+                    None => Vec::new(),
+                };
+                let ran = end(means, turn, (call, Utc::now()), outcome, effects).await?;
+                means.bus.outbox.up();
+                return Ok(ran);
+            }
+            Happened::Unknown => return settle(means, turn, call, Outcome::Interrupted).await,
+            Happened::No => {}
+        }
+    }
+    means.tools.arrived().await;
+    let (tool, terms) = match means.tools.authorise(&call.tool, cx.role) {
+        Ok(tool) => tool,
+        Err(words) => return refuse(means, turn, call, words).await,
+    };
+    let began = Utc::now();
+    let came = match terms.kind {
+        Kind::Acts { idempotent } => {
+            act(means, calling, cx, (tool.as_ref(), terms, idempotent)).await?
+        }
+        Kind::Reads | Kind::Writes | Kind::Queues => attempts(tool.as_ref(), terms, call, cx).await,
+    };
+    match came {
+        Ok(ToolOutput { asks: Some(question), .. }) => {
+            parking::ask(means, calling, question).await?;
+            Ok(Ran { outcome: Outcome::Waiting, changed: None })
+        }
+        Ok(ToolOutput { awaits: Some(task), .. }) => {
+            let outcome = parking::await_subagent(means, calling, task).await?;
+            Ok(Ran { outcome, changed: None })
+        }
+        Ok(output) if calling.keeps_quiet && sends(&output) && means.heart.is_quiet() => {
+            refuse(means, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
+        }
+        Ok(output) => {
+            let reach = tool.reach(&call.arguments, &cx.address);
+            match detour(means, cx, reach, output.change.as_ref()).await {
+                Some(path) => refuse(means, turn, call, prompt::rule_by_detour(&path)).await,
+                None => carry_out(means, calling, began, output).await,
+            }
+        }
+        Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
+            end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
+        }
+        Err(ToolError::TellForeign(words)) => {
+            let outcome = Outcome::Failed(untrusted::wrap(&words));
+            end(means, turn, (call, began), outcome, Vec::new()).await
+        }
+        Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
+    }
+}
+
+fn sends(output: &ToolOutput) -> bool {
+    output.effects.iter().any(|effect| matches!(effect, Effect::Send { .. }))
+}
+
+/// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.
+/// By a link, or as an undo: nobody was asked, as the arguments do not tell.
+async fn detour(
+    means: &Means,
+    cx: &ToolContext,
+    reach: Reach,
+    change: Option<&FileChange>,
+) -> Option<WorkspacePath> {
+    let path = change?.path.clone();
+    if !cx.tainted || means.asking.foreign == OnForeign::Allow || reach != Reach::Here {
+        return None;
+    }
+    if memory::is_memory(&path) {
+        return Some(path);
+    }
+    means.workspace.off_thread(move |workspace| workspace.shown_changed_as(&path)).await
+}
+
+/// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
+/// what the bot goes by.
+async fn act(
+    means: &Means,
+    Calling { turn, call, .. }: &Calling<'_>,
+    cx: &ToolContext,
+    (tool, terms, idempotent): (&dyn AnyTool, Terms, bool),
+) -> Result<Result<ToolOutput, ToolError>, TurnError> {
+    let watch = means.oversight.watch(cx.actor(&call.tool)).await?;
+    let intent = Intent::Act { idempotent };
+    let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
+    commits::call_starts(&means.bus.store, *turn, starts).await?;
+    let came = attempts(tool, terms, call, cx).await;
+    drop(watch);
+    means.oversight.look().await?;
+    Ok(came)
+}
+
+/// Calls the tool, and once more if it says that this is safe and may help.
+async fn attempts(
+    tool: &dyn AnyTool,
+    terms: Terms,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    match attempt(tool, call, cx).await {
+        Err(ToolError::Transient(words)) if terms.retries => {
+            tracing::info!(tool = %call.tool, %words, "Calling a tool once more");
+            attempt(tool, call, cx).await
+        }
+        ended => ended,
+    }
+}
+
+/// Calls the tool; one that hangs or panics has failed, and nothing more.
+async fn attempt(
+    tool: &dyn AnyTool,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<ToolOutput, ToolError> {
+    let called = AssertUnwindSafe(tool.call_json(&call.arguments, cx)).catch_unwind();
+    match timeout(CALL_TIME_MAX, called).await {
+        Ok(Ok(output)) => within_bounds(output),
+        Ok(Err(_)) => {
+            tracing::error!(tool = %call.tool, "A tool panicked");
+            Err(ToolError::Transient(format!("{} broke; the fault is in my log.", call.tool)))
+        }
+        Err(_) => Err(ToolError::Transient(format!(
+            "{} took longer than {} seconds and was given up.",
+            call.tool,
+            CALL_TIME_MAX.as_secs()
+        ))),
+    }
+}
+
+fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
+    match called {
+        Ok(output) => Ok(ToolOutput { for_model: bounded(output.for_model), ..output }),
+        Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
+        Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
+        Err(ToolError::TellForeign(words)) => Err(ToolError::TellForeign(bounded(words))),
+        Err(error @ ToolError::Abort(_)) => Err(error),
+    }
+}
+
+fn bounded(text: String) -> String {
+    match text.char_indices().nth(OUTPUT_CHARS_MAX) {
+        None => text,
+        Some((at, _)) => {
+            format!("{}\n[Cut at {OUTPUT_CHARS_MAX} characters; the rest is lost.]", &text[..at])
+        }
+    }
+}
+
+/// Makes the change that a tool has worked out, between the commits that say so. What the file was
+/// is kept before the first of them, so that what is written down can be undone.
+async fn carry_out(
+    means: &Means,
+    calling: &Calling<'_>,
+    began: DateTime<Utc>,
+    mut output: ToolOutput,
+) -> Result<Ran, TurnError> {
+    let Calling { turn, call, .. } = *calling;
+    if output.foreign {
+        output.for_model = untrusted::wrap(&output.for_model);
+    }
+    let mut changed = None;
+    if let Some(change) = output.change {
+        let (intent, undo) = (change.intent(output.undoes), change.undo());
+        let images = means.actions.images.clone();
+        let keep = move |workspace: &Workspace| {
+            let shown = rule_changes(workspace, &change);
+            (images.keep_before(workspace, &change), shown, change)
+        };
+        let (kept, shown, change) = means.workspace.off_thread(keep).await;
+        let undo = kept.then_some(undo);
+        let starts = Starts { call: call.id, intent, undo, result: output.for_model.clone() };
+        commits::call_starts(&means.bus.store, turn, starts).await?;
+        let path = change.path.clone();
+        if let Err(words) = apply(means, change).await {
+            return end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await;
+        }
+        output.effects.extend(shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines)));
+        changed = Some(path);
+    }
+    let queues = !output.effects.is_empty();
+    let outcome = Outcome::Done(output.for_model);
+    let ran = end(means, turn, (call, began), outcome, output.effects).await?;
+    if queues {
+        means.bus.outbox.up();
+        means.bus.inbox.up();
+        means.bus.jobs.up();
+    }
+    Ok(Ran { changed, ..ran })
+}
+
+/// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
+fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(WorkspacePath, String)> {
+    let rule = workspace.shown_changed_as(&change.path)?;
+    let before = workspace.read_up_to(&change.path, READ_BYTES_MAX).unwrap_or_default();
+    let now = String::from_utf8_lossy(&change.contents);
+    Some((rule, memory::changes(&String::from_utf8_lossy(&before), &now)?))
+}
+
+/// The same of a change that a crash came after.
+async fn shown_again(means: &Means, intent: &Intent) -> Option<(WorkspacePath, String)> {
+    let Intent::File { path, before, .. } = intent else { return None };
+    let path = path.parse::<WorkspacePath>().ok()?;
+    let (images, before) = (means.actions.images.clone(), before.clone());
+    let lines = move |workspace: &Workspace| {
+        let rule = workspace.shown_changed_as(&path)?;
+        let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
+        let now = workspace.read_up_to(&path, READ_BYTES_MAX).unwrap_or_default();
+        let lines =
+            memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
+        Some((rule, lines))
+    };
+    means.workspace.off_thread(lines).await
+}
+
+/// Who can have the bot's rules changed behind the owner's back has the bot. Only the owner can have them
+/// changed, in private: so they are told where it was asked for.
+fn tell_of_rules(calling: &Calling<'_>, path: &WorkspacePath, lines: &str) -> Effect {
+    let words = replies::rules_changed(path, lines, calling.call.id);
+    Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
+}
+
+pub(crate) async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
+    let applied = means.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
+    applied.map_err(|error| format!("Not changed: {error}."))
+}
+
+pub(crate) enum Happened {
+    Yes,
+    No,
+    Unknown,
+}
+
+/// Whether what a crash cut off has happened, or may as well happen again.
+pub(crate) async fn look(means: &Means, intent: &Intent) -> Happened {
+    let (path, before, after) = match intent {
+        Intent::File { path, before, after, .. } => (path, before, after),
+        Intent::Act { idempotent: true } => return Happened::No,
+        Intent::Act { idempotent: false } => return Happened::Unknown,
+    };
+    let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
+    let hash = means.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
+    let Ok(now) = hash else { return Happened::Unknown };
+    match now.as_ref().map(Hash::as_str) {
+        now if now == after.as_deref() => Happened::Yes,
+        now if now == before.as_deref() => Happened::No,
+        _ => Happened::Unknown,
+    }
+}
+
+async fn settle(
+    means: &Means,
+    turn: TurnId,
+    call: &Call,
+    outcome: Outcome,
+) -> Result<Ran, TurnError> {
+    end(means, turn, (call, Utc::now()), outcome, Vec::new()).await
+}
+
+async fn end(
+    means: &Means,
+    turn: TurnId,
+    (call, began): (&Call, DateTime<Utc>),
+    outcome: Outcome,
+    effects: Vec<Effect>,
+) -> Result<Ran, TurnError> {
+    let outcome = without_secrets(means, outcome);
+    let ends = Ends { call: call.id, began, outcome, effects };
+    let outcome = commits::call_ends(&means.bus.store, turn, ends).await?;
+    Ok(Ran { outcome, changed: None })
+}
+
+/// What a tool came upon is not shown to models, which would repeat it.
+fn without_secrets(means: &Means, outcome: Outcome) -> Outcome {
+    let redact = |text: String| means.redactor.redact(&text).into_owned();
+    match outcome {
+        Outcome::Done(text) => Outcome::Done(redact(text)),
+        Outcome::Failed(text) => Outcome::Failed(redact(text)),
+        Outcome::Denied(text) => Outcome::Denied(redact(text)),
+        other => other,
+    }
+}

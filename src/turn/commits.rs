@@ -1,0 +1,431 @@
+//! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
+//! crash must find either all of it or nothing. Each asks first whether the turn still runs.
+
+mod closing;
+mod delegated;
+mod errands;
+mod folding;
+mod stopping;
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+pub(crate) use closing::{failed, unreadable_rows, unreadable_turn};
+pub(crate) use delegated::awaits;
+pub(crate) use errands::gave_up;
+pub use errands::obey_order;
+pub(crate) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
+pub(crate) use stopping::{StopKind, interrupted, stopped};
+
+use crate::bus::journal::{self, Fate, RowId, Waiting};
+use crate::bus::outbox;
+use crate::conversation::asks::{self, AskId};
+use crate::conversation::errands::Errand;
+use crate::conversation::proposals;
+use crate::conversation::{plans, transcript};
+use crate::provider::{Completion, ToolCall, Usage};
+use crate::replies;
+use crate::store::{Store, StoreError, Sync};
+use crate::tasks::heartbeat;
+use crate::tasks::schedule;
+use crate::tools::Effect;
+use crate::turn::prompt;
+use crate::types::message::{Address, Body, MessageId, Place, Sender};
+use crate::types::session::{
+    Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
+};
+use crate::types::untrusted;
+
+/// Why a commit was not made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum CommitError {
+    /// The turn was ended meanwhile, by `/stop` or `/new`; what was done for it is thrown away.
+    #[error("the turn has been ended")]
+    Ended,
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What a turn is begun with.
+pub(crate) struct Beginning {
+    pub(crate) address: Address,
+    pub(crate) place: Place,
+    pub(crate) sender: Sender,
+    pub(crate) reply_to: Option<MessageId>,
+    pub(crate) rows: Vec<Waiting>,
+    /// What the person said, as the model is shown it, with the pictures.
+    pub(crate) first: Step,
+    pub(crate) frozen: Frozen,
+    pub(crate) provider: String,
+}
+
+/// Moves waiting rows into a new turn; `Ended` if they do not wait any more.
+pub(crate) async fn start(
+    store: &Store,
+    beginning: Beginning,
+) -> Result<(SessionId, TurnId), CommitError> {
+    let begin = move |store: &Connection| {
+        if !journal::wait(store, &beginning.rows)? {
+            return Ok(None);
+        }
+        let session = transcript::open_or_begin(store, &beginning.address, beginning.place)?;
+        let Beginning { sender, reply_to, provider, .. } = &beginning;
+        let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
+        journal::take(store, &beginning.rows, turn)?;
+        let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
+        schedule::begun(store, &rows, turn)?;
+        transcript::put_step(store, turn, 0, &beginning.first)?;
+        transcript::set_frozen(store, session, &beginning.frozen)?;
+        Ok(Some((session, turn)))
+    };
+    store.write("turn start", Sync::Later, begin).await?.ok_or(CommitError::Ended)
+}
+
+/// Counts one more attempt at a turn that a crash interrupted.
+pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitError> {
+    guarded(store, "turn resumed", Sync::Later, turn, move |store| {
+        transcript::attempt_again(store, turn)
+    })
+    .await
+}
+
+/// A completion with calls: all of it stands before any tool runs. Steered rows enter the turn
+/// here, and calls that were skipped for them are settled.
+pub(crate) async fn completed(
+    store: &Store,
+    turn: TurnId,
+    seq: usize,
+    provider: String,
+    made: Made,
+) -> Result<Vec<Call>, CommitError> {
+    guarded(store, "completion", Sync::Later, turn, move |store| {
+        made.write(store, turn, seq, &provider)?;
+        transcript::plan_calls(store, turn, seq, made.completion.calls)
+    })
+    .await
+}
+
+/// A step as the model made it, and what led to it.
+pub(crate) struct Made {
+    pub(crate) heard: Option<String>,
+    pub(crate) images: Vec<Image>,
+    pub(crate) steered: Vec<Waiting>,
+    /// Calls of the step before that were not begun because of what was steered.
+    pub(crate) skipped: Vec<CallId>,
+    pub(crate) completion: Completion,
+}
+
+impl Made {
+    /// The step as it will be read back, without its calls.
+    pub(crate) fn step(&self) -> Step {
+        Step {
+            heard: self.heard.clone(),
+            images: self.images.clone(),
+            text: self.completion.text.clone(),
+            thinking: self.completion.thinking.clone(),
+            calls: Vec::new(),
+        }
+    }
+
+    fn write(
+        &self,
+        store: &Connection,
+        turn: TurnId,
+        seq: usize,
+        provider: &str,
+    ) -> rusqlite::Result<()> {
+        journal::take(store, &self.steered, turn)?;
+        for call in &self.skipped {
+            transcript::call_ended(store, *call, &Outcome::Skipped)?;
+        }
+        transcript::put_step(store, turn, seq, &self.step())?;
+        transcript::enter_ledger(store, turn, provider, self.completion.usage)
+    }
+}
+
+/// A call that is about to change something.
+pub(crate) struct Starts {
+    pub(crate) call: CallId,
+    pub(crate) intent: Intent,
+    /// The way back, if there is one.
+    pub(crate) undo: Option<FileUndo>,
+    /// What the model is told once it is done.
+    pub(crate) result: String,
+}
+
+/// A call is about to change something; synced, so that nothing happens that is not written down.
+pub(crate) async fn call_starts(
+    store: &Store,
+    turn: TurnId,
+    starts: Starts,
+) -> Result<(), CommitError> {
+    guarded(store, "call starts", Sync::Now, turn, move |store| {
+        let Starts { call, intent, undo, result } = starts;
+        transcript::call_runs(store, call, &intent, &result)?;
+        transcript::set_undo(store, call, undo.as_ref())
+    })
+    .await
+}
+
+/// A call that is done.
+pub(crate) struct Ends {
+    pub(crate) call: CallId,
+    pub(crate) began: DateTime<Utc>,
+    pub(crate) outcome: Outcome,
+    /// What it changes in our own store.
+    pub(crate) effects: Vec<Effect>,
+}
+
+/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
+/// have the last word.
+pub(crate) async fn call_ends(
+    store: &Store,
+    turn: TurnId,
+    ends: Ends,
+) -> Result<Outcome, CommitError> {
+    guarded(store, "call ends", Sync::Later, turn, move |store| {
+        let mut outcome = ends.outcome;
+        for effect in ends.effects {
+            match effect {
+                Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
+                Effect::Send { to, body, tainted } => {
+                    match heartbeat::may_send(store, turn, (&to, body.text()), tainted)? {
+                        true => drop(outbox::put_body(store, &to, &body)?),
+                        false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                    }
+                }
+                Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+                Effect::Spawn(task) => {
+                    outcome = delegated::spawn(store, (turn, ends.call), &task)?;
+                }
+                Effect::Propose { to, title, body } => {
+                    proposals::propose(store, turn, &to, (&title, &body))?;
+                }
+                Effect::UpdateProposal(change) => proposals::update(store, &change)?,
+                Effect::Schedule { whose, order, zone } => {
+                    let by_others = schedule::tells_of_others(store, &whose, &order)?;
+                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
+                    let told =
+                        |words: String| if by_others { untrusted::wrap(&words) } else { words };
+                    outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
+                }
+            }
+        }
+        transcript::call_began(store, ends.call, ends.began)?;
+        transcript::call_ended(store, ends.call, &outcome)?;
+        Ok(outcome)
+    })
+    .await
+}
+
+/// A draft stands on the platform, and the answer will take its place; or it will not.
+pub(crate) async fn drafted(
+    store: &Store,
+    turn: TurnId,
+    draft: Option<MessageId>,
+) -> Result<(), CommitError> {
+    guarded(store, "draft", Sync::Later, turn, move |store| {
+        transcript::set_draft(store, turn, draft.as_ref())
+    })
+    .await
+}
+
+/// Somebody is asked on behalf of a call, and the turn waits. `told` is said where it was called. Gives
+/// the draft that no answer takes the place of for now.
+pub(crate) async fn parks(
+    store: &Store,
+    ask: asks::New,
+    told: Option<(Address, &'static str)>,
+    body: impl FnOnce(AskId) -> Body + Send + 'static,
+) -> Result<Option<MessageId>, CommitError> {
+    let turn = ask.turn;
+    guarded(store, "parked", Sync::Now, turn, move |store| {
+        transcript::call_waits(store, ask.call)?;
+        asks::put(store, &ask, body)?;
+        if let Some((at, words)) = told {
+            outbox::put(store, &at, None, words)?;
+        }
+        transcript::park(store, turn)?;
+        let draft = transcript::draft(store, turn)?;
+        transcript::set_draft(store, turn, None)?;
+        Ok(draft)
+    })
+    .await
+}
+
+/// The answer takes the place of no draft any more; gives the one that stands there.
+pub(crate) async fn forget_draft(
+    store: &Store,
+    turn: TurnId,
+) -> Result<Option<MessageId>, CommitError> {
+    guarded(store, "no draft", Sync::Later, turn, move |store| {
+        let draft = transcript::draft(store, turn)?;
+        if draft.is_some() {
+            transcript::set_draft(store, turn, None)?;
+        }
+        Ok(draft)
+    })
+    .await
+}
+
+/// What ends a turn.
+pub(crate) struct End {
+    pub(crate) ending: Ending,
+    pub(crate) fate: Fate,
+    /// What the person is told, and where.
+    pub(crate) words: Option<String>,
+    pub(crate) to: Address,
+    pub(crate) reply_to: Option<MessageId>,
+    /// Whether the words may take the place of a draft: not while an edit of it is under way.
+    pub(crate) over_draft: bool,
+    /// Whether the model has read what strangers wrote.
+    pub(crate) tainted: bool,
+    /// The owner's.
+    pub(crate) zone: Tz,
+    /// It is within the heartbeat's quiet hours.
+    pub(crate) is_quiet: bool,
+}
+
+/// The last step (if the model made one), the turn's end, its rows done and the answer in the
+/// outbox, in one transaction. Gives the draft of an answer that turned out to be silence.
+pub(crate) async fn answer(
+    store: &Store,
+    turn: TurnId,
+    last: Option<(usize, String, Made)>,
+    end: End,
+) -> Result<Option<MessageId>, CommitError> {
+    // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
+    // else would sync it.
+    let sync = match (&end.words, Errand::of(&end.to)) {
+        (Some(_), None) => Sync::Later,
+        _ => Sync::Now,
+    };
+    guarded(store, "answer", sync, turn, move |store| {
+        if let Some((seq, provider, made)) = &last {
+            made.write(store, turn, *seq, provider)?;
+        }
+        transcript::end_turn(store, turn, end.ending)?;
+        let question = journal::question(store, turn)?;
+        journal::settle_turn(store, turn, end.fate)?;
+        if let Some(errand) = Errand::of(&end.to) {
+            errands::turn_ended(store, (turn, errand), &end)?;
+            return Ok(None);
+        }
+        let words = errands::conversation_ended(store, turn, &end)?;
+        let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
+        let Some(words) = &words else { return Ok(draft) };
+        let id = outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        outbox::note_question(store, id, question.as_ref())?;
+        Ok(None)
+    })
+    .await
+}
+
+/// A turn of the program's own, of which nobody hears: with the calls in which notes are taken.
+pub(crate) async fn notes_begin(
+    store: &Store,
+    (session, sender, provider): (SessionId, Sender, String),
+    step: Step,
+    calls: Vec<ToolCall>,
+    usage: Usage,
+) -> Result<(TurnId, Vec<Call>), CommitError> {
+    let begin = move |store: &Connection| {
+        if !transcript::is_open(store, session)? {
+            return Ok(None);
+        }
+        let turn = transcript::begin_turn(store, session, &sender, None, &provider)?;
+        transcript::set_silent(store, turn)?;
+        transcript::put_step(store, turn, 0, &step)?;
+        transcript::enter_ledger(store, turn, &provider, usage)?;
+        Ok(Some((turn, transcript::plan_calls(store, turn, 0, calls)?)))
+    };
+    store.write("notes", Sync::Later, begin).await?.ok_or(CommitError::Ended)
+}
+
+/// One line for messages that were found too late to be answered.
+pub(crate) async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        for row in &rows {
+            journal::settle(store, row.id, Fate::Late)?;
+        }
+        if let Some(Waiting { inbound, .. }) = rows.last() {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), replies::TOO_LATE)?;
+        }
+        Ok(())
+    };
+    store.write("late", Sync::Now, settle).await
+}
+
+/// Says that something broke, of messages that never got as far as a turn.
+pub(crate) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), StoreError> {
+    let settle = move |store: &Connection| {
+        let mut waited = false;
+        for row in rows {
+            waited |= journal::settle(store, row, Fate::Refused)?;
+        }
+        match Errand::of(&to) {
+            _ if !waited => Ok(()),
+            Some(errand) => errands::broke(store, errand, &to),
+            None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
+        }
+    };
+    store.write("broke", Sync::Now, settle).await
+}
+
+/// Words for a message that no turn can be begun with.
+pub(crate) async fn declined(
+    store: &Store,
+    row: &Waiting,
+    words: String,
+) -> Result<(), StoreError> {
+    let (row, inbound) = (row.id, row.inbound.clone());
+    let decline = move |store: &Connection| {
+        if journal::settle(store, row, Fate::Refused)? {
+            outbox::put(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        }
+        Ok(())
+    };
+    store.write("declined", Sync::Now, decline).await
+}
+
+/// A command that only answers.
+pub(crate) async fn obeyed(
+    store: &Store,
+    control: &Waiting,
+    words: String,
+) -> Result<(), StoreError> {
+    obeyed_with(store, control, move |_| Ok(words)).await
+}
+
+/// A command that changes something, and what is said of it.
+pub(crate) async fn obeyed_with(
+    store: &Store,
+    control: &Waiting,
+    change: impl FnOnce(&Connection) -> rusqlite::Result<String> + Send + 'static,
+) -> Result<(), StoreError> {
+    let (row, inbound) = (control.id, control.inbound.clone());
+    let obey = move |store: &Connection| {
+        if journal::settle(store, row, Fate::Obeyed)? {
+            let words = change(store)?;
+            outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;
+        }
+        Ok(())
+    };
+    store.write("command", Sync::Now, obey).await
+}
+
+/// A commit of a turn, made only while the turn runs.
+async fn guarded<T: Send + 'static>(
+    store: &Store,
+    label: &'static str,
+    sync: Sync,
+    turn: TurnId,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+) -> Result<T, CommitError> {
+    let ask = move |store: &Connection| match transcript::runs(store, turn)? {
+        true => work(store).map(Some),
+        false => Ok(None),
+    };
+    store.write(label, sync, ask).await?.ok_or(CommitError::Ended)
+}

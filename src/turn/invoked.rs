@@ -1,0 +1,73 @@
+//! `/skill NAME …`: a message that begins with a skill's body.
+
+use std::collections::HashMap;
+
+use crate::bus::journal::{RowId, Waiting};
+use crate::replies;
+use crate::store::StoreError;
+use crate::turn::commits;
+use crate::turn::means::Means;
+use crate::workspace::skills;
+
+/// What messages with a skill are shown as, by their rows.
+pub(crate) type Invoked = HashMap<RowId, Invocation>;
+
+pub(crate) struct Invocation {
+    /// The skill's body, or why there is none, as the program tells it.
+    pub(crate) told: String,
+    /// What the person said beside it.
+    pub(crate) said: String,
+}
+
+/// The skills that these messages ask for; none if a message asked in vain and nothing else did, which
+/// its person has then been told.
+pub(crate) async fn invoked(
+    means: &Means,
+    rows: &[Waiting],
+) -> Result<Option<Invoked>, StoreError> {
+    let mut invoked = Invoked::new();
+    for row in rows {
+        let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
+        let told = match read(means, name.clone()).await {
+            Ok(body) => {
+                format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]")
+            }
+            Err(reason) if rows.len() == 1 => {
+                commits::declined(&means.bus.store, row, reason).await?;
+                return Ok(None);
+            }
+            Err(reason) => format!("[They asked for a skill in vain; tell them: {reason}]"),
+        };
+        invoked.insert(row.id, Invocation { told, said });
+    }
+    Ok(Some(invoked))
+}
+
+/// A skill's name and what is said beside it.
+fn asked(text: &str) -> Option<(String, String)> {
+    let (command, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
+    if !command.eq_ignore_ascii_case(replies::SKILL) {
+        return None;
+    }
+    let rest = rest.trim();
+    let (name, said) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
+    Some((name.to_owned(), said.trim().to_owned()))
+}
+
+/// A skill's body, or in words why it cannot be used.
+async fn read(means: &Means, name: String) -> Result<String, String> {
+    if name.is_empty() {
+        return Err(replies::SKILL_USAGE.to_owned());
+    }
+    let read = move |workspace: &_| {
+        let catalogue = skills::catalogue(workspace);
+        let skill = catalogue.find(&name).filter(|skill| skill.for_people);
+        let skill = skill.ok_or_else(|| replies::no_skill(&name))?;
+        match &skill.missing {
+            Some(missing) => Err(replies::skill_unusable(&skill.name, missing)),
+            None => skills::body(workspace, skill)
+                .map_err(|error| replies::skill_unusable(&skill.name, &error)),
+        }
+    };
+    means.workspace.off_thread(read).await
+}

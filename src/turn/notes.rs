@@ -1,0 +1,212 @@
+//! Before a conversation of the owner's is folded, the model may write down what should last: one
+//! silent step, in which it can call `remember` and `note` alone. It is given up as soon as the
+//! person says something.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::bus::journal::{Fate, Waiting};
+use crate::conversation::asks::OnForeign;
+use crate::memory::audience;
+use crate::people::Role;
+use crate::provider::{self, Completion, Pictures, Provider, Request};
+use crate::tools::{Caller, ToolContext};
+use crate::trust::acts::tool_role;
+use crate::trust::permission::{self, Asked, Decision};
+use crate::trust::taint;
+use crate::turn::STORE_PAUSE;
+use crate::turn::calls::{Calling, Checked};
+use crate::turn::commits::{self, CommitError, End};
+use crate::turn::means::{Means, role_of};
+use crate::turn::run as turn;
+use crate::turn::run::TurnError;
+use crate::turn::{calls, compaction, prompt};
+use crate::types::message::Sender;
+use crate::types::session::{Call, Ending, Session, Step, Turn, TurnId};
+use crate::workspace::Audience;
+
+/// The tools that can be called. The model is told of all it has, because the cache begins with them.
+const TOOLS: [&str; 2] = ["note", "remember"];
+
+/// Nobody waits for it, but it keeps the conversation from being folded.
+const TIME_MAX: Duration = Duration::from_secs(120);
+
+/// Has notes taken, and gives the session back.
+pub(crate) async fn take(
+    means: Arc<Means>,
+    session: Session,
+    sender: Sender,
+    steer: mpsc::Receiver<Vec<Waiting>>,
+    stop: CancellationToken,
+) -> Result<Option<Session>, TurnError> {
+    tokio::select! {
+        biased;
+        () = stop.cancelled() => Ok(None),
+        ended = Box::pin(work(&means, session, sender, steer)) => {
+            if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
+                // Who commanded it is asked again at once: rests here, not in the loop.
+                sleep(STORE_PAUSE).await;
+            }
+            ended
+        }
+    }
+}
+
+async fn work(
+    means: &Means,
+    mut session: Session,
+    sender: Sender,
+    steer: mpsc::Receiver<Vec<Waiting>>,
+) -> Result<Option<Session>, TurnError> {
+    let role = role_of(means, &session.address, &sender).await?;
+    if audience(role, session.place) != Audience::Owner {
+        return Ok(Some(session));
+    }
+    let heard = Step { heard: Some(prompt::TAKE_NOTES.to_owned()), ..Step::default() };
+    // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
+    let is_tainted = taint::of(&means.bus, &session, role).await?.is_some();
+    if is_tainted && means.asking.foreign != OnForeign::Allow {
+        return Ok(Some(session));
+    }
+    let by = sender.id.clone();
+    session.turns.push(Turn {
+        id: TurnId(0),
+        by: by.clone(),
+        steps: vec![heard.clone()],
+        ending: None,
+    });
+    let provider = means.provider_for(&session.settings);
+    let completion = ask(means, provider.as_ref(), &session, (role, steer)).await;
+    session.turns.pop();
+    let Some(completion) = completion else { return Ok(Some(session)) };
+    let usage = completion.usage;
+    if completion.calls.is_empty() {
+        if let Some(last) = session.turns.last() {
+            let name = provider.name().to_owned();
+            commits::spent(&means.bus.store, last.id, name, usage).await?;
+        }
+        return Ok(Some(session));
+    }
+    let step = Step { text: completion.text, thinking: completion.thinking, ..heard };
+    let name = provider.name().to_owned();
+    let beginning = (session.id, sender.clone(), name);
+    let (turn, calls) =
+        commits::notes_begin(&means.bus.store, beginning, step.clone(), completion.calls, usage)
+            .await?;
+    let mut step = Step { calls, ..step };
+    for call in &mut step.calls {
+        let cx = turn::tool_context(means, &session, &session.address, (&sender, role)).await?;
+        let at = &session.address;
+        let ran = match check(means, call, &cx, role) {
+            Ok(()) => {
+                calls::run(
+                    means,
+                    &Calling {
+                        turn,
+                        call,
+                        person: &sender,
+                        role,
+                        at,
+                        is_there: true,
+                        keeps_quiet: false,
+                    },
+                    &cx,
+                )
+                .await
+            }
+            Err(words) => calls::refuse(means, turn, call, words).await,
+        };
+        call.outcome = ran?.outcome;
+    }
+    commits::answer(&means.bus.store, turn, None, End::silent(&session.address)).await?;
+    session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });
+    Ok(Some(session))
+}
+
+/// Words for the model if a call cannot be made now. Nobody is asked for leave: nobody knows of it.
+fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
+    if !TOOLS.contains(&call.tool.as_str()) {
+        return Err("Only `remember` and `note` can be called now.".to_owned());
+    }
+    let Checked { terms, reach, .. } = calls::check(means, call, cx)?;
+    let asked = Asked {
+        tool: &call.tool,
+        terms,
+        reach,
+        role: cx.role,
+        own_role: role,
+        taint: None,
+        knows_url: false,
+    };
+    match permission::decide(&asked, &means.asking) {
+        Decision::Allow => Ok(()),
+        Decision::Ask(why) | Decision::Deny(why) => Err(prompt::denied(&why)),
+    }
+}
+
+/// What the model wants to write down; none if it cannot be asked now.
+async fn ask(
+    means: &Means,
+    provider: &dyn Provider,
+    session: &Session,
+    (role, mut steer): (Role, mpsc::Receiver<Vec<Waiting>>),
+) -> Option<Completion> {
+    let system = turn::system(means, session, role).await;
+    let tools =
+        means.tools.offered(Caller::Conversation(means.finish), tool_role(role, session.place));
+    if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
+        return None;
+    }
+    let summary = session.summary.as_deref().map(compaction::shown);
+    let request = Request {
+        system: &system,
+        tools: &tools,
+        may_call: true,
+        effort: session.settings.effort,
+        messages: provider::messages_after(summary.as_deref(), &session.turns),
+        pictures: &Pictures::default(),
+    };
+    let asking = provider::complete(provider, &request, |_| {});
+    let asking = timeout(TIME_MAX, AssertUnwindSafe(asking).catch_unwind());
+    tokio::select! {
+        biased;
+        Some(_) = steer.recv() => {
+            tracing::debug!("Took no notes: somebody speaks");
+            None
+        }
+        asked = Box::pin(asking) => match asked {
+            Ok(Ok(Ok(completion))) => Some(completion),
+            Ok(Ok(Err(error))) => {
+                tracing::warn!(%error, "Took no notes before compaction");
+                None
+            }
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!("Took no notes before compaction: the model broke or took too long");
+                None
+            }
+        },
+    }
+}
+
+impl End {
+    /// Nobody is told anything.
+    pub(crate) fn silent(at: &crate::types::message::Address) -> Self {
+        Self {
+            ending: Ending::Silent,
+            fate: Fate::Answered,
+            words: None,
+            to: at.clone(),
+            reply_to: None,
+            over_draft: false,
+            tainted: false,
+            zone: chrono_tz::Tz::UTC,
+            is_quiet: false,
+        }
+    }
+}

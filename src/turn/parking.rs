@@ -1,0 +1,121 @@
+//! Waiting for a person is not a running task. A call that somebody is asked about parks its turn:
+//! one transaction stores the call as waiting, the message that asks, and when that expires; the
+//! turn's task ends. An answer, a decision, the end of its time or `/stop` is a row that unparks it,
+//! after a restart as before. A call that waits for a subagent parks its turn likewise.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use crate::conversation::asks::{Approvals, Ask, AskId, Kind, New};
+use crate::conversation::transcript;
+use crate::people;
+use crate::replies;
+use crate::tools::Task;
+use crate::trust::permission::Why;
+use crate::turn::calls::Calling;
+use crate::turn::means::Means;
+use crate::turn::run::TurnError;
+use crate::turn::{commits, progress};
+use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::session::Outcome;
+
+/// The shortest time until asks are looked at again.
+pub(crate) const MOMENT: Duration = Duration::from_millis(50);
+
+/// Asks the person who speaks what the model wants to know.
+pub(crate) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Result<(), TurnError> {
+    let new = New {
+        turn: calling.turn,
+        call: calling.call.id,
+        kind: Kind::Question,
+        at: calling.at.clone(),
+        // Whoever made a job at this machine is not there to answer; the owner is.
+        who: calling.is_there.then(|| calling.person.id.clone()),
+        time: means.asking.question_time,
+    };
+    let is_there = calling.is_there;
+    park(means, calling, (new, None), move |_| match body {
+        Body::Choice(question) if !is_there => {
+            Body::Choice(Question { who: Entitled::Owner, ..question })
+        }
+        body => body,
+    })
+    .await
+}
+
+/// Asks those who may say so whether a call may be made: here if the one who speaks may and is here, else
+/// where the owner last spoke in private.
+pub(crate) async fn ask_leave(
+    means: &Means,
+    calling: &Calling<'_>,
+    why: &Why,
+) -> Result<(), TurnError> {
+    let owner = means.bus.store.read(people::owner_place).await?;
+    let may_there = calling.is_there && calling.role >= Approvals::BY;
+    let elsewhere = owner.filter(|_| !may_there);
+    let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
+    let time = means.asking.approval_time;
+    let new = New {
+        turn: calling.turn,
+        call: calling.call.id,
+        kind: Kind::Approval,
+        at: elsewhere.unwrap_or_else(|| calling.at.clone()),
+        who: None,
+        time,
+    };
+    let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
+    let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
+    let (why, can_be_granted) = (why.to_string(), why.can_be_granted());
+    park(means, calling, (new, told), move |AskId(id)| {
+        let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
+        let mut choices = vec![
+            choice(replies::ONCE, format!("/approve {id}")),
+            choice(replies::DENY, format!("/deny {id}")),
+        ];
+        if can_be_granted {
+            choices.insert(1, choice(replies::ALWAYS, format!("/approve {id} always")));
+        }
+        let call = replies::Leave { id, person, tool: &tool, arguments: &arguments, why: &why };
+        let text = replies::may_i(&call, can_be_granted, minutes);
+        Body::Choice(Question { text, choices, who: Entitled::Admins })
+    })
+    .await
+}
+
+async fn park(
+    means: &Means,
+    calling: &Calling<'_>,
+    (new, told): (New, Option<(Address, &'static str)>),
+    body: impl FnOnce(AskId) -> Body + Send + 'static,
+) -> Result<(), TurnError> {
+    let draft = commits::parks(&means.bus.store, new, told, body).await?;
+    means.bus.outbox.up();
+    // A job that waits for a person leaves its place to others.
+    means.bus.jobs.up();
+    if let Some(draft) = draft {
+        progress::erase(means, calling.at, draft);
+    }
+    Ok(())
+}
+
+/// Hands a task to a subagent, and parks the turn until it has ended; gives the call's outcome by now.
+pub(crate) async fn await_subagent(
+    means: &Means,
+    calling: &Calling<'_>,
+    task: Task,
+) -> Result<Outcome, TurnError> {
+    let (turn, call) = (calling.turn, calling.call.id);
+    let (outcome, draft) = commits::awaits(&means.bus.store, turn, call, task).await?;
+    means.bus.inbox.up();
+    if let Some(draft) = draft {
+        progress::erase(means, calling.at, draft);
+    }
+    Ok(outcome)
+}
+
+/// The turn goes on with this outcome of the call that waited.
+pub(crate) fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<()> {
+    transcript::call_ended(store, ask.call, outcome)?;
+    transcript::unpark(store, ask.turn)
+}

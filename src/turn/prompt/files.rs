@@ -1,0 +1,95 @@
+//! Files that came with messages, as the model is told of them: a line each, which only the program
+//! writes, and pictures for models that see.
+
+use crate::bus::journal::Waiting;
+use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
+use crate::turn::prompt::plain;
+use crate::types::message::{Fetched, MediaKind, MediaRef, Quote};
+use crate::types::session::Image;
+use crate::types::untrusted;
+
+/// What is shown of the reason why a file is not there.
+const REASON_CHARS_MAX: usize = 200;
+
+/// Media types that models see.
+const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
+
+/// `[photo: inbox/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
+/// quoted stands behind its line, as words of who said it.
+pub(super) fn line(file: &MediaRef, quote: Option<&Quote>) -> String {
+    let what = what(file);
+    if file.quoted {
+        let line = plain_line(file, &format!("{what} of the quoted message"));
+        return match &file.fetched {
+            Some(Fetched::Transcribed { words, .. }) => {
+                let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
+                let words = untrusted::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
+                format!("{line}\n> {author}: [{what}, transcribed] {words}")
+            }
+            _ => line,
+        };
+    }
+    plain_line(file, &what)
+}
+
+fn what(file: &MediaRef) -> String {
+    match (file.kind, &file.name) {
+        (MediaKind::Image, _) => "photo".to_owned(),
+        (MediaKind::Voice, _) => "voice message".to_owned(),
+        (MediaKind::Sticker, _) => "sticker".to_owned(),
+        (MediaKind::Audio, name) => named("audio", name.as_deref()),
+        (MediaKind::Video, name) => named("video", name.as_deref()),
+        (MediaKind::Document, name) => named("file", name.as_deref()),
+    }
+}
+
+fn plain_line(file: &MediaRef, what: &str) -> String {
+    let lies_at = |path: &str| match file.size {
+        Some(size) => format!("{what}: {path}, {}", size_words(size)),
+        None => format!("{what}: {path}"),
+    };
+    match &file.fetched {
+        None => format!("[{what}]"),
+        Some(Fetched::Workspace(path)) => format!("[{}]", lies_at(path)),
+        Some(Fetched::Transcribed { .. }) => format!("[{what}, transcribed]"),
+        Some(Fetched::Untranscribed { path, reason }) => {
+            format!("[{}; not transcribed: {}]", lies_at(path), words(reason))
+        }
+        Some(Fetched::Failed(reason)) => format!("[{what}: did not arrive: {}]", words(reason)),
+    }
+}
+
+fn named(kind: &str, name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("{kind} {}", plain(name)),
+        None => kind.to_owned(),
+    }
+}
+
+/// A reason may hold words of a platform's or an API's.
+fn words(reason: &str) -> String {
+    let no_line = |c: char| !c.is_control() && !matches!(c, '[' | ']' | '\u{2028}' | '\u{2029}');
+    reason.chars().filter(|c| no_line(*c)).take(REASON_CHARS_MAX).collect()
+}
+
+fn size_words(bytes: u64) -> String {
+    match bytes {
+        0..1_000 => format!("{bytes} bytes"),
+        1_000..1_000_000 => format!("{} kB", bytes.div_ceil(1_000)),
+        _ => format!("{}.{} MB", bytes / 1_000_000, bytes % 1_000_000 / 100_000),
+    }
+}
+
+/// The pictures of messages that are to be shown together.
+pub(crate) fn images(rows: &[Waiting]) -> Vec<Image> {
+    let files = rows.iter().flat_map(|row| &row.inbound.body.media);
+    let images = files.filter_map(|file| {
+        let (Some(Fetched::Workspace(path)), Some(mime)) = (&file.fetched, &file.mime) else {
+            return None;
+        };
+        let fits = file.size.is_some_and(|size| size <= IMAGE_BYTES_MAX);
+        (fits && SEEN.contains(&mime.as_str()))
+            .then(|| Image { path: path.clone(), mime: mime.clone() })
+    });
+    images.take(IMAGES_MAX).collect()
+}

@@ -1,0 +1,437 @@
+//! A turn: from one person's messages to an answer. Every change is committed before it is acted
+//! on, so that a turn can be cut off anywhere and taken up again.
+
+mod asking;
+mod begin;
+mod draft;
+pub mod late;
+mod part;
+mod room;
+mod settling;
+mod words;
+
+pub(crate) use begin::system;
+pub(crate) use draft::Draft;
+use part::{Part, UsedUp};
+use settling::Settled;
+pub(crate) use settling::tool_context;
+pub(crate) use words::{NO_REPLY, failure_words, is_no_reply};
+
+use std::mem;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use rusqlite::Connection;
+use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
+use tokio::time::{Instant, timeout};
+
+use crate::bus::journal::{self, Fate, Waiting};
+use crate::conversation::transcript::{self, Unfinished};
+use crate::people::Role;
+use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
+use crate::replies;
+use crate::store::{StoreError, Sync};
+use crate::tools::Caller;
+use crate::trust::taint;
+use crate::turn::commits::{self, CommitError, End, Made};
+use crate::turn::invoked::{Invoked, invoked};
+use crate::turn::loops::{self, Verdict};
+use crate::turn::means::Means;
+use crate::turn::progress;
+use crate::turn::prompt::{self, Tail, files};
+use crate::types::event::{Event, Happening};
+use crate::types::message::{Hint, MessageId, Reaction, Sender};
+use crate::types::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
+
+/// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
+const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
+
+/// How long an answer waits for a draft that is on its way, so that it can take its place: calls over a slow link
+/// are answered by then. A draft that takes longer is taken away when it has arrived.
+const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// What a turn begins with.
+pub(crate) enum Begin {
+    /// Waiting messages of one person at one address; never empty.
+    New(Vec<Waiting>),
+    Resume(Unfinished),
+}
+
+/// Why a turn stopped without an end of its own.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TurnError {
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+    /// A tool could not go on.
+    #[error("{0:#}")]
+    Abort(#[from] anyhow::Error),
+}
+
+impl From<StoreError> for TurnError {
+    fn from(error: StoreError) -> Self {
+        Self::Commit(error.into())
+    }
+}
+
+/// What is said while the turn runs, and what it shows meanwhile.
+pub(crate) struct Wires {
+    /// Messages of the same person, in order; what is not read here stays in the journal.
+    pub(crate) steer: mpsc::Receiver<Vec<Waiting>>,
+    pub(crate) draft: watch::Sender<Draft>,
+    /// Signs to be shown at messages; what does not fit is not shown.
+    pub(crate) signs: mpsc::Sender<Hint>,
+    /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
+    /// the answer is committed would stay beside it. A mutex because both wait for each other.
+    pub(crate) quiet: Arc<Mutex<()>>,
+}
+
+/// Runs a turn to its end, and gives the session back if it is as the store has it.
+pub(crate) async fn run(
+    means: &Means,
+    session: Option<Session>,
+    begin: Begin,
+    wires: Wires,
+) -> Result<Option<Session>, TurnError> {
+    let _about_to_write = means.bus.store.about_to_write();
+    let begun = match begin {
+        Begin::New(rows) => Active::start(means, session, rows, wires).await?,
+        Begin::Resume(unfinished) => Active::resume(means, unfinished, wires).await?,
+    };
+    let Some(active) = begun else { return Ok(None) };
+    let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
+    let time_left = time_max.saturating_sub(active.part.worked);
+    let is_errand = active.part.errand.is_some();
+    let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
+    let ended = timeout(time_left, active.work()).await;
+    match ended.unwrap_or_else(|_| {
+        end.words = Some(too_slow);
+        Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
+    }) {
+        // Its session is closed.
+        Ok(_) if is_errand => Ok(None),
+        Err(TurnError::Abort(error)) => {
+            tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
+            commits::answer(&means.bus.store, turn, None, end).await?;
+            Ok(None)
+        }
+        ended => ended,
+    }
+}
+
+/// A turn that runs.
+struct Active<'a> {
+    means: &'a Means,
+    session: Session,
+    turn: TurnId,
+    part: Part,
+    asker: Asker,
+    /// Who answers, as the conversation wishes at the step that runs.
+    provider: Arc<dyn Provider>,
+    /// What the model has thought in this turn, for people to read.
+    thought: String,
+    wires: Wires,
+    /// Steered messages that the model has not been shown yet.
+    pending: Vec<Waiting>,
+    /// What those of them are shown as that begin with a skill.
+    invoked: Invoked,
+    system: Vec<String>,
+    tools: Vec<ToolSchema>,
+    /// About how many tokens the tools have.
+    tools_tokens: u64,
+    /// The same of the system prompt and the summary.
+    fixed_tokens: u64,
+}
+
+/// Who asked, and where the answer goes.
+struct Asker {
+    sender: Sender,
+    role: Role,
+    reply_to: Option<MessageId>,
+}
+
+impl Active<'_> {
+    async fn work(mut self) -> Result<Option<Session>, TurnError> {
+        let begun = Instant::now();
+        if self.settle_calls().await? == Settled::Parked {
+            return self.suspend(begun).await;
+        }
+        loop {
+            if let Some(said) = self.finished() {
+                return self.finish(said).await;
+            }
+            if let Some(used_up) = self.used_up().await? {
+                return self.last_words(used_up).await;
+            }
+            let note = match loops::verdict(&self.current().steps) {
+                Verdict::Fine => self.reminder(),
+                Verdict::Warn => Some(prompt::IN_CIRCLES.to_owned()),
+                Verdict::Stop => return self.give_up(replies::IN_CIRCLES.to_owned()).await,
+            };
+            let step = self.open_step(note).await?;
+            self.emit(|| Happening::StepStart { step });
+            match self.ask(true).await? {
+                Ok(completion) if completion.calls.is_empty() => match self.reminds(&completion) {
+                    Some(reminder) => {
+                        self.emit(|| Happening::NoToolCall { reminder });
+                        self.plan(step, completion).await?;
+                    }
+                    None => return self.answer(step, completion).await,
+                },
+                Ok(completion) => {
+                    self.plan(step, completion).await?;
+                    if self.settle_calls().await? == Settled::Parked {
+                        return self.suspend(begun).await;
+                    }
+                }
+                Err(error) => return self.fail(&error).await,
+            }
+        }
+    }
+
+    /// The turn waits without a task. What it has worked counts when it goes on: its time is bounded in all.
+    async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
+        let (turn, worked) = (self.turn, begun.elapsed());
+        let note = move |store: &Connection| transcript::add_worked(store, turn, worked);
+        self.means.bus.store.write("turn suspended", Sync::Later, note).await?;
+        Ok(None)
+    }
+
+    /// A limit is reached: the model says what it has and what is left. What was said meanwhile
+    /// stays for the next turn.
+    async fn last_words(mut self, used_up: UsedUp) -> Result<Option<Session>, TurnError> {
+        let UsedUp { note, words } = used_up;
+        self.pending.clear();
+        self.invoked.clear();
+        let step = self.push_step(Some(note), Vec::new());
+        self.emit(|| Happening::StepStart { step });
+        match self.ask(false).await? {
+            Ok(mut completion) if !completion.text.trim().is_empty() => {
+                completion.calls.clear();
+                completion.note = Some(match completion.note.take() {
+                    Some(note) => format!("{words}\n\n{note}"),
+                    None => words,
+                });
+                self.answer(step, completion).await
+            }
+            _ => self.give_up(words).await,
+        }
+    }
+
+    fn current(&mut self) -> &mut Turn {
+        self.session.turns.last_mut().expect("the turn that runs is the last one")
+    }
+
+    /// The steps of the turn that runs.
+    fn steps(&self) -> &[Step] {
+        self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default()
+    }
+
+    fn steps_made(&self) -> usize {
+        let made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
+        self.steps().iter().filter(made).count()
+    }
+
+    /// The step that the next completion fills: the first one stands there since the turn began,
+    /// another one begins with what the program notes, and what was steered meanwhile.
+    async fn open_step(&mut self, note: Option<String>) -> Result<usize, TurnError> {
+        self.take_steering().await?;
+        let invoked = mem::take(&mut self.invoked);
+        let steered = (!self.pending.is_empty()).then(|| {
+            let (place, role) = (self.session.place, self.asker.role);
+            prompt::tail(&Tail {
+                now: self.means.now(),
+                role,
+                place,
+                rows: &self.pending,
+                invoked: &invoked,
+                background: &[],
+                changes: vec![],
+            })
+        });
+        let images = files::images(&self.pending);
+        let heard: Vec<_> = note.into_iter().chain(steered).collect();
+        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n")), images))
+    }
+
+    /// What is still planned in the step before will not be begun any more.
+    fn push_step(&mut self, heard: Option<String>, images: Vec<Image>) -> usize {
+        let steps = &mut self.current().steps;
+        let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
+        for call in before.filter(|call| call.outcome == Outcome::Planned) {
+            call.outcome = Outcome::Skipped;
+        }
+        let unmade = |step: &Step| step.text.is_empty() && step.calls.is_empty();
+        match steps.len() {
+            // What the turn began with stands in its first step.
+            1 if steps.last().is_some_and(unmade) => {}
+            // Tried before, without an answer: it shows what has come since, too.
+            _ if steps.last().is_some_and(unmade) => {
+                steps.pop();
+                steps.push(Step { heard, images, ..Step::default() });
+            }
+            _ => steps.push(Step { heard, images, ..Step::default() }),
+        }
+        steps.len() - 1
+    }
+
+    async fn take_steering(&mut self) -> Result<(), TurnError> {
+        // The first step shows what the turn began with; what came since is for the second.
+        if self.steps_made() == 0 {
+            return Ok(());
+        }
+        while let Ok(rows) = self.wires.steer.try_recv() {
+            // They may have been edited or taken back since.
+            let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
+            let rows = self.means.bus.store.read(move |store| journal::again(store, &ids)).await?;
+            // One who asked for a skill in vain has been told, and said nothing that concerns the turn.
+            let Some(invoked) = invoked(self.means, &rows).await? else { continue };
+            self.invoked.extend(invoked);
+            self.emit(|| Happening::Steered { messages: rows.len() });
+            let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
+            for message in seen {
+                self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+            }
+            if !rows.is_empty() {
+                self.begin_draft_anew().await?;
+            }
+            self.pending.extend(rows);
+        }
+        Ok(())
+    }
+
+    /// Something stands below the draft now, and the answer belongs below that.
+    async fn begin_draft_anew(&self) -> Result<(), TurnError> {
+        let _quiet = self.quiet().await;
+        let draft = commits::forget_draft(&self.means.bus.store, self.turn).await?;
+        self.wires.draft.send_modify(|draft| {
+            draft.made = None;
+            draft.anew += 1;
+        });
+        if let Some(draft) = draft {
+            progress::erase(self.means, &self.session.address, draft);
+        }
+        Ok(())
+    }
+
+    /// What the step adds to the store, besides its calls.
+    fn made(&mut self, step: usize, completion: Completion) -> Made {
+        let steered: Vec<Waiting> = self.pending.drain(..).collect();
+        let turn = self.current();
+        let before = step.checked_sub(1).map(|before| turn.steps[before].calls.as_slice());
+        let skipped = before.unwrap_or_default().iter();
+        let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
+        let skipped = skipped.collect();
+        let Step { heard, images, .. } = turn.steps[step].clone();
+        Made { heard, images, steered, skipped, completion }
+    }
+
+    async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
+        let made = self.made(step, completion);
+        let mut filled = made.step();
+        let name = self.provider.name().to_owned();
+        filled.calls =
+            commits::completed(&self.means.bus.store, self.turn, step, name, made).await?;
+        self.current().steps[step] = filled;
+        Ok(())
+    }
+
+    async fn answer(
+        mut self,
+        step: usize,
+        completion: Completion,
+    ) -> Result<Option<Session>, TurnError> {
+        let (ending, words) = self.words(&completion);
+        let made = self.made(step, completion);
+        self.current().steps[step] = made.step();
+        let mut end = self.end_with(String::new());
+        (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
+        let last = (step, self.provider.name().to_owned(), made);
+        self.end(end, Some(last)).await
+    }
+
+    /// Ends well; `last` is the last step, if it is not in the store yet.
+    async fn end(
+        mut self,
+        mut end: End,
+        last: Option<(usize, String, Made)>,
+    ) -> Result<Option<Session>, TurnError> {
+        let (ending, silent) = (end.ending, end.words.is_none());
+        let quiet = self.quiet_at_end().await;
+        end.over_draft = quiet.is_some();
+        let holds = end.is_quiet;
+        let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        if holds {
+            // It wakes at the end of the quiet hours, then.
+            self.means.heart.switched.up();
+        }
+        if let Some(draft) = left {
+            progress::erase(self.means, &self.session.address, draft);
+        }
+        self.emit(|| Happening::TurnEnd { silent });
+        self.current().ending = Some(ending);
+        self.session.gauge.used = self.used();
+        Ok(Some(self.session))
+    }
+
+    async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
+        tracing::warn!(turn = self.turn.0, %error, "No completion");
+        self.emit(|| Happening::Error { text: error.to_string() });
+        let words = match self.part.caller {
+            // Nobody waits there to whom it could be said kindly.
+            Caller::Job | Caller::Heartbeat => error.to_string(),
+            Caller::Conversation(_) | Caller::Subagent | Caller::JobHere(_) => {
+                failure_words(error, self.asker.role)
+            }
+        };
+        self.give_up(words).await
+    }
+
+    async fn give_up(self, words: String) -> Result<Option<Session>, TurnError> {
+        let mut end = self.end_with(words);
+        let quiet = self.quiet_at_end().await;
+        end.over_draft = quiet.is_some();
+        commits::answer(&self.means.bus.store, self.turn, None, end).await?;
+        self.emit(|| Happening::TurnEnd { silent: false });
+        Ok(None)
+    }
+
+    /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.
+    async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
+        timeout(QUIET_WAIT_MAX, Arc::clone(&self.wires.quiet).lock_owned()).await.ok()
+    }
+
+    /// As [`Self::quiet`], at the turn's end: a draft that was not waited for is taken away when it arrives.
+    async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
+        if let Some(quiet) = self.quiet().await {
+            return Some(quiet);
+        }
+        self.wires.draft.send_modify(|draft| draft.left = true);
+        // It may have arrived just before it was left.
+        Arc::clone(&self.wires.quiet).try_lock_owned().ok()
+    }
+
+    fn end_with(&self, words: String) -> End {
+        End {
+            ending: Ending::Failed,
+            fate: Fate::Refused,
+            words: Some(words),
+            to: self.session.address.clone(),
+            reply_to: self.asker.reply_to.clone(),
+            over_draft: false,
+            // Nobody else hands on what it says.
+            tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
+            zone: self.means.zone,
+            is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
+        }
+    }
+
+    fn emit(&self, what: impl FnOnce() -> Happening) {
+        self.means.events.emit(|| Event {
+            session: Some(self.session.id),
+            turn: Some(self.turn),
+            address: Some(self.session.address.clone()),
+            what: what(),
+        });
+    }
+}

@@ -1,0 +1,98 @@
+//! How a turn asks the model: with the pictures that it may see, and showing what it says.
+
+use crate::conversation::settings::settings_of;
+use crate::provider::{self, Completion, Delta, Pictures, ProviderError, Request};
+use crate::turn::compaction;
+use crate::turn::run::Active;
+use crate::types::event::Happening;
+
+/// What is kept of thinking, beyond which no step adds to it; far more than is shown.
+const THOUGHT_BYTES_MAX: usize = 16 * 1024;
+
+impl Active<'_> {
+    /// One completion; if the model takes no pictures after all, one without.
+    pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
+        let pictures = match self.provider.sees() {
+            true => Pictures::read(&self.means.workspace, &self.session.turns).await,
+            false => Pictures::default(),
+        };
+        match self.complete_with(&pictures, may_call).await {
+            // One picture that a model does not take would spoil the conversation for long.
+            Err(ProviderError::Refused(reason)) if !pictures.is_empty() => {
+                tracing::warn!(turn = self.turn.0, reason, "Refused, will ask without pictures");
+                self.complete_with(&Pictures::default(), may_call).await
+            }
+            completed => completed,
+        }
+    }
+
+    /// How people wish it to be by now.
+    pub(super) async fn heed_settings(&mut self) {
+        let session = self.session.id;
+        let settings = move |store: &_| settings_of(store, session);
+        match self.means.bus.store.read(settings).await {
+            Ok(settings) => {
+                let provider = self.means.provider_for(&settings);
+                if provider.name() != self.provider.name() {
+                    self.session.gauge.forget_provider();
+                }
+                self.provider = provider;
+                self.session.settings = settings;
+            }
+            Err(error) => tracing::warn!(%error, "Goes on with the settings of before"),
+        }
+    }
+
+    async fn complete_with(
+        &mut self,
+        pictures: &Pictures,
+        may_call: bool,
+    ) -> Result<Completion, ProviderError> {
+        self.wires.draft.send_modify(|draft| {
+            draft.text.clear();
+            draft.doing = None;
+        });
+        let summary = self.session.summary.as_deref().map(compaction::shown);
+        let request = Request {
+            system: &self.system,
+            tools: &self.tools,
+            may_call,
+            effort: self.session.settings.effort,
+            messages: provider::messages_after(summary.as_deref(), &self.session.turns),
+            pictures,
+        };
+        let (mut thinks, mut thought) = (false, String::new());
+        let mut watch = |delta: &Delta| match delta {
+            Delta::Text(text) => {
+                self.mark_thinking(&mut thinks, false);
+                self.wires.draft.send_modify(|draft| draft.text.push_str(text));
+                self.emit(|| Happening::Text { text: text.clone() });
+            }
+            Delta::Thinking(text) => {
+                self.mark_thinking(&mut thinks, true);
+                thought.push_str(text);
+                self.emit(|| Happening::Thinking { text: text.clone() });
+            }
+            Delta::Restart => {
+                thought.clear();
+                self.wires.draft.send_modify(|draft| draft.text.clear());
+            }
+            _ => {}
+        };
+        let completed = provider::complete(self.provider.as_ref(), &request, &mut watch).await;
+        drop(request);
+        self.mark_thinking(&mut thinks, false);
+        if self.thought.len() < THOUGHT_BYTES_MAX && !thought.trim().is_empty() {
+            self.thought.push_str(thought.trim());
+            self.thought.push_str("\n\n");
+        }
+        completed
+    }
+
+    /// Says when thinking begins and ends.
+    fn mark_thinking(&self, thinks: &mut bool, now: bool) {
+        if std::mem::replace(thinks, now) != now {
+            self.emit(|| if now { Happening::ThinkingStart } else { Happening::ThinkingEnd });
+        }
+    }
+}

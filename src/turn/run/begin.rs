@@ -1,0 +1,320 @@
+//! How a turn begins: with messages that wait, or where a crash cut it off.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::time::timeout;
+
+use crate::bus::journal::{Fate, Waiting};
+use crate::conversation::errands::{Errand, Kind};
+use crate::conversation::transcript::Unfinished;
+use crate::conversation::{plans, tokens, transcript};
+use crate::memory::{self, audience};
+use crate::people::Role;
+use crate::replies;
+use crate::trust::acts::tool_role;
+use crate::turn::commits::{self, Beginning, End};
+use crate::turn::instructions::{self, rules};
+use crate::turn::invoked::{Invoked, invoked};
+use crate::turn::means::{Means, load, role_of};
+use crate::turn::prompt::{self, Tail, files};
+use crate::turn::run::late;
+use crate::turn::run::part::Part;
+use crate::turn::run::{Active, Asker, TurnError, Wires};
+use crate::types::event::Happening;
+use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
+use crate::types::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
+use crate::workspace::Audience;
+
+/// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
+/// be what kills the process.
+const ATTEMPTS_MAX: u32 = 3;
+
+/// Earlier messages that a new thread begins with.
+const SEED_MAX: usize = 20;
+
+/// How long a platform may take to tell them.
+const SEED_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Days of notes that a new session begins with.
+const NOTE_DAYS: u64 = 3;
+
+impl<'a> Active<'a> {
+    /// Begins a turn with waiting rows; none if they were found too late to be answered.
+    pub(super) async fn start(
+        means: &'a Means,
+        session: Option<Session>,
+        rows: Vec<Waiting>,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let first = &rows.first().expect("a turn begins with a message").inbound;
+        let (address, place) = (first.from.clone(), first.place);
+        let sender = rows[0].sender().clone();
+        if late::are_late(&means.bus.store, &rows).await? {
+            commits::late(&means.bus.store, rows).await?;
+            return Ok(None);
+        }
+        let is_errand = Errand::of(&address).is_some();
+        let invoked = match is_errand {
+            true => Some(Invoked::new()),
+            false => invoked(means, &rows).await?,
+        };
+        let Some(invoked) = invoked else { return Ok(None) };
+        let role = role_of(means, &address, &sender).await?;
+        let mut session = match current(means, session).await? {
+            Some(session) => session,
+            None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
+        };
+        let (frozen, mut changes) = match is_errand {
+            true => (Frozen::default(), Vec::new()),
+            false => remembered(means, session.frozen.take(), audience(role, place)).await,
+        };
+        changes.extend(plan(means, &session).await?);
+        let (background, overheard) = background(means, &session, first).await;
+        let background = background.as_slice();
+        let now = means.now();
+        let heard = prompt::tail(&Tail {
+            now,
+            role,
+            place,
+            rows: &rows,
+            invoked: &invoked,
+            background,
+            changes,
+        });
+        let step = Step { heard: Some(heard), images: files::images(&rows), ..Step::default() };
+        let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
+        let reply_to = reply_to.filter(|_| place == Place::Group);
+        let beginning = Beginning {
+            address,
+            place,
+            sender: sender.clone(),
+            reply_to: reply_to.clone(),
+            rows: rows.clone(),
+            first: step.clone(),
+            frozen: frozen.clone(),
+            provider: means.provider_for(&session.settings).name().to_owned(),
+        };
+        let at = beginning.address.clone();
+        let (id, turn) = commits::start(&means.bus.store, beginning).await?;
+        means.bus.overheard.shown(&at, overheard);
+        session.id = id;
+        session.frozen = Some(frozen);
+        session.turns.push(Turn {
+            id: turn,
+            by: sender.id.clone(),
+            steps: vec![step],
+            ending: None,
+        });
+        let asker = Asker { sender, role, reply_to };
+        let last = rows.last().and_then(|row| row.inbound.id.clone());
+        let active = Self::assemble(means, session, turn, asker, wires).await?;
+        active.acknowledge(last);
+        active.emit(|| Happening::TurnStart { attempt: 1 });
+        Ok(Some(active))
+    }
+
+    /// Takes up a turn where its last commit left it; none if that was tried too often.
+    pub(super) async fn resume(
+        means: &'a Means,
+        unfinished: Unfinished,
+        wires: Wires,
+    ) -> Result<Option<Self>, TurnError> {
+        let Unfinished { turn, address, sender, reply_to, attempts, draft, silent, .. } =
+            unfinished;
+        wires.draft.send_modify(|shown| shown.made = draft);
+        let store = &means.bus.store;
+        if silent {
+            commits::answer(store, turn, None, End::silent(&address)).await?;
+            return Ok(None);
+        }
+        if attempts >= ATTEMPTS_MAX {
+            tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
+            if let Some(errand) = Errand::of(&address) {
+                commits::gave_up(store, turn, (errand, address)).await?;
+                return Ok(None);
+            }
+            let end = End {
+                ending: Ending::Failed,
+                fate: Fate::Refused,
+                words: Some(replies::GAVE_UP.to_owned()),
+                to: address,
+                reply_to,
+                over_draft: true,
+                tainted: false,
+                zone: means.zone,
+                is_quiet: false,
+            };
+            commits::answer(store, turn, None, end).await?;
+            return Ok(None);
+        }
+        commits::resume(store, turn).await?;
+        let Some(session) = load(means, &address).await? else { return Ok(None) };
+        let role = role_of(means, &address, &sender).await?;
+        let asker = Asker { sender, role, reply_to };
+        let active = Self::assemble(means, session, turn, asker, wires).await?;
+        active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
+        Ok(Some(active))
+    }
+
+    /// Shows that a message was taken up, where that is the custom.
+    fn acknowledge(&self, message: Option<MessageId>) {
+        let channel = self.means.channels.get(&self.session.address.channel);
+        if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
+            self.wires.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
+        }
+    }
+
+    async fn assemble(
+        means: &'a Means,
+        session: Session,
+        turn: TurnId,
+        asker: Asker,
+        wires: Wires,
+    ) -> Result<Self, TurnError> {
+        wires.draft.send_modify(|draft| {
+            (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
+        });
+        // No model goes by what the owner has not been shown.
+        means.oversight.look().await?;
+        let system = system(means, &session, asker.role).await;
+        means.tools.arrived().await;
+        let part = Part::of(means, &session.address, turn).await?;
+        let role = tool_role(asker.role, session.place);
+        let (tools, tools_tokens) = means.tools.offered_counted(part.caller, role);
+        Ok(Self {
+            fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
+            provider: means.provider_for(&session.settings),
+            thought: String::new(),
+            pending: Vec::new(),
+            invoked: Invoked::new(),
+            means,
+            session,
+            turn,
+            part,
+            asker,
+            wires,
+            system,
+            tools,
+            tools_tokens,
+        })
+    }
+}
+
+/// The session that the loop has kept, read anew if something was noted in it meanwhile.
+async fn current(means: &Means, session: Option<Session>) -> Result<Option<Session>, TurnError> {
+    let Some(session) = session else { return Ok(None) };
+    let look = move |store: &_| Ok((transcript::is_current(store, &session)?, session));
+    let (is_current, session) = means.bus.store.read(look).await?;
+    if is_current {
+        return Ok(Some(session));
+    }
+    let anew = load(means, &session.address).await?;
+    let mut gauge = session.gauge;
+    gauge.recount();
+    Ok(anew.map(|anew| Session { gauge, ..anew }))
+}
+
+/// What is left of the conversation's plan, for the model.
+async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnError> {
+    let id = session.id;
+    let plan = means.bus.store.read(move |store| plans::of(store, id)).await?;
+    Ok(plan
+        .filter(Plan::is_open)
+        .map(|plan| format!("Your plan, which you keep with `plan`:\n{plan}")))
+}
+
+/// The system prompt of a session, as `role` may see it.
+pub(crate) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
+    let audience = audience(role, session.place);
+    match Errand::of(&session.address).map(|errand| errand.kind) {
+        None => {}
+        Some(Kind::Subagent) => {
+            return prompt::subagent_system(&rules(means, &["AGENTS.md"]).await);
+        }
+        Some(Kind::Job) => {
+            let files: &[_] = match audience {
+                Audience::Owner => &["AGENTS.md", "SOUL.md", "USER.md"],
+                Audience::Others => &["AGENTS.md", "SOUL.md"],
+            };
+            return prompt::job_system(&rules(means, files).await);
+        }
+        Some(Kind::Heartbeat) => {
+            return prompt::heartbeat_system(&rules(means, &["AGENTS.md"]).await);
+        }
+    }
+    let house = instructions::house(means, audience).await;
+    let frozen = match (audience, &session.frozen) {
+        (Audience::Owner, Some(frozen)) => frozen.clone(),
+        // The session was folded since its turn began.
+        (Audience::Owner, None) => remembered(means, None, audience).await.0,
+        // Who is no longer the owner no longer has the owner's memory read to them.
+        (Audience::Others, _) => Frozen::default(),
+    };
+    prompt::system(&house, &frozen, means.finish)
+}
+
+/// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
+/// what the platform tells of it, or else with what was heard around it. With it, how many of the
+/// lines were overheard there.
+async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
+    if session.place == Place::Private {
+        return (Vec::new(), 0);
+    }
+    let (at, overheard) = (&session.address, &means.bus.overheard);
+    let heard = overheard.look(at);
+    if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
+        let overheard = heard.len();
+        return (heard, overheard);
+    }
+    let Some(channel) = means.channels.get(&at.channel) else { return (heard, 0) };
+    let history = channel.history(at, first.id.as_ref(), SEED_MAX);
+    let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
+    let seed = match history {
+        Ok(Ok(Ok(history))) if !history.is_empty() => history,
+        _ => {
+            let around = overheard.look(&Address { thread: None, ..at.clone() });
+            around[around.len().saturating_sub(SEED_MAX)..].to_vec()
+        }
+    };
+    (seed, 0)
+}
+
+/// The frozen part of the prompt, made now for a new session, and what changed since the model was
+/// last told.
+pub(super) async fn remembered(
+    means: &Means,
+    frozen: Option<Frozen>,
+    audience: Audience,
+) -> (Frozen, Vec<String>) {
+    if audience == Audience::Others {
+        return (frozen.unwrap_or_default(), Vec::new());
+    }
+    let today = means.now().date_naive();
+    let (memory, notes) = means
+        .workspace
+        .off_thread(move |workspace| {
+            (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))
+        })
+        .await;
+    let Some(mut frozen) = frozen else {
+        let told = (memory.clone(), notes.clone());
+        return (Frozen { memory, notes, told_memory: told.0, told_notes: told.1 }, Vec::new());
+    };
+    let told = |what: &str, before: &str, now: &str| {
+        memory::changes(before, now).map(|change| format!("{what} changed:\n{change}"))
+    };
+    // Notes leave with their day, and are not removed by anybody: only what is new is told.
+    let still: Vec<_> = frozen.told_notes.lines().filter(|line| has_line(&notes, line)).collect();
+    let changes = [
+        told("Your memory", &frozen.told_memory, &memory),
+        told("Your notes", &still.join("\n"), &notes),
+    ];
+    (frozen.told_memory, frozen.told_notes) = (memory, notes);
+    (frozen, changes.into_iter().flatten().collect())
+}
+
+fn has_line(text: &str, line: &str) -> bool {
+    text.lines().any(|other| other == line)
+}

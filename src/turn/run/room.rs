@@ -1,0 +1,197 @@
+//! How a turn keeps within what the model takes at once: before each question to it, and once more
+//! when it was too much all the same.
+
+use crate::conversation::{shorten, tokens};
+use crate::memory::audience;
+use crate::provider::{Completion, ProviderError, Usage};
+use crate::replies;
+use crate::turn::commits::{self, Folded};
+use crate::turn::compaction::{self, Job, Whole};
+use crate::turn::run::{Active, TurnError, begin};
+use crate::types::event::Happening;
+use crate::types::session::{Mark, Session};
+use crate::workspace::Audience;
+
+/// Steps of the turn that runs whose results are not shortened: what the model works with.
+const STEPS_WHOLE: usize = 2;
+
+/// Results are shortened once that frees so much of the room, in percent, so that the cache breaks rarely.
+const SAVING_PERCENT: u64 = 10;
+
+/// A prompt that is too long for the model is made shorter so often.
+const SHRUNK_MAX: usize = 2;
+
+/// What came of folding the conversation.
+enum Compaction {
+    Done,
+    /// All of it must stay.
+    Nothing,
+    /// There is no summary to be had.
+    Failed,
+}
+
+impl Active<'_> {
+    /// One completion for which there is room.
+    pub(super) async fn ask(
+        &mut self,
+        may_call: bool,
+    ) -> Result<Result<Completion, ProviderError>, TurnError> {
+        self.heed_settings().await;
+        self.make_room().await?;
+        let mut shrunk = 0;
+        loop {
+            let estimate = self.estimate();
+            match self.complete(may_call).await {
+                Err(ProviderError::TooLong) if shrunk < SHRUNK_MAX => {
+                    shrunk += 1;
+                    if !self.shrink(shrunk).await? {
+                        return Ok(Err(ProviderError::TooLong));
+                    }
+                }
+                Ok(completion) => {
+                    // Another provider counts otherwise.
+                    if completion.note.is_none() {
+                        self.session.gauge.learn(estimate, completion.usage.input);
+                    }
+                    return Ok(Ok(completion));
+                }
+                failed => return Ok(failed),
+            }
+        }
+    }
+
+    /// Tokens of the prompt as it is now.
+    pub(super) fn used(&mut self) -> u64 {
+        let estimate = self.estimate();
+        self.session.gauge.counted(estimate)
+    }
+
+    fn estimate(&mut self) -> u64 {
+        let sees = self.provider.sees();
+        let Session { turns, gauge, .. } = &mut self.session;
+        let pictures = if sees { tokens::picture_tokens(turns) } else { 0 };
+        self.fixed_tokens + self.tools_tokens + gauge.turns_tokens(turns) + pictures
+    }
+
+    fn room(&self) -> u64 {
+        self.session.gauge.room(self.provider.room())
+    }
+
+    fn is_over(&mut self, percent: u64) -> bool {
+        self.used() > tokens::percent(self.room(), percent)
+    }
+
+    async fn make_room(&mut self) -> Result<(), TurnError> {
+        if self.is_over(tokens::SHORTEN_AT) {
+            let worth = tokens::percent(self.room(), SAVING_PERCENT);
+            self.shorten(STEPS_WHOLE, worth).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            self.shorten(1, 1).await?;
+        }
+        if self.is_over(tokens::FULL_AT) {
+            let usual = Whole::usual(&self.session, self.provider.room());
+            let mut compacted = self.compact(usual).await?;
+            while matches!(compacted, Compaction::Failed) && self.is_over(tokens::FULL_AT) {
+                if !self.forget_half().await? {
+                    compacted = Compaction::Nothing;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the prompt shorter that was too long for the model; false if nothing can be left out.
+    async fn shrink(&mut self, times: usize) -> Result<bool, TurnError> {
+        let used = self.used();
+        self.session.gauge.too_much(used, self.provider.room());
+        let shortened = self.shorten(1, 1).await?;
+        let whole = Whole::least(compaction::WHOLE_TURNS_MIN + 1 - times);
+        let shorter = match self.compact(whole).await? {
+            Compaction::Done => true,
+            Compaction::Nothing => false,
+            Compaction::Failed => self.forget_half().await?,
+        };
+        Ok(shortened || shorter)
+    }
+
+    /// Shortens old results for good, if that saves so many tokens.
+    async fn shorten(&mut self, steps_whole: usize, worth: u64) -> Result<bool, TurnError> {
+        let session = &self.session;
+        let Some(mark) = shorten::mark(&session.turns, steps_whole) else { return Ok(false) };
+        // It never goes back: what was shortened stays so.
+        let mark: Mark = session.shortened.map_or(mark, |before| before.max(mark));
+        let saving = session.gauge.counted(shorten::saving(&session.turns, mark));
+        if saving < worth.max(1) {
+            return Ok(false);
+        }
+        commits::shortened(&self.means.bus.store, self.turn, session.id, mark).await?;
+        shorten::apply(&mut self.session.turns, mark);
+        self.session.gauge.recount();
+        self.session.shortened = Some(mark);
+        Ok(true)
+    }
+
+    /// Folds what was said before into the summary, at once.
+    async fn compact(&mut self, whole: Whole) -> Result<Compaction, TurnError> {
+        let Some(job) = Job::of(&self.session, whole, None) else {
+            return Ok(Compaction::Nothing);
+        };
+        tracing::info!(turn = self.turn.0, turns = job.turns.len(), "Compacting before a call");
+        self.wires.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
+        let mut spent = Usage::default();
+        let summary = Box::pin(compaction::run(self.means, &job, &mut spent)).await;
+        match summary {
+            Ok(summary) => match self.fold(&job, Some(summary), spent).await? {
+                true => Ok(Compaction::Done),
+                false => Ok(Compaction::Nothing),
+            },
+            Err(error) => {
+                tracing::warn!(turn = self.turn.0, %error, "No summary");
+                commits::spent(&self.means.bus.store, self.turn, self.summariser(), spent).await?;
+                Ok(Compaction::Failed)
+            }
+        }
+    }
+
+    /// Forgets the older half of what was said before this turn; false if there is nothing left.
+    async fn forget_half(&mut self) -> Result<bool, TurnError> {
+        let before = self.session.turns.len() - 1;
+        let Some(job) = Job::up_to(&self.session, before.div_ceil(2), None) else {
+            return Ok(false);
+        };
+        tracing::warn!(turn = self.turn.0, turns = job.turns.len(), "Left out without a summary");
+        let former = job.former.clone();
+        self.fold(&job, former, Usage::default()).await
+    }
+
+    async fn fold(
+        &mut self,
+        job: &Job,
+        summary: Option<String>,
+        spent: Usage,
+    ) -> Result<bool, TurnError> {
+        let audience = audience(self.asker.role, self.session.place);
+        // The tails that told of changes go, and the cache is broken anyway.
+        let frozen = match audience {
+            Audience::Owner => Some(begin::remembered(self.means, None, audience).await.0),
+            Audience::Others => None,
+        };
+        let (provider, last) = (self.summariser(), self.turn);
+        let folded = Folded::new(job, summary.clone(), frozen.clone(), (last, provider, spent));
+        if !commits::folded_in_turn(&self.means.bus.store, self.turn, folded).await? {
+            return Ok(false);
+        }
+        job.apply(&mut self.session, summary);
+        self.session.frozen = frozen;
+        self.system = begin::system(self.means, &self.session, self.asker.role).await;
+        let summary = self.session.summary.as_deref();
+        self.fixed_tokens = tokens::fixed_tokens(&self.system, summary);
+        self.emit(|| Happening::Compacted { turns: job.turns.len() });
+        Ok(true)
+    }
+
+    fn summariser(&self) -> String {
+        self.means.summariser.name().to_owned()
+    }
+}

@@ -1,0 +1,6 @@
+//! Messages, addresses, conversations and events as data. Nothing here reads a clock, a disk or a socket.
+
+pub mod untrusted;
+pub mod message;
+pub mod session;
+pub mod event;

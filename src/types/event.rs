@@ -1,0 +1,185 @@
+//! What happens inside turns and on the way out, as one typed stream for onlookers. Emitting never
+//! waits: a slow onlooker misses events and is told how many. Nothing depends on an event being seen.
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
+
+use crate::types::message::{Address, DeliveryId};
+use crate::types::session::{CallId, SessionId, TurnId};
+
+/// Events that a slow onlooker may fall behind before it misses some.
+const BEHIND_MAX: usize = 256;
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Of what happens in a turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<SessionId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnId>,
+    /// None where it is about the stream itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub address: Option<Address>,
+    #[serde(flatten)]
+    pub what: Happening,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Happening {
+    TurnStart {
+        attempt: u32,
+    },
+    StepStart {
+        step: usize,
+    },
+    ThinkingStart,
+    Thinking {
+        text: String,
+    },
+    ThinkingEnd,
+    Text {
+        text: String,
+    },
+    ToolStart {
+        action: CallId,
+        tool: String,
+        arguments: String,
+    },
+    ToolEnd {
+        action: CallId,
+        tool: String,
+        result: String,
+        failed: bool,
+        ms: u64,
+    },
+    /// A file of the owner's memory was changed.
+    MemoryUpdated {
+        path: String,
+    },
+    /// A text ended no turn, because it should have been a call.
+    NoToolCall {
+        reminder: u32,
+    },
+    Steered {
+        messages: usize,
+    },
+    /// So many turns became a summary.
+    Compacted {
+        turns: usize,
+    },
+    Error {
+        text: String,
+    },
+    TurnEnd {
+        silent: bool,
+    },
+    /// A message, or a part of one, has reached its platform.
+    Delivered {
+        delivery: DeliveryId,
+        part: u32,
+    },
+    /// It has not, and will be tried again.
+    DeliveryLate {
+        delivery: DeliveryId,
+        reason: String,
+    },
+    /// It was given up.
+    DeliveryFailed {
+        delivery: DeliveryId,
+        reason: String,
+    },
+    /// The onlooker was slow, and so many events passed unseen.
+    Missed {
+        events: u64,
+    },
+}
+
+/// The names of what can happen, as they are serialised.
+pub const NAMES: &[&str] = &[
+    "turn_start",
+    "step_start",
+    "thinking_start",
+    "thinking",
+    "thinking_end",
+    "text",
+    "tool_start",
+    "tool_end",
+    "memory_updated",
+    "no_tool_call",
+    "steered",
+    "compacted",
+    "error",
+    "turn_end",
+    "delivered",
+    "delivery_late",
+    "delivery_failed",
+    "missed",
+];
+
+impl Happening {
+    /// Its name among [`NAMES`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::TurnStart { .. } => "turn_start",
+            Self::StepStart { .. } => "step_start",
+            Self::ThinkingStart => "thinking_start",
+            Self::Thinking { .. } => "thinking",
+            Self::ThinkingEnd => "thinking_end",
+            Self::Text { .. } => "text",
+            Self::ToolStart { .. } => "tool_start",
+            Self::ToolEnd { .. } => "tool_end",
+            Self::MemoryUpdated { .. } => "memory_updated",
+            Self::NoToolCall { .. } => "no_tool_call",
+            Self::Steered { .. } => "steered",
+            Self::Compacted { .. } => "compacted",
+            Self::Error { .. } => "error",
+            Self::TurnEnd { .. } => "turn_end",
+            Self::Delivered { .. } => "delivered",
+            Self::DeliveryLate { .. } => "delivery_late",
+            Self::DeliveryFailed { .. } => "delivery_failed",
+            Self::Missed { .. } => "missed",
+        }
+    }
+}
+
+/// The sending side, cheap to clone.
+#[derive(Clone)]
+pub struct Events(broadcast::Sender<Event>);
+
+impl Default for Events {
+    fn default() -> Self {
+        Self(broadcast::Sender::new(BEHIND_MAX))
+    }
+}
+
+impl Events {
+    pub fn emit(&self, event: impl FnOnce() -> Event) {
+        if self.0.receiver_count() > 0 {
+            self.0.send(event()).ok();
+        }
+    }
+
+    pub fn subscribe(&self) -> Onlooker {
+        Onlooker(self.0.subscribe())
+    }
+}
+
+/// One who looks on, from the moment of subscribing.
+pub struct Onlooker(broadcast::Receiver<Event>);
+
+impl Onlooker {
+    /// The next event; [`Happening::Missed`] in the place of those that were too fast. None once
+    /// nothing can happen any more.
+    pub async fn next(&mut self) -> Option<Event> {
+        match self.0.recv().await {
+            Ok(event) => Some(event),
+            Err(RecvError::Lagged(events)) => {
+                let what = Happening::Missed { events };
+                Some(Event { session: None, turn: None, address: None, what })
+            }
+            Err(RecvError::Closed) => None,
+        }
+    }
+}
