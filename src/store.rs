@@ -6,6 +6,7 @@ mod ballast;
 mod changes;
 mod lock;
 mod pages;
+mod schema;
 mod threads;
 mod slices;
 
@@ -57,18 +58,6 @@ const SEARCHES_MAX: usize = 2;
 
 /// SQLite's steps after which a search looks at its deadline; one of them may compare a text of a megabyte.
 const STEPS_BETWEEN_LOOKS: i32 = 100;
-
-/// One script per schema version, in order; a script is never changed after a release.
-const MIGRATIONS: &[&str] = &[
-    include_str!("store/schema-1.sql"),
-    include_str!("store/schema-2.sql"),
-    include_str!("store/schema-3.sql"),
-    include_str!("store/schema-4.sql"),
-    include_str!("store/schema-5.sql"),
-    include_str!("store/schema-6.sql"),
-    include_str!("store/schema-7.sql"),
-    include_str!("store/schema-8.sql"),
-];
 
 /// Whether a change must be on the disk when `write` returns, or may be with a later one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +157,12 @@ pub enum OpenError {
         "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
         path.display()
     )]
-    Newer { path: PathBuf, found: usize, known: usize },
+    Newer { path: PathBuf, found: u32, known: u32 },
+    #[error(
+        "{} was written by a preview of peacrab (schema {found}) that this one cannot read; move it away to start afresh, your workspace stays as it is",
+        path.display()
+    )]
+    Older { path: PathBuf, found: u32 },
     #[error(
         "cannot open {}: the disk is full. Make room on it; nothing is lost, and I go on from there",
         path.display()
@@ -238,18 +232,16 @@ impl Store {
             Some(pages) => connection.pragma_update(None, "max_page_count", pages),
             None => Ok(()),
         };
-        let version: u32 = connection
-            .pragma_query_value(None, "user_version", |row| row.get(0))
-            .map_err(|error| failed(error.into()))?;
-        if version > 0 {
-            limit(&connection).map_err(|error| failed(error.into()))?;
-        }
-        match migrate(&mut connection).map_err(|error| failed(error.into()))? {
-            found if found > MIGRATIONS.len() => {
-                return Err(OpenError::Newer { path, found, known: MIGRATIONS.len() });
+        let found = schema::version(&connection).map_err(|error| failed(error.into()))?;
+        match found {
+            0 => {}
+            1..schema::BASE_VERSION => return Err(OpenError::Older { path, found }),
+            _ if found > schema::newest() => {
+                return Err(OpenError::Newer { path, found, known: schema::newest() });
             }
-            _ => {}
+            _ => limit(&connection).map_err(|error| failed(error.into()))?,
         }
+        schema::migrate(&mut connection, found).map_err(|error| failed(error.into()))?;
         limit(&connection).map_err(|error| failed(error.into()))?;
         let mut reader = connect(&path).map_err(|error| failed(error.into()))?;
         if let Some(steps) = options.read_steps.clone() {
@@ -424,21 +416,4 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.busy_timeout(Duration::from_secs(5))?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_KEPT);
     Ok(connection)
-}
-
-/// Brings the schema up to date; the version that was found, if that is newer than ours.
-fn migrate(connection: &mut Connection) -> rusqlite::Result<usize> {
-    let found: u32 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
-    let found = found as usize;
-    for (version, script) in (1..).zip(MIGRATIONS).skip(found) {
-        let step = connection.transaction()?;
-        step.execute_batch(script)?;
-        step.pragma_update(None, "user_version", version)?;
-        step.commit()?;
-    }
-    if found < MIGRATIONS.len() {
-        // What was migrated is on the disk and whole by itself before anything else is written.
-        connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
-    }
-    Ok(found)
 }

@@ -103,8 +103,8 @@ async fn says_what_to_do_about_a_damaged_database() {
 async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
     let home = TempDir::new().unwrap();
     let store = Connection::open(home.path().join("state.db")).unwrap();
-    store.execute_batch(include_str!("../../src/store/schema-1.sql")).unwrap();
-    store.pragma_update(None, "user_version", 1).unwrap();
+    store.execute_batch(include_str!("../../src/store/schema.sql")).unwrap();
+    store.pragma_update(None, "user_version", 7).unwrap();
     drop(store);
     fs::write(home.path().join("ballast"), "heavy").unwrap();
     // There is no room for the tables of newer versions.
@@ -127,17 +127,22 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
 }
 
 #[tokio::test]
+async fn says_what_to_do_about_the_database_of_a_preview() {
+    let home = TempDir::new().unwrap();
+    let store = Connection::open(home.path().join("state.db")).unwrap();
+    store.pragma_update(None, "user_version", 6).unwrap();
+    drop(store);
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a preview of peacrab (schema 6) that this one cannot read; move it away to start afresh, your workspace stays as it is");
+}
+
+#[tokio::test]
 async fn goes_on_with_the_database_of_an_older_version() {
     let mut rig = Rig::at_rest(Double::with(false, 4_000), Parts::default());
     let home = rig.path();
     fs::create_dir_all(&home).unwrap();
     let store = Connection::open(home.join("state.db")).unwrap();
-    for script in
-        [include_str!("../../src/store/schema-1.sql"), include_str!("../../src/store/schema-2.sql")]
-    {
-        store.execute_batch(script).unwrap();
-    }
-    store.pragma_update(None, "user_version", 2).unwrap();
+    store.execute_batch(include_str!("../../src/store/schema.sql")).unwrap();
+    store.pragma_update(None, "user_version", 7).unwrap();
     store
         .execute_batch(
             r#"INSERT INTO sessions (id, channel, chat, place, opened)
