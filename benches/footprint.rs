@@ -15,7 +15,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use peacrab::sandbox::{self, Bounds, Cage, Ending, Enforced, Input, Level, Order};
+use peacrab::sandbox::{self, Bounds, Cage, CommandEnding, Enforced, Input, Level, SandboxCommand};
 use tempfile::TempDir;
 
 mod measure;
@@ -87,7 +87,7 @@ fn cage_cost() -> Result<String> {
         bounds: Bounds::new(1 << 29, (1 << 28, 1 << 30), 128),
         least: Enforced::default(),
     };
-    let order = Order {
+    let order = SandboxCommand {
         command: ":".to_owned(),
         cwd: place.clone(),
         folder: place,
@@ -98,7 +98,7 @@ fn cage_cost() -> Result<String> {
     let begun = Instant::now();
     for _ in 0..TURNS {
         let run = runtime.block_on(sandbox::run(&cage, &order, b""))?;
-        if run.ending != Ending::Exit(0) {
+        if run.ending != CommandEnding::Exit(0) {
             return Err(format!("a command ended as {:?}", run.ending).into());
         }
     }

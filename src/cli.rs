@@ -21,14 +21,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent;
 use crate::config::{self, Config, Environment};
-use crate::control::{Request, Response};
+use crate::control::{ControlRequest, Response};
 use crate::daemon::{self, logging};
 use crate::daemon::{Daemon, Plan};
 use crate::secret::Redactor;
 use crate::store::OnFull;
 use crate::tasks::heartbeat::Wish;
 use crate::workspace::Workspace;
-use crate::workspace::skills::Surroundings;
+use crate::workspace::skills::SkillEnvironment;
 use crate::{people, replies, store};
 
 /// Files and name lookups: these threads are made when they are needed and go after a second. So
@@ -58,11 +58,11 @@ struct Cli {
     #[arg(long, global = true)]
     log_json: bool,
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<CliCommand>,
 }
 
 #[derive(Subcommand)]
-enum Command {
+enum CliCommand {
     /// Run the daemon, in the foreground (also without a subcommand)
     Run,
     /// Talk to it from here
@@ -195,19 +195,19 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
     let format = if cli.log_json { logging::Format::Json } else { logging::Format::Plain };
     let home = config::home(cli.home.clone(), &environment);
     let load = || config::load(&home, cli.config.as_deref(), &environment);
-    match cli.command.unwrap_or(Command::Run) {
-        Command::Run => {
+    match cli.command.unwrap_or(CliCommand::Run) {
+        CliCommand::Run => {
             let config = prepare(load()?, &home, format, &environment)?;
             run(Plan::new(&home, config, &environment)?).await?;
         }
-        Command::Chat { message, session, verbose } => {
+        CliCommand::Chat { message, session, verbose } => {
             let failed = "there was no answer";
-            let options = chat::Options { message, session, events: verbose, failed };
+            let options = chat::ChatOptions { message, session, events: verbose, failed };
             talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
                 .await?;
         }
-        Command::Undo { id } => {
-            let options = chat::Options {
+        CliCommand::Undo { id } => {
+            let options = chat::ChatOptions {
                 message: Some(format!("/undo {id}")),
                 session: UNDO_SESSION.to_owned(),
                 events: false,
@@ -216,7 +216,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
                 .await?;
         }
-        Command::Actions { limit, json } => {
+        CliCommand::Actions { limit, json } => {
             let done = chat::actions(&home, limit).await?;
             print::line(&if json {
                 serde_json::to_string_pretty(&done)?
@@ -226,10 +226,10 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
                 lines.join("\n")
             });
         }
-        Command::Doctor => return Ok(doctor::run(&home, &load())),
-        Command::Check => return Ok(check(&home, &load())),
-        Command::Status { json } => {
-            let Response::Status(status) = chat::ask(&home, &Request::Status).await? else {
+        CliCommand::Doctor => return Ok(doctor::run(&home, &load())),
+        CliCommand::Check => return Ok(check(&home, &load())),
+        CliCommand::Status { json } => {
+            let Response::Status(status) = chat::ask(&home, &ControlRequest::Status).await? else {
                 anyhow::bail!("the daemon gave an answer of another kind");
             };
             print::line(&if json {
@@ -238,21 +238,21 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
                 print::status(&status)
             });
         }
-        Command::Usage => match chat::ask(&home, &Request::Usage).await? {
+        CliCommand::Usage => match chat::ask(&home, &ControlRequest::Usage).await? {
             Response::Done(words) => print::line(&words),
             _ => anyhow::bail!("the daemon gave an answer of another kind"),
         },
-        Command::Skills => {
+        CliCommand::Skills => {
             let workspace = Workspace::look(&home.join("workspace"), environment.surroundings())?;
             print::line(&workspace.off_thread(agent::skills_words).await);
         }
-        Command::Explain(explain) => {
+        CliCommand::Explain(explain) => {
             let config = load()?;
             let asking = config.agent.asking.clone();
             let plan = Plan::new(&home, config, &environment)?;
             print::line(&explain.words(&plan.tools, &asking)?);
         }
-        Command::Send { to, file, markdown, text } => {
+        CliCommand::Send { to, file, markdown, text } => {
             let parcel = send::parcel(to, file, text, markdown)?;
             if let Some(sent) = send::through_socket(&home, &parcel).await? {
                 return Ok(send::tell(&sent));
@@ -261,17 +261,17 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             let daemon = Daemon::open(Plan::new(&home, config, &environment)?).await?;
             return Ok(send::tell(&daemon.send(parcel).await?));
         }
-        Command::Cron(cron) => {
+        CliCommand::Cron(cron) => {
             cron::obey(&home, cron, owners_zone(&home, load())).await?;
         }
-        Command::Heartbeat { wish } => {
-            match chat::ask(&home, &Request::Heartbeat { wish }).await? {
+        CliCommand::Heartbeat { wish } => {
+            match chat::ask(&home, &ControlRequest::Heartbeat { wish }).await? {
                 Response::Done(words) => print::line(&words),
                 _ => anyhow::bail!("the daemon gave an answer of another kind"),
             }
         }
-        Command::Pair(pair) => {
-            match chat::ask(&home, &Request::Pair { words: pair.words() }).await? {
+        CliCommand::Pair(pair) => {
+            match chat::ask(&home, &ControlRequest::Pair { words: pair.words() }).await? {
                 Response::Done(words) => print::line(&words),
                 Response::Failed(words) => anyhow::bail!(words),
                 _ => anyhow::bail!("the daemon gave an answer of another kind"),
@@ -284,7 +284,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
 /// Talks to the daemon; where none runs, to one without other channels for as long as this lasts.
 async fn talk(
     home: &Path,
-    options: &chat::Options,
+    options: &chat::ChatOptions,
     environment: &Environment,
     load: impl FnOnce() -> anyhow::Result<Config>,
 ) -> anyhow::Result<()> {
@@ -345,7 +345,7 @@ fn keep_to_ourselves() {
 
 /// The owner's time zone as the daemon knows it: of the config, of USER.md, or of this machine.
 fn owners_zone(home: &Path, loaded: Result<Config, config::ConfigErrors>) -> Tz {
-    let workspace = Workspace::look(&home.join("workspace"), Surroundings::default());
+    let workspace = Workspace::look(&home.join("workspace"), SkillEnvironment::default());
     let path = daemon::USER.parse();
     let user = workspace.ok().zip(path.ok()).and_then(|(it, path)| it.read_text(&path).ok()?);
     let agent = loaded.map(|config| config.agent).unwrap_or_default();

@@ -52,7 +52,7 @@ pub struct Config {
     /// [`TERMINAL`] is always among them.
     pub channels: BTreeMap<ChannelName, ChannelConfig>,
     /// What files may come in.
-    pub media: intake::Limits,
+    pub media: intake::IntakeLimits,
     /// Who writes down what is spoken; none leaves it unread.
     pub transcription: Option<transcription::Config>,
     /// Commands of the owner's that are told of events.
@@ -266,7 +266,7 @@ impl Config {
             ));
         }
         let used = self.agent.providers.iter().filter_map(|name| self.providers.get(name));
-        if used.clone().all(|provider| provider.kind == provider::Kind::Rehearsal) {
+        if used.clone().all(|provider| provider.kind == provider::ProviderKind::Rehearsal) {
             warnings.push(
                 "there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, \
                  or write a [providers.NAME] section"
@@ -325,9 +325,9 @@ fn describe_channel(channel: &ChannelConfig) -> String {
 
 fn describe_provider(provider: &provider::Config) -> String {
     let kind = match provider.kind {
-        provider::Kind::Anthropic => "anthropic",
-        provider::Kind::OpenAi => "openai",
-        provider::Kind::Rehearsal => return "rehearsal, no model".to_owned(),
+        provider::ProviderKind::Anthropic => "anthropic",
+        provider::ProviderKind::OpenAi => "openai",
+        provider::ProviderKind::Rehearsal => return "rehearsal, no model".to_owned(),
     };
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
     let sees = if provider.images { ", sees pictures" } else { "" };
@@ -346,7 +346,7 @@ fn describe_ears(ears: &transcription::Config) -> String {
 
 fn rehearsal() -> provider::Config {
     provider::Config {
-        kind: provider::Kind::Rehearsal,
+        kind: provider::ProviderKind::Rehearsal,
         model: "rehearsal".to_owned(),
         api_key: None,
         base_url: String::new(),

@@ -26,7 +26,7 @@ use crate::agent::{self, Pairing};
 use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState, journal};
 use crate::channels::terminal::{Show, Terminal};
-use crate::control::send::{Parcel, Sent};
+use crate::control::send::{Parcel, SendOutcome};
 use crate::conversation::actions::{self, Action, Sight};
 use crate::conversation::{ledger, transcript};
 use crate::replies;
@@ -52,7 +52,7 @@ const REQUEST_TIME_MAX: Duration = Duration::from_secs(10);
 /// The first line of a client.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "verb", rename_all = "snake_case", deny_unknown_fields)]
-pub enum Request {
+pub enum ControlRequest {
     Status,
     Usage,
     /// `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
@@ -97,7 +97,7 @@ pub enum Response {
     Done(String),
     Failed(String),
     /// What became of what was to be sent.
-    Sent(Sent),
+    Sent(SendOutcome),
     /// Text that continues the draft.
     Text(String),
     /// The draft begins anew.
@@ -202,20 +202,22 @@ pub async fn serve(
     let Ok(first) = timeout(REQUEST_TIME_MAX, lines.next_line()).await else { return Ok(()) };
     let Some(first) = first? else { return Ok(()) };
     let response = match serde_json::from_str(&first) {
-        Ok(Request::Chat { session, events }) => {
-            return Chat::begin(desk, session.into(), events).run(lines, out).await;
+        Ok(ControlRequest::Chat { session, events }) => {
+            return ChatClient::begin(desk, session.into(), events).run(lines, out).await;
         }
-        Ok(Request::Status) => status(desk).await.map(|status| Response::Status(Box::new(status))),
-        Ok(Request::Actions { limit }) => done(desk, limit).await,
-        Ok(Request::Usage) => {
+        Ok(ControlRequest::Status) => {
+            status(desk).await.map(|status| Response::Status(Box::new(status)))
+        }
+        Ok(ControlRequest::Actions { limit }) => done(desk, limit).await,
+        Ok(ControlRequest::Usage) => {
             let midnight = schedule::midnight(Utc::now(), desk.means.zone);
             let words = move |store: &_| ledger::usage_words(store, midnight);
             desk.means.bus.store.read(words).await.map(Response::Done)
         }
-        Ok(Request::Pair { words }) => pair(desk, &words).await,
-        Ok(Request::Heartbeat { wish }) => orders::heartbeat(desk, wish).await,
-        Ok(Request::Send(parcel)) => orders::send(desk, parcel).await,
-        Ok(Request::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
+        Ok(ControlRequest::Pair { words }) => pair(desk, &words).await,
+        Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(desk, wish).await,
+        Ok(ControlRequest::Send(parcel)) => orders::send(desk, parcel).await,
+        Ok(ControlRequest::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
@@ -298,7 +300,7 @@ fn channel_status(link: LinkState, (pending, failing): (i64, FailingDeliveries))
 }
 
 /// A client that is a terminal.
-struct Chat<'a> {
+struct ChatClient<'a> {
     desk: &'a Desk,
     address: Address,
     events: bool,
@@ -308,7 +310,7 @@ struct Chat<'a> {
     said: Vec<DedupKey>,
 }
 
-impl<'a> Chat<'a> {
+impl<'a> ChatClient<'a> {
     fn begin(desk: &'a Desk, chat: ChatId, events: bool) -> Self {
         let address = Address { channel: desk.terminal.name().clone(), chat, thread: None };
         Self { desk, address, events, draft: String::new(), said: Vec::new() }

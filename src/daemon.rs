@@ -24,7 +24,7 @@ use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
 use crate::channels::{Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, Environment, Exposure, TERMINAL};
-use crate::control::send::{self, Parcel, Sent};
+use crate::control::send::{self, Parcel, SendOutcome};
 use crate::control::{self, Desk};
 use crate::conversation::actions::{Actions, Images};
 use crate::hooks::{self, Hook};
@@ -46,7 +46,7 @@ use crate::turn::means::Means;
 use crate::types::event::Events;
 use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
-use crate::workspace::skills::Surroundings;
+use crate::workspace::skills::SkillEnvironment;
 use tasks::{end, forever};
 pub use tidy::forget_old;
 
@@ -77,10 +77,10 @@ pub struct Plan {
     pub tools: ToolSet,
     /// Who lends further tools.
     pub mcp: BTreeMap<String, mcp::Config>,
-    pub store: store::Options,
+    pub store: store::StoreOptions,
     pub intake: Intake,
     /// What skills may need of the machine.
-    pub surroundings: Surroundings,
+    pub surroundings: SkillEnvironment,
     /// Whether somebody starts the daemon again when it ends.
     pub restarts: bool,
     pub hooks: BTreeMap<String, Hook>,
@@ -132,7 +132,7 @@ impl Plan {
             channels,
             tools: ToolSet::standard_with(more_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
-            store: store::Options::default(),
+            store: store::StoreOptions::default(),
             intake: Intake { limits: config.media, transcriber },
             surroundings: environment.surroundings(),
             // Only systemd sets it, and our unit says Restart=always.
@@ -380,7 +380,7 @@ impl Daemon {
     }
 
     /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
-    pub async fn send(self, parcel: Parcel) -> anyhow::Result<Sent> {
+    pub async fn send(self, parcel: Parcel) -> anyhow::Result<SendOutcome> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
         // Nobody sits at a terminal here.
         let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);

@@ -40,7 +40,7 @@ pub struct Hook {
 }
 
 /// A hook that is to run.
-struct Due {
+struct DueHook {
     name: String,
     hook: Hook,
     line: Arc<[u8]>,
@@ -49,7 +49,7 @@ struct Due {
 /// Runs hooks until `stop`; those that run then are killed.
 pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: CancellationToken) {
     let mut running: JoinSet<()> = JoinSet::new();
-    let mut queue: VecDeque<Due> = VecDeque::new();
+    let mut queue: VecDeque<DueHook> = VecDeque::new();
     let mut dropped = 0_u64;
     loop {
         while running.len() < AT_ONCE_MAX
@@ -76,7 +76,7 @@ pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: Canc
 }
 
 /// How many runs found no room.
-fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<Due>) -> u64 {
+fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<DueHook>) -> u64 {
     let wanted = |hook: &Hook| hook.on.contains(&event.what.name());
     let mut dropped = 0;
     let mut line: Option<Arc<[u8]>> = None;
@@ -90,12 +90,12 @@ fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<D
             line.push(b'\n');
             line.into()
         });
-        queue.push_back(Due { name: name.clone(), hook: hook.clone(), line: Arc::clone(line) });
+        queue.push_back(DueHook { name: name.clone(), hook: hook.clone(), line: Arc::clone(line) });
     }
     dropped
 }
 
-async fn run_one(Due { name, hook, line }: Due) {
+async fn run_one(DueHook { name, hook, line }: DueHook) {
     let mut child = match spawn(&hook) {
         Ok(child) => child,
         Err(error) => {
@@ -103,7 +103,7 @@ async fn run_one(Due { name, hook, line }: Due) {
             return;
         }
     };
-    let mut group = Group(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
+    let mut group = HookProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let mut tail = Vec::new();
     let ended = timeout(hook.time_max, wait(&mut child, (stdin, &line), stderr, &mut tail)).await;
@@ -171,9 +171,9 @@ async fn wait(
 }
 
 /// A hook with all that it has started; killed when dropped, as long as it is not known to be gone.
-struct Group(Option<Pid>);
+struct HookProcessGroup(Option<Pid>);
 
-impl Drop for Group {
+impl Drop for HookProcessGroup {
     fn drop(&mut self) {
         if let Some(group) = self.0 {
             kill_process_group(group, Signal::KILL).ok();

@@ -24,10 +24,10 @@ use async_trait::async_trait;
 use futures_util::stream::{self, BoxStream, StreamExt, TryStreamExt};
 use serde_json::Value;
 
-pub use http::Limits;
+pub use http::HttpTimeouts;
 pub use models::Models;
 pub use room::{default_context, tokens};
-pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, Seen, count_shown};
+pub use sight::{IMAGE_BYTES_MAX, IMAGES_MAX, Picture, Pictures, ReadPictures, count_shown};
 pub use text_tools::MALFORMED_CALL;
 
 use crate::secret::Secret;
@@ -37,7 +37,7 @@ use crate::types::session::{Call, Ending, Image, Step, Thinking, Turn};
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    pub kind: Kind,
+    pub kind: ProviderKind,
     pub model: String,
     /// None where the endpoint wants none.
     pub api_key: Option<Secret>,
@@ -63,7 +63,7 @@ pub enum Tools {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ProviderKind {
     Anthropic,
     /// Every OpenAI-compatible endpoint (chat completions).
     OpenAi,
@@ -79,7 +79,7 @@ pub struct Request<'a> {
     /// Whether the model may call them now; they are told of in either case, for the cache.
     pub may_call: bool,
     pub effort: Effort,
-    pub messages: Vec<Message<'a>>,
+    pub messages: Vec<PromptMessage<'a>>,
     /// What there is of the messages' pictures; the others are there in words only.
     pub pictures: &'a Pictures,
 }
@@ -99,7 +99,7 @@ pub struct ToolSchema {
 /// calls they answer, each call has exactly one, and neither two `User` nor two `Assistant`
 /// messages follow each other.
 #[derive(Debug, PartialEq)]
-pub enum Message<'a> {
+pub enum PromptMessage<'a> {
     /// The text is never blank.
     User {
         text: String,
@@ -122,12 +122,12 @@ const GO_ON: &str = "[Go on.]";
 
 /// The transcript of `turns` as messages. It ends with what the model is to answer: `User` or
 /// `Results`.
-pub fn messages(turns: &[Turn]) -> Vec<Message<'_>> {
+pub fn messages(turns: &[Turn]) -> Vec<PromptMessage<'_>> {
     messages_after(None, turns)
 }
 
 /// The same, after words that stand for what was said before; they are part of the first message.
-pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Message<'a>> {
+pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<PromptMessage<'a>> {
     let mut messages = Vec::new();
     push_user(&mut messages, before.unwrap_or_default(), &[]);
     for turn in turns {
@@ -136,13 +136,13 @@ pub fn messages_after<'a>(before: Option<&str>, turns: &'a [Turn]) -> Vec<Messag
             push_assistant(&mut messages, note, &[], &[]);
         }
     }
-    if !matches!(messages.last(), Some(Message::User { .. } | Message::Results(_))) {
+    if !matches!(messages.last(), Some(PromptMessage::User { .. } | PromptMessage::Results(_))) {
         push_user(&mut messages, GO_ON, &[]);
     }
     messages
 }
 
-fn push_step<'a>(messages: &mut Vec<Message<'a>>, step: &'a Step) {
+fn push_step<'a>(messages: &mut Vec<PromptMessage<'a>>, step: &'a Step) {
     push_user(messages, step.heard.as_deref().unwrap_or_default(), &step.images);
     let Step { text, thinking, calls, .. } = step;
     if !is_blank(text) || !calls.is_empty() {
@@ -150,35 +150,35 @@ fn push_step<'a>(messages: &mut Vec<Message<'a>>, step: &'a Step) {
     }
 }
 
-fn push_user<'a>(messages: &mut Vec<Message<'a>>, heard: &str, seen: &'a [Image]) {
+fn push_user<'a>(messages: &mut Vec<PromptMessage<'a>>, heard: &str, seen: &'a [Image]) {
     if is_blank(heard) {
         return;
     }
     match messages.last_mut() {
-        Some(Message::User { text, images }) => {
+        Some(PromptMessage::User { text, images }) => {
             text.push_str("\n\n");
             text.push_str(heard);
             images.extend(seen);
         }
         _ => {
             let (text, images) = (heard.to_owned(), seen.iter().collect());
-            messages.push(Message::User { text, images });
+            messages.push(PromptMessage::User { text, images });
         }
     }
 }
 
 fn push_assistant<'a>(
-    messages: &mut Vec<Message<'a>>,
+    messages: &mut Vec<PromptMessage<'a>>,
     text: &'a str,
     thinking: &'a [Thinking],
     calls: &'a [Call],
 ) {
-    if matches!(messages.last(), None | Some(Message::Assistant { .. })) {
+    if matches!(messages.last(), None | Some(PromptMessage::Assistant { .. })) {
         push_user(messages, GO_ON, &[]);
     }
-    messages.push(Message::Assistant { text, thinking, calls });
+    messages.push(PromptMessage::Assistant { text, thinking, calls });
     if !calls.is_empty() {
-        messages.push(Message::Results(calls));
+        messages.push(PromptMessage::Results(calls));
     }
     // Not all formats take pictures within a result.
     for call in calls.iter().filter(|call| !call.images.is_empty()) {
@@ -330,14 +330,14 @@ pub trait Provider: Send + Sync + 'static {
 /// # Errors
 /// The base URL or the key cannot be used at all.
 pub fn connect(name: &str, config: &Config) -> anyhow::Result<Arc<dyn Provider>> {
-    let limits = Limits::of(&config.base_url);
+    let limits = HttpTimeouts::of(&config.base_url);
     let bare: Arc<dyn Provider> = match config.kind {
-        Kind::Anthropic => Arc::new(anthropic::Anthropic::new(name, config, limits)?),
-        Kind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
-        Kind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
+        ProviderKind::Anthropic => Arc::new(anthropic::Anthropic::new(name, config, limits)?),
+        ProviderKind::OpenAi => Arc::new(openai::OpenAi::new(name, config, limits)?),
+        ProviderKind::Rehearsal => return Ok(Arc::new(rehearsal::Rehearsal)),
     };
     let reading = Arc::new(text_tools::TextTools::new(bare, config.tools));
-    Ok(Arc::new(retry::Retry::new(reading, retry::Options::default())))
+    Ok(Arc::new(retry::Retry::new(reading, retry::RetryOptions::default())))
 }
 
 /// Providers as one: the first answers, the others are its fallbacks in this order.

@@ -354,7 +354,7 @@ pub fn who_you_are(person: impl Display, role: impl Display, place: impl Display
 }
 
 /// What `/status` tells.
-pub struct Status<'a> {
+pub struct StatusShown<'a> {
     pub provider: &'a str,
     /// How much it is to think, if somebody has said so.
     pub effort: Option<&'a str>,
@@ -380,8 +380,8 @@ pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> Stri
     }
 }
 
-pub fn status(status: &Status<'_>) -> String {
-    let Status { provider, effort, queue, busy_here, turns, tools, lenders, tokens, context } =
+pub fn status(status: &StatusShown<'_>) -> String {
+    let StatusShown { provider, effort, queue, busy_here, turns, tools, lenders, tokens, context } =
         status;
     let ((read, written), (used, room)) = (tokens, context);
     let mut here_only = String::new();

@@ -35,11 +35,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::secret::Setting;
 
-pub use keep::{Kept, WHOLE_BYTES_MAX};
+pub use keep::{KeptOutput, WHOLE_BYTES_MAX};
 pub use paths::{Exposed, exposed};
 pub use readable::readable;
 pub use scratch::sweep;
-pub use start::{Caged, Ending, Feed, Input, OUTPUT_BYTES_MAX, Run, run};
+pub use start::{Caged, CommandEnding, Feed, FinishedCommand, Input, OUTPUT_BYTES_MAX, run};
 pub use trial::{CageState, trial};
 pub use wire::Over;
 
@@ -137,7 +137,7 @@ impl Cage {
 
 /// One command.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub struct SandboxCommand {
     /// For `sh -c`.
     pub command: String,
     /// Where it begins; within `folder`.

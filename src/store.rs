@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use ballast::{Ballast, is_full};
-pub use changes::Changed;
+pub use changes::ChangedRow;
 use changes::Changes;
 pub use lock::HomeLock;
 pub use pages::Pages;
@@ -87,7 +87,7 @@ pub enum Phase {
 }
 
 #[derive(Clone, Default)]
-pub struct Options {
+pub struct StoreOptions {
     pub observer: Option<Observer>,
     /// The largest database, in pages; none is SQLite's own bound.
     pub pages_max: Option<u32>,
@@ -175,8 +175,8 @@ pub enum OpenError {
 /// The database, cheap to clone; its threads end when the last clone is dropped.
 #[derive(Clone)]
 pub struct Store {
-    writes: mpsc::Sender<threads::Job>,
-    reads: mpsc::Sender<threads::Read>,
+    writes: mpsc::Sender<threads::WriterJob>,
+    reads: mpsc::Sender<threads::ReadWork>,
     changes: Arc<Changes>,
     path: Arc<Path>,
     searches: Arc<Semaphore>,
@@ -196,7 +196,7 @@ pub enum Room {
 impl Store {
     /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is freed for
     /// that.
-    pub fn open(home: &Path, options: &Options) -> Result<Self, OpenError> {
+    pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
         match Self::open_within(home, options, Room::Enough) {
             Err(OpenError::Database { path, source }) if is_full(home, &source) => {
                 if !Ballast::of(home).drop_overboard() {
@@ -218,7 +218,7 @@ impl Store {
         self.room
     }
 
-    fn open_within(home: &Path, options: &Options, room: Room) -> Result<Self, OpenError> {
+    fn open_within(home: &Path, options: &StoreOptions, room: Room) -> Result<Self, OpenError> {
         let path = home.join(FILE);
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
@@ -284,7 +284,7 @@ impl Store {
     ) -> Result<T, StoreError> {
         let (tell, told) = oneshot::channel();
         let write = threads::Write::new(label, sync, work, tell);
-        self.writes.send(threads::Job::Write(write)).await.map_err(|_| gone())?;
+        self.writes.send(threads::WriterJob::Write(write)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
     }
 
@@ -301,7 +301,7 @@ impl Store {
 
     /// The rows of the followed tables that were committed since this was last asked; none if they were
     /// too many to be kept.
-    pub fn changed(&self) -> Option<BTreeSet<Changed>> {
+    pub fn changed(&self) -> Option<BTreeSet<ChangedRow>> {
         self.changes.take()
     }
 
@@ -314,7 +314,7 @@ impl Store {
     /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.
     pub async fn checkpoint(&self) {
         let (tell, told) = oneshot::channel();
-        if self.writes.send(threads::Job::Checkpoint(tell)).await.is_ok() {
+        if self.writes.send(threads::WriterJob::Checkpoint(tell)).await.is_ok() {
             told.await.ok();
         }
     }
@@ -323,7 +323,7 @@ impl Store {
     /// waits meanwhile, and the disk needs room for a second copy.
     pub async fn rewrite(&self) -> Result<(), StoreError> {
         let (tell, told) = oneshot::channel();
-        self.writes.send(threads::Job::Rewrite(tell)).await.map_err(|_| gone())?;
+        self.writes.send(threads::WriterJob::Rewrite(tell)).await.map_err(|_| gone())?;
         told.await.map_err(|_| gone())?
     }
 
@@ -333,7 +333,7 @@ impl Store {
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (tell, told) = oneshot::channel();
-        let read: threads::Read = Box::new(move |connection| {
+        let read: threads::ReadWork = Box::new(move |connection| {
             let state = connection.unchecked_transaction().and_then(|state| work(&state));
             tell.send(state.map_err(StoreError::from)).ok();
         });

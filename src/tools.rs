@@ -92,15 +92,15 @@ pub struct ToolContext {
 
 /// Whose reading it is: what a tool may show depends on it.
 #[derive(Clone, Debug)]
-pub struct Reader {
+pub struct ToolReader {
     pub audience: Audience,
     came_here: Arc<[String]>,
 }
 
 impl ToolContext {
-    pub fn reader(&self) -> Reader {
+    pub fn reader(&self) -> ToolReader {
         let audience = audience(self.role, self.place);
-        Reader { audience, came_here: Arc::clone(&self.came_here) }
+        ToolReader { audience, came_here: Arc::clone(&self.came_here) }
     }
 
     /// Who changes what a call of a tool changes.
@@ -115,7 +115,7 @@ impl ToolContext {
     }
 }
 
-impl Reader {
+impl ToolReader {
     /// Where a path leads; refuses what the reader must not see.
     pub fn resolve(
         &self,

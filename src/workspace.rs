@@ -31,7 +31,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::path::{PathError, WorkspacePath};
 use self::path::{SHARED, TEMPORARY_PREFIX};
-use self::skills::{SkillCache, Surroundings};
+use self::skills::{SkillCache, SkillEnvironment};
 use self::snapshot::{House, HouseCache};
 
 /// What is read of a file at once, in bytes: far above any text written by hand, and small beside
@@ -44,9 +44,9 @@ const FOLDER_ENTRIES_MAX: usize = 10_000;
 
 /// The folder, cheap to clone.
 #[derive(Clone)]
-pub struct Workspace(Arc<Inner>);
+pub struct Workspace(Arc<WorkspaceInner>);
 
-struct Inner {
+struct WorkspaceInner {
     root: PathBuf,
     dir: Dir,
     /// Shared by all sessions, so that an unchanged file is read once. Held while the rules are
@@ -54,7 +54,7 @@ struct Inner {
     house: Mutex<HouseCache>,
     /// As `house`.
     skills: Mutex<SkillCache>,
-    surroundings: Surroundings,
+    surroundings: SkillEnvironment,
     /// Held while a change is made, as changes come from many sessions; never over an await.
     changing: Mutex<()>,
 }
@@ -99,7 +99,7 @@ pub enum FileError {
 
 /// Part of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Page {
+pub struct FilePage {
     pub bytes: Vec<u8>,
     /// Of the whole file, in bytes.
     pub size: u64,
@@ -108,13 +108,13 @@ pub struct Page {
 /// What a folder holds, sorted by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listing {
-    pub entries: Vec<Entry>,
+    pub entries: Vec<ListingEntry>,
     /// Not all names of the folder were read.
     pub cut: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Entry {
+pub struct ListingEntry {
     /// As it can be shown on one line: what is not UTF-8 or a control character became U+FFFD.
     pub name: String,
     pub kind: EntryKind,
@@ -135,11 +135,11 @@ impl Workspace {
     /// and fills it from the template; what exists is never overwritten. Removes what writes that
     /// were cut short have left.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
-        Self::open_in(root, Surroundings::default())
+        Self::open_in(root, SkillEnvironment::default())
     }
 
     /// As [`Self::open`], with what skills may need of the machine.
-    pub fn open_in(root: &Path, surroundings: Surroundings) -> anyhow::Result<Self> {
+    pub fn open_in(root: &Path, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
         template::make_root(root)?;
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
@@ -149,15 +149,22 @@ impl Workspace {
     }
 
     /// Looks at a folder that is there, and may be another process's: nothing is made or removed.
-    pub fn look(root: &Path, surroundings: Surroundings) -> anyhow::Result<Self> {
+    pub fn look(root: &Path, surroundings: SkillEnvironment) -> anyhow::Result<Self> {
         let dir = Dir::open_ambient_dir(root, ambient_authority())
             .with_context(|| format!("cannot open the workspace {}", root.display()))?;
         Ok(Self::of(root, dir, surroundings))
     }
 
-    fn of(root: &Path, dir: Dir, surroundings: Surroundings) -> Self {
+    fn of(root: &Path, dir: Dir, surroundings: SkillEnvironment) -> Self {
         let (house, skills, changing) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { root: root.to_owned(), dir, house, skills, surroundings, changing }))
+        Self(Arc::new(WorkspaceInner {
+            root: root.to_owned(),
+            dir,
+            house,
+            skills,
+            surroundings,
+            changing,
+        }))
     }
 
     /// For people to read; files are reached through the other functions.
@@ -285,13 +292,13 @@ impl Workspace {
         path: &WorkspacePath,
         start: u64,
         length: u64,
-    ) -> Result<Page, FileError> {
+    ) -> Result<FilePage, FileError> {
         let (mut file, size) = self.open_file(path)?;
         let mut bytes = Vec::new();
         file.seek(SeekFrom::Start(start))
             .and_then(|_| file.take(length.min(READ_BYTES_MAX)).read_to_end(&mut bytes))
             .map_err(|error| FileError::new(path, error))?;
-        Ok(Page { bytes, size })
+        Ok(FilePage { bytes, size })
     }
 
     /// What the folder `path` (None: the workspace itself) holds, but for leftovers of writes.
@@ -320,7 +327,7 @@ impl Workspace {
                 Ok(kind) => entry_kind(kind, || entry.metadata().map_or(0, |found| found.len())),
                 Err(_) => EntryKind::Special,
             };
-            listing.entries.push(Entry { name, kind });
+            listing.entries.push(ListingEntry { name, kind });
         }
         listing.entries.sort();
         Ok(listing)

@@ -14,7 +14,7 @@ use crate::conversation::asks::{self, Ask, AskId};
 use crate::conversation::errands;
 use crate::conversation::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
 use crate::people::{People, Role};
-use crate::store::Changed;
+use crate::store::ChangedRow;
 use crate::types::message::{Address, ChannelName, SenderId};
 use crate::types::session::TurnId;
 
@@ -41,7 +41,7 @@ enum Stage {
 pub(super) struct Backlog {
     places: HashMap<Address, Place>,
     /// Where each row of the store belongs, to know it once it has left.
-    at: HashMap<Changed, Address>,
+    at: HashMap<ChangedRow, Address>,
     /// Addresses where a turn could begin, and for whom.
     line: BTreeMap<Since, (Address, Claim<Person>)>,
     /// Addresses that were not looked at since something changed there.
@@ -111,7 +111,7 @@ impl Found {
     pub(super) fn among(
         store: &Connection,
         people: &People,
-        changed: &BTreeSet<Changed>,
+        changed: &BTreeSet<ChangedRow>,
     ) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
         let mut found = Self::default();
@@ -172,7 +172,7 @@ impl Claims<'_> {
 
 impl Backlog {
     /// Takes over what became of rows that have changed.
-    pub(super) fn update(&mut self, changed: &BTreeSet<Changed>, found: Found) {
+    pub(super) fn update(&mut self, changed: &BTreeSet<ChangedRow>, found: Found) {
         for row in changed {
             let Some(at) = self.at.remove(row) else { continue };
             if let Some(place) = self.places.get_mut(&at) {
@@ -198,7 +198,7 @@ impl Backlog {
         self.changed.clone().iter().for_each(|at| self.line_up(at));
     }
 
-    fn place(&mut self, row: Changed, at: &Address) -> &mut Place {
+    fn place(&mut self, row: ChangedRow, at: &Address) -> &mut Place {
         self.at.insert(row, at.clone());
         self.changed.insert(at.clone());
         self.places.entry(at.clone()).or_default()

@@ -214,7 +214,7 @@ async fn status(
         (Role::Owner, Place::Private) => Some(means.heart.words().await?),
         _ => None,
     };
-    let words = replies::status(&replies::Status {
+    let words = replies::status(&replies::StatusShown {
         context: (context, provider.room()),
         provider: provider.name(),
         effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),

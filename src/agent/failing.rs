@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::agent::{Agent, STORE_PAUSE};
-use crate::bus::journal::{RowId, Unreadable, Waiting, unreadable_at};
+use crate::bus::journal::{RowId, UnreadableRow, Waiting, unreadable_at};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::replies;
 use crate::store::StoreError;
@@ -108,7 +108,7 @@ impl Agent {
     }
 
     /// Sets rows aside that cannot be read. Returns true if there were any.
-    async fn close_unreadable(&self, rows: Vec<Unreadable>) -> Result<bool, StoreError> {
+    async fn close_unreadable(&self, rows: Vec<UnreadableRow>) -> Result<bool, StoreError> {
         if rows.is_empty() {
             return Ok(false);
         }
@@ -121,7 +121,7 @@ impl Agent {
     /// tried again.
     pub(super) async fn close_all_unreadable(
         &mut self,
-        commands: Vec<Unreadable>,
+        commands: Vec<UnreadableRow>,
         turns: Vec<UnreadableTurn>,
     ) -> bool {
         let mut failed = self.close_unreadable(commands).await.err();

@@ -9,7 +9,7 @@ use chrono::Utc;
 use crate::agent::backlog::{self, Backlog, Found, Person};
 use crate::agent::fairness::{self, Claim};
 use crate::agent::{Agent, STORE_PAUSE};
-use crate::bus::journal::{self, Unreadable, Waiting};
+use crate::bus::journal::{self, UnreadableRow, Waiting};
 use crate::conversation::asks::{self, Ask};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
@@ -21,7 +21,7 @@ use crate::types::message::Address;
 pub(super) struct Look {
     pub(super) controls: Vec<Waiting>,
     /// Commands that cannot be read.
-    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) unreadable: Vec<UnreadableRow>,
     pub(super) unreadable_turns: Vec<UnreadableTurn>,
     /// Nobody has answered in time.
     pub(super) overdue: Vec<Ask>,

@@ -14,7 +14,7 @@ pub use self::past::{
 };
 pub use self::pruning::prune;
 pub(super) use self::unreadable::readable;
-pub use self::unreadable::{Controls, Unreadable, close_unreadable, keep_row, unreadable_at};
+pub use self::unreadable::{Controls, UnreadableRow, close_unreadable, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
 use crate::types::session::TurnId;
@@ -431,13 +431,13 @@ pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
 
 /// The columns `id, received, message, revision`. The outer error is the store's, the inner one the row's
 /// alone.
-pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, Unreadable>> {
+pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
     let id = RowId(row.get(0)?);
     let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
     let revision = row.get(3)?;
     let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
     let inbound = message
         .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
-        .map_err(|why| Unreadable { id, why });
+        .map_err(|why| UnreadableRow { id, why });
     Ok(inbound.map(|inbound| Waiting { id, received, inbound, revision }))
 }

@@ -15,7 +15,8 @@ use crate::types::message::{
 };
 
 pub use failing::{
-    FailingDeliveries, Failure, Failures, Lost, dead, failing, fails, hasten_failing, note_question,
+    DeliveryFailure, FailingDeliveries, Failures, Lost, dead, failing, fails, hasten_failing,
+    note_question,
 };
 pub use lanes::{Head, Lane, hasten, heads};
 

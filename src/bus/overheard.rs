@@ -15,13 +15,13 @@ const PLACES_MAX: usize = 50;
 /// What is kept of one line.
 const LINE_CHARS_MAX: usize = 500;
 
-type Lines = VecDeque<(MessageId, Line)>;
+type OverheardLines = VecDeque<(MessageId, Line)>;
 
 /// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Overheard(
     // A mutex because adapters write and turns read; held for a push or a look.
-    Arc<Mutex<HashMap<Address, Lines>>>,
+    Arc<Mutex<HashMap<Address, OverheardLines>>>,
 );
 
 impl Overheard {
@@ -32,7 +32,7 @@ impl Overheard {
         }
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if !places.contains_key(at) && places.len() >= PLACES_MAX {
-            let newest = |lines: &Lines| lines.back().map(|(_, line)| line.at);
+            let newest = |lines: &OverheardLines| lines.back().map(|(_, line)| line.at);
             let quietest = places.iter().min_by_key(|(_, lines)| newest(lines));
             if let Some(quietest) = quietest.map(|(at, _)| at.clone()) {
                 places.remove(&quietest);

@@ -51,14 +51,14 @@ const HEAD_BYTES: u64 = 16;
 /// How files are taken in.
 #[derive(Clone, Default)]
 pub struct Intake {
-    pub limits: Limits,
+    pub limits: IntakeLimits,
     /// None: what is spoken is not written down.
     pub transcriber: Option<Arc<Transcriber>>,
 }
 
 /// What may come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct IntakeLimits {
     /// Of one file, in bytes.
     pub file_max: u64,
     /// Of all files together, in bytes; the oldest make room.
@@ -74,7 +74,7 @@ pub struct Limits {
     pub patience: Duration,
 }
 
-impl Default for Limits {
+impl Default for IntakeLimits {
     fn default() -> Self {
         Self {
             file_max: 20_000_000,
@@ -240,7 +240,7 @@ impl Fetcher {
         file: &mut MediaRef,
         patience: &mut Duration,
     ) -> Result<(), String> {
-        let Limits { file_max, time_max, pause, .. } = self.intake.limits;
+        let IntakeLimits { file_max, time_max, pause, .. } = self.intake.limits;
         if file.size.is_some_and(|size| size > file_max) {
             return Err(replies::file_over_intake(file_max));
         }
@@ -307,7 +307,7 @@ impl Fetcher {
         let reason = match &self.intake.transcriber {
             None => replies::NO_TRANSCRIPTION.to_owned(),
             Some(transcriber) => {
-                let Limits { transcript_time_max, pause, .. } = self.intake.limits;
+                let IntakeLimits { transcript_time_max, pause, .. } = self.intake.limits;
                 let written = spoken::words(transcriber, &self.workspace, &path, pause);
                 match timeout(transcript_time_max, written).await {
                     Ok(Ok(words)) => {

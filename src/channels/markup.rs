@@ -120,7 +120,7 @@ impl Load {
 trait Dialect {
     /// Whether `label` can be shown as a link to `url`, which has no blanks, quotes or brackets.
     fn links(&self, label: &str, url: &str) -> bool;
-    fn quote(&self) -> Quote;
+    fn quote(&self) -> QuoteStyle;
     fn marker(&self, marker: Marker) -> String;
     /// What begins a heading; none where its words are bold instead.
     fn heading(&self, level: u8) -> Option<&'static str>;
@@ -142,7 +142,7 @@ trait Dialect {
 }
 
 /// How a quote is marked.
-enum Quote {
+enum QuoteStyle {
     Around { open: &'static str, close: &'static str },
     Lines { prefix: &'static str, holds_code: bool },
 }

@@ -13,10 +13,10 @@ use crate::workspace::{FileError, Workspace, WorkspacePath};
 /// The bodies that a message is sent as, each within the limits; never empty.
 pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     match &message.body {
-        Body::Text(whole) => cut_text((Reading::Markup, whole), limits),
-        Body::Printed(whole) => cut_text((Reading::Printed, whole), limits),
+        Body::Text(whole) => cut_text((TextFormat::Markup, whole), limits),
+        Body::Printed(whole) => cut_text((TextFormat::Printed, whole), limits),
         Body::Choice(question) => {
-            let mut texts = render((Reading::Markup, &question.text), limits.text_max, limits);
+            let mut texts = render((TextFormat::Markup, &question.text), limits.text_max, limits);
             // The buttons stand under the end.
             let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
             let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
@@ -32,7 +32,7 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
                 Content::Workspace(path) => replies::file_lies_at(&file.name, path),
                 Content::Text(whole) => whole.clone(),
             };
-            bodies.extend(cut_text((Reading::Markup, &words), limits));
+            bodies.extend(cut_text((TextFormat::Markup, &words), limits));
             bodies
         }
         Body::File(file) => {
@@ -52,22 +52,22 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
 
 /// How a text is read.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum TextFormat {
     /// As CommonMark.
     Markup,
     /// As it is.
     Printed,
 }
 
-fn reading_of(file: &Attachment) -> Reading {
-    if file.printed { Reading::Printed } else { Reading::Markup }
+fn reading_of(file: &Attachment) -> TextFormat {
+    if file.printed { TextFormat::Printed } else { TextFormat::Markup }
 }
 
-fn caption_of(file: &Attachment) -> (Reading, &str) {
+fn caption_of(file: &Attachment) -> (TextFormat, &str) {
     (reading_of(file), &file.caption)
 }
 
-fn cut_text((reading, whole): (Reading, &str), limits: &Limits) -> Vec<Body> {
+fn cut_text((reading, whole): (TextFormat, &str), limits: &Limits) -> Vec<Body> {
     let mut texts = render((reading, whole), limits.text_max, limits);
     if texts.is_empty() {
         texts.push(replies::NO_WORDS.to_owned());
@@ -80,7 +80,7 @@ fn cut_text((reading, whole): (Reading, &str), limits: &Limits) -> Vec<Body> {
         name: replies::WHOLE_ANSWER_NAME.to_owned(),
         kind: MediaKind::Document,
         caption: replies::WHOLE_ANSWER.to_owned(),
-        printed: reading == Reading::Printed,
+        printed: reading == TextFormat::Printed,
         content: Content::Text(whole.to_owned()),
     };
     vec![Body::Text(first), Body::File(whole)]
@@ -96,17 +96,19 @@ pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body>
         Content::Workspace(_) => {
             let words = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
-            caption.into_iter().chain(cut_text((Reading::Markup, &words), &no_files)).collect()
+            caption.into_iter().chain(cut_text((TextFormat::Markup, &words), &no_files)).collect()
         }
     }
 }
 
-fn render((reading, whole): (Reading, &str), max: usize, limits: &Limits) -> Vec<String> {
+fn render((reading, whole): (TextFormat, &str), max: usize, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
     match reading {
-        Reading::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
-        Reading::Printed => markup::render_printed(whole, limits.markup, max - mark, limits.unit),
+        TextFormat::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
+        TextFormat::Printed => {
+            markup::render_printed(whole, limits.markup, max - mark, limits.unit)
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::io::{
 use tokio::net::UnixStream;
 
 use super::print;
-use crate::control::{self, Desk, Request, Response, Say};
+use crate::control::{self, ControlRequest, Desk, Response, Say};
 use crate::conversation::actions::{self, Action, Sight};
 use crate::store;
 
@@ -25,7 +25,7 @@ const PROMPT: &str = "> ";
 const HELLO: &str =
     "Peacrab runs. Say something, or /help. Ctrl-C stops what it does; once more ends it.";
 
-pub(super) struct Options {
+pub(super) struct ChatOptions {
     /// Say this and leave, else talk.
     pub(super) message: Option<String>,
     pub(super) session: String,
@@ -41,14 +41,14 @@ pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Act
         let list = |store: &_| actions::list(store, &Sight::ALL, None, limit);
         return Ok(store::peek(home, list)?.unwrap_or_default());
     }
-    match ask(home, &Request::Actions { limit }).await? {
+    match ask(home, &ControlRequest::Actions { limit }).await? {
         Response::Actions(actions) => Ok(actions),
         _ => bail!("the daemon gave an answer of another kind"),
     }
 }
 
 /// Asks the running daemon one thing.
-pub(super) async fn ask(home: &Path, request: &Request) -> anyhow::Result<Response> {
+pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result<Response> {
     let Some(stream) = connect(home).await? else {
         bail!("no daemon runs on {}; start it with `peacrab run`", home.display());
     };
@@ -63,7 +63,7 @@ pub(super) async fn ask(home: &Path, request: &Request) -> anyhow::Result<Respon
 }
 
 /// Talks to the running daemon; false if none runs.
-pub(super) async fn through_socket(home: &Path, options: &Options) -> anyhow::Result<bool> {
+pub(super) async fn through_socket(home: &Path, options: &ChatOptions) -> anyhow::Result<bool> {
     match connect(home).await? {
         None => Ok(false),
         Some(stream) => talk(stream, options).await.map(|()| true),
@@ -71,7 +71,7 @@ pub(super) async fn through_socket(home: &Path, options: &Options) -> anyhow::Re
 }
 
 /// Talks to the daemon that this process is.
-pub(super) async fn through_memory(desk: Arc<Desk>, options: &Options) -> anyhow::Result<()> {
+pub(super) async fn through_memory(desk: Arc<Desk>, options: &ChatOptions) -> anyhow::Result<()> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     tokio::select! {
         talked = talk(ours, options) => talked,
@@ -91,7 +91,8 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
         return;
     }
     print::line(HELLO);
-    let options = Options { message: None, session: "main".to_owned(), events: false, failed: "" };
+    let options =
+        ChatOptions { message: None, session: "main".to_owned(), events: false, failed: "" };
     if let Err(error) = through_memory(desk, &options).await {
         tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
         tokio::signal::ctrl_c().await.ok();
@@ -114,7 +115,7 @@ async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
     }
 }
 
-async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow::Result<()> {
+async fn talk(stream: impl AsyncRead + AsyncWrite, options: &ChatOptions) -> anyhow::Result<()> {
     if options.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
         bail!("there is nothing to say: the message is empty");
     }
@@ -130,8 +131,9 @@ async fn talk(stream: impl AsyncRead + AsyncWrite, options: &Options) -> anyhow:
         leaves: options.message.is_some(),
         failed: options.failed,
     };
-    let Options { session, events, .. } = options;
-    send(&mut talk.write, &Request::Chat { session: session.clone(), events: *events }).await?;
+    let ChatOptions { session, events, .. } = options;
+    send(&mut talk.write, &ControlRequest::Chat { session: session.clone(), events: *events })
+        .await?;
     if let Some(message) = &options.message {
         talk.say(message.clone()).await?;
     }

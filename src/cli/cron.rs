@@ -9,7 +9,7 @@ use chrono_tz::Tz;
 use clap::{Args, Subcommand};
 
 use super::{chat, print};
-use crate::control::{Request, Response};
+use crate::control::{ControlRequest, Response};
 use crate::people;
 use crate::store;
 use crate::tasks::schedule::{self, Action, Asker, Kind, Missed, Wanted, Whose};
@@ -170,7 +170,7 @@ pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()
         print::line(&found.map_err(anyhow::Error::msg)?);
         return Ok(());
     }
-    match chat::ask(home, &Request::Cron { wanted: Box::new(wanted), to }).await? {
+    match chat::ask(home, &ControlRequest::Cron { wanted: Box::new(wanted), to }).await? {
         Response::Done(words) => print::line(&words),
         _ => bail!("the daemon gave an answer of another kind"),
     }

@@ -8,7 +8,7 @@ use crate::config::{Config, ConfigErrors};
 use crate::sandbox::CageState;
 use crate::tools::shell;
 use crate::workspace::Workspace;
-use crate::workspace::skills::Surroundings;
+use crate::workspace::skills::SkillEnvironment;
 use crate::{people, store};
 
 /// 0 if all is well, 1 if something is not.
@@ -56,6 +56,6 @@ fn workspace(root: &Path) -> Result<String, String> {
     if !root.exists() {
         return Ok("there is none yet".to_owned());
     }
-    let looked = Workspace::look(root, Surroundings::default());
+    let looked = Workspace::look(root, SkillEnvironment::default());
     looked.map(|_| root.display().to_string()).map_err(|error| format!("{error:#}"))
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::{Context as _, bail};
 
 use super::{chat, print};
-use crate::control::send::{Parcel, Sent, TEXT_BYTES_MAX};
-use crate::control::{Request, Response};
+use crate::control::send::{Parcel, SendOutcome, TEXT_BYTES_MAX};
+use crate::control::{ControlRequest, Response};
 
 /// What is to be sent: a text that is given, or else without files what is read.
 pub(super) fn parcel(
@@ -39,11 +39,14 @@ pub(super) fn parcel(
 }
 
 /// What the daemon says of it; none if none runs.
-pub(super) async fn through_socket(home: &Path, parcel: &Parcel) -> anyhow::Result<Option<Sent>> {
+pub(super) async fn through_socket(
+    home: &Path,
+    parcel: &Parcel,
+) -> anyhow::Result<Option<SendOutcome>> {
     if !chat::is_running(home).await? {
         return Ok(None);
     }
-    match chat::ask(home, &Request::Send(parcel.clone())).await? {
+    match chat::ask(home, &ControlRequest::Send(parcel.clone())).await? {
         Response::Sent(sent) => Ok(Some(sent)),
         _ => bail!("the daemon gave an answer of another kind"),
     }
@@ -56,15 +59,15 @@ const LOST: u8 = 3;
 const WAITS: u8 = 4;
 
 /// Says what became of it, and gives the exit code for that.
-pub(super) fn tell(sent: &Sent) -> ExitCode {
+pub(super) fn tell(sent: &SendOutcome) -> ExitCode {
     let (words, code) = match sent {
-        Sent::Arrived(words) => {
+        SendOutcome::Arrived(words) => {
             print::line(words);
             return ExitCode::SUCCESS;
         }
-        Sent::Refused(words) => (words, ExitCode::FAILURE),
-        Sent::Lost(words) => (words, ExitCode::from(LOST)),
-        Sent::Waits(words) => (words, ExitCode::from(WAITS)),
+        SendOutcome::Refused(words) => (words, ExitCode::FAILURE),
+        SendOutcome::Lost(words) => (words, ExitCode::from(LOST)),
+        SendOutcome::Waits(words) => (words, ExitCode::from(WAITS)),
     };
     print::error(&format!("peacrab: {words}"));
     code

@@ -14,7 +14,7 @@ use crate::channels::{self, Kind};
 use crate::people::Access;
 use crate::provider;
 use crate::types::message::ChannelName;
-use crate::workspace::skills::Surroundings;
+use crate::workspace::skills::SkillEnvironment;
 
 use super::reading::Source;
 use super::sections::{OPENAI_URL, TOKENS_MAX};
@@ -43,9 +43,9 @@ impl Environment {
 
 impl Environment {
     /// What skills may need of the machine.
-    pub fn surroundings(&self) -> Surroundings {
+    pub fn surroundings(&self) -> SkillEnvironment {
         let set = self.0.iter().filter(|(_, value)| !value.is_empty());
-        Surroundings {
+        SkillEnvironment {
             home: self.raw("HOME").map(PathBuf::from).filter(|home| home.is_absolute()),
             path: self
                 .raw("PATH")
@@ -73,7 +73,7 @@ impl fmt::Debug for Environment {
 struct Known {
     variable: &'static str,
     name: &'static str,
-    kind: provider::Kind,
+    kind: provider::ProviderKind,
     model: &'static str,
     base_url: &'static str,
     /// Whether its model sees pictures.
@@ -85,7 +85,7 @@ const PROVIDERS: [Known; 3] = [
     Known {
         variable: "ANTHROPIC_API_KEY",
         name: "anthropic",
-        kind: provider::Kind::Anthropic,
+        kind: provider::ProviderKind::Anthropic,
         model: "claude-sonnet-4-5",
         base_url: super::sections::ANTHROPIC_URL,
         images: true,
@@ -93,7 +93,7 @@ const PROVIDERS: [Known; 3] = [
     Known {
         variable: "OPENAI_API_KEY",
         name: "openai",
-        kind: provider::Kind::OpenAi,
+        kind: provider::ProviderKind::OpenAi,
         model: "gpt-5-mini",
         base_url: OPENAI_URL,
         images: true,
@@ -101,7 +101,7 @@ const PROVIDERS: [Known; 3] = [
     Known {
         variable: "OPENROUTER_API_KEY",
         name: "openrouter",
-        kind: provider::Kind::OpenAi,
+        kind: provider::ProviderKind::OpenAi,
         model: "openrouter/auto",
         base_url: "https://openrouter.ai/api/v1",
         images: false,

@@ -184,10 +184,10 @@ pub(super) fn providers(top: &mut Section<'_>) -> Named<provider::Config> {
 }
 
 fn provider(mut section: Section<'_>) -> Option<provider::Config> {
-    use provider::Kind::{Anthropic, OpenAi, Rehearsal};
+    use provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
     use provider::Tools;
     const TOOLS: [(&str, Tools); 2] = [("native", Tools::Native), ("text", Tools::Text)];
-    const TYPES: [(&str, provider::Kind); 3] =
+    const TYPES: [(&str, provider::ProviderKind); 3] =
         [("anthropic", Anthropic), ("openai", OpenAi), ("rehearsal", Rehearsal)];
     let kind = section.require("type", "one of anthropic, openai, rehearsal");
     let Some(kind) = kind.and_then(|value| value.choice(&TYPES)) else {
@@ -250,8 +250,8 @@ fn provider(mut section: Section<'_>) -> Option<provider::Config> {
 }
 
 /// `[media]`
-pub(super) fn media(top: &mut Section<'_>) -> intake::Limits {
-    let default = intake::Limits::default();
+pub(super) fn media(top: &mut Section<'_>) -> intake::IntakeLimits {
+    let default = intake::IntakeLimits::default();
     let Some(mut section) = top.section("media") else { return default };
     let mut megabytes = |key, most: u32, default| {
         let number = section.ask(key).and_then(|value| value.number(1..=most));
@@ -263,7 +263,7 @@ pub(super) fn media(top: &mut Section<'_>) -> intake::Limits {
         section.fault("`inbox_max_mb` in [media] must not be less than `file_max_mb`");
     }
     section.finish("files");
-    intake::Limits { file_max, inbox_max, ..default }
+    intake::IntakeLimits { file_max, inbox_max, ..default }
 }
 
 /// `[transcription]`

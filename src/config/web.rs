@@ -3,8 +3,8 @@
 
 use crate::people::Role;
 use crate::tools::web::Config;
-use crate::tools::web::address::Listed;
-use crate::tools::web::search::{Api, Engine};
+use crate::tools::web::address::AllowedHost;
+use crate::tools::web::search::{Engine, EngineKind};
 
 use super::reading::{Located, Section};
 use super::{secrets, sections};
@@ -12,11 +12,11 @@ use super::{secrets, sections};
 const ROLES: [(&str, Role); 4] =
     [("guest", Role::Guest), ("user", Role::User), ("admin", Role::Admin), ("owner", Role::Owner)];
 
-const APIS: [(&str, Api); 4] = [
-    (Api::Brave.as_str(), Api::Brave),
-    (Api::Tavily.as_str(), Api::Tavily),
-    (Api::Searxng.as_str(), Api::Searxng),
-    (Api::DuckDuckGo.as_str(), Api::DuckDuckGo),
+const APIS: [(&str, EngineKind); 4] = [
+    (EngineKind::Brave.as_str(), EngineKind::Brave),
+    (EngineKind::Tavily.as_str(), EngineKind::Tavily),
+    (EngineKind::Searxng.as_str(), EngineKind::Searxng),
+    (EngineKind::DuckDuckGo.as_str(), EngineKind::DuckDuckGo),
 ];
 
 /// More are a mistake.
@@ -53,7 +53,7 @@ pub(super) fn web(top: &mut Section<'_>) -> Config {
     }
 }
 
-fn listed(value: &Located<'_>) -> Option<Vec<Listed>> {
+fn listed(value: &Located<'_>) -> Option<Vec<AllowedHost>> {
     let entries = value.list()?;
     if entries.len() > LISTED_MAX {
         value.fault(format!("has more than {LISTED_MAX} entries"));
@@ -78,12 +78,12 @@ fn engine(name: &str, mut section: Section<'_>) -> Option<Engine> {
         }
     };
     let api_key = match api {
-        Api::Brave | Api::Tavily => {
+        EngineKind::Brave | EngineKind::Tavily => {
             let key = section.require("api_key", "a secret; its vendor gives you one");
             Some(key.and_then(|value| secrets::read(&value)))
         }
-        Api::Searxng => section.ask("api_key").map(|value| secrets::read(&value)),
-        Api::DuckDuckGo => None,
+        EngineKind::Searxng => section.ask("api_key").map(|value| secrets::read(&value)),
+        EngineKind::DuckDuckGo => None,
     };
     section.finish(&format!("a search engine of type {}", api.as_str()));
     let api_key = match api_key {

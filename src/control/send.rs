@@ -55,7 +55,7 @@ pub struct Parcel {
 /// What became of it, in words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Sent {
+pub enum SendOutcome {
     Arrived(String),
     /// It cannot be sent as it is: nothing was.
     Refused(String),
@@ -71,23 +71,23 @@ pub async fn send(
     workspace: &Workspace,
     channels: &BTreeSet<ChannelName>,
     parcel: Parcel,
-) -> Result<Sent, StoreError> {
+) -> Result<SendOutcome, StoreError> {
     let Parcel { to, text, files, markdown } = parcel;
     if let Err(words) = check(&text, &files) {
-        return Ok(Sent::Refused(words));
+        return Ok(SendOutcome::Refused(words));
     }
     let to = match to.as_str() {
         OWNER => match bus.store.read(people::owner_place).await? {
             Some(owner) => owner,
-            None => return Ok(Sent::Refused(replies::NO_OWNER_PLACE.to_owned())),
+            None => return Ok(SendOutcome::Refused(replies::NO_OWNER_PLACE.to_owned())),
         },
         to => match to.parse::<Address>() {
             Ok(to) => to,
-            Err(words) => return Ok(Sent::Refused(words)),
+            Err(words) => return Ok(SendOutcome::Refused(words)),
         },
     };
     if !channels.contains(&to.channel) {
-        return Ok(Sent::Refused(replies::no_channel(&to.channel)));
+        return Ok(SendOutcome::Refused(replies::no_channel(&to.channel)));
     }
     let wait = if files.is_empty() { TEXT_WAIT_MAX } else { FILES_WAIT_MAX };
     let copy = move |workspace: &Workspace| {
@@ -95,7 +95,7 @@ pub async fn send(
     };
     let files = match workspace.off_thread(copy).await {
         Ok(files) => files,
-        Err(words) => return Ok(Sent::Refused(words)),
+        Err(words) => return Ok(SendOutcome::Refused(words)),
     };
     let bodies = bodies((text, markdown), files);
     let put = move |store: &Connection| {
@@ -169,7 +169,7 @@ fn bodies((text, markdown): (String, bool), mut files: Vec<Attachment>) -> Vec<B
 }
 
 /// How far it has got.
-async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
+async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
     let ids = ids.to_vec();
     let look = move |store: &Connection| {
         let look = |id: &DeliveryId| {
@@ -184,25 +184,25 @@ async fn standing(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
         match state.as_str() {
             "sent" => {}
             "dead" => {
-                return Ok(Sent::Lost(replies::not_delivered(&reason.unwrap_or_default())));
+                return Ok(SendOutcome::Lost(replies::not_delivered(&reason.unwrap_or_default())));
             }
             _ => waits = Some(reason.unwrap_or_default()),
         }
     }
     Ok(match waits {
-        Some(reason) => Sent::Waits(replies::not_delivered_yet(&reason)),
-        None if lost => Sent::Lost(replies::WORDS_FOR_FILE.to_owned()),
-        None => Sent::Arrived(replies::DELIVERED.to_owned()),
+        Some(reason) => SendOutcome::Waits(replies::not_delivered_yet(&reason)),
+        None if lost => SendOutcome::Lost(replies::WORDS_FOR_FILE.to_owned()),
+        None => SendOutcome::Arrived(replies::DELIVERED.to_owned()),
     })
 }
 
 /// Waits for the outcome; deliveries say whenever one of them has got further.
-async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<Sent, StoreError> {
+async fn arrives(bus: &Bus, ids: &[DeliveryId]) -> Result<SendOutcome, StoreError> {
     let mut moved = bus.outbox.watch();
     loop {
         moved.mark_unchanged();
         match standing(bus, ids).await? {
-            waits @ Sent::Waits(_) => {
+            waits @ SendOutcome::Waits(_) => {
                 if moved.changed().await.is_err() {
                     return Ok(waits);
                 }

@@ -58,7 +58,7 @@ pub struct Action {
 impl Action {
     /// One line, for people and models, with the time by the clock of `zone`.
     pub fn words(&self, zone: Tz) -> String {
-        replies::action(&replies::Action {
+        replies::action(&replies::ActionLine {
             id: self.id.0,
             at: self.at.with_timezone(&zone).format("%m-%d %H:%M").to_string(),
             tool: &self.tool,

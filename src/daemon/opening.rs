@@ -11,7 +11,7 @@ use tokio::time::sleep;
 use crate::bus::{Bus, outbox};
 use crate::people;
 use crate::replies;
-use crate::store::{OnFull, OpenError, Options, Room, Store, Sync};
+use crate::store::{OnFull, OpenError, Room, Store, StoreOptions, Sync};
 use crate::tasks::schedule;
 
 /// How long until a full disk is looked at again.
@@ -26,7 +26,7 @@ pub(super) struct Opened {
 }
 
 /// Opens the store; waits for room, if that is wished.
-pub(super) async fn store(home: &Path, options: &Options) -> anyhow::Result<(Store, Opened)> {
+pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result<(Store, Opened)> {
     let at = Instant::now();
     let mut waits = false;
     let store = loop {

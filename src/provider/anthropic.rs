@@ -8,13 +8,13 @@ use async_trait::async_trait;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::http::Endpoint;
-use super::names::Names;
+use super::http::ModelEndpoint;
+use super::names::ToolNames;
 use super::{
-    Config, Delta, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
-    StopReason, ToolCall, ToolSchema, Usage,
+    Config, Delta, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
+    ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
 };
-use crate::provider::wire::{self, CallIds, Flow, Fold};
+use crate::provider::wire::{self, CallIds, Fold, StreamFlow};
 use crate::types::session::{Call, Thinking};
 
 /// The only version of the API so far.
@@ -35,13 +35,13 @@ pub struct Anthropic {
     tokens_max: u32,
     images: bool,
     room: u64,
-    endpoint: Endpoint,
+    endpoint: ModelEndpoint,
 }
 
 impl Anthropic {
     /// # Errors
     /// The base URL or the key cannot be used at all.
-    pub fn new(name: &str, config: &Config, limits: Limits) -> anyhow::Result<Self> {
+    pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let base = config.base_url.trim_end_matches('/').trim_end_matches("/v1");
         let key = config.api_key.as_ref();
         let key = key.map(|key| (HeaderName::from_static("x-api-key"), "", key));
@@ -54,12 +54,12 @@ impl Anthropic {
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             images: config.images,
             room: config.room(),
-            endpoint: Endpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
+            endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
+    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
         let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
@@ -91,20 +91,20 @@ impl Anthropic {
     fn transcript(
         &self,
         request: &Request<'_>,
-        (thinks, names): (bool, &Names),
-        seen: &Seen,
+        (thinks, names): (bool, &ToolNames),
+        seen: &ReadPictures,
     ) -> Vec<Value> {
         let mut sent: Vec<Value> = Vec::new();
         let mut ids = CallIds::of_plain_letters();
         let mut asked = Vec::new();
         for message in &request.messages {
             match message {
-                Message::User { text, images } => {
+                PromptMessage::User { text, images } => {
                     // Pictures first: models see them better so (Anthropic, Vision).
                     let blocks = seen.of(images).map(image_block).chain([text_block(text)]);
                     push_user(&mut sent, blocks.collect());
                 }
-                Message::Assistant { text, thinking, calls } => {
+                PromptMessage::Assistant { text, thinking, calls } => {
                     asked = ids.name(calls);
                     let mut blocks =
                         if thinks { own_thinking(thinking, &self.model) } else { Vec::new() };
@@ -114,7 +114,7 @@ impl Anthropic {
                     );
                     sent.push(json!({"role": "assistant", "content": blocks}));
                 }
-                Message::Results(calls) => {
+                PromptMessage::Results(calls) => {
                     let results = asked.iter().zip(*calls).map(|(id, call)| tool_result(call, id));
                     push_user(&mut sent, results.collect());
                 }
@@ -142,12 +142,13 @@ impl Provider for Anthropic {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let names = Names::of(request.tools);
-        let seen = if self.images { request.pictures.load().await } else { Seen::default() };
+        let names = ToolNames::of(request.tools);
+        let seen =
+            if self.images { request.pictures.load().await } else { ReadPictures::default() };
         let body = self.body(request, &names, &seen);
         let _in_turn = seen.written();
         let events = self.endpoint.post(body).await?;
-        Ok(wire::deltas(events, Answer::new(&self.model, names)))
+        Ok(wire::deltas(events, AnthropicAnswer::new(&self.model, names)))
     }
 }
 
@@ -178,7 +179,7 @@ fn system(parts: &[String]) -> Vec<Value> {
     blocks
 }
 
-fn tool(tool: &ToolSchema, names: &Names) -> Value {
+fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     let mut schema = tool.parameters.clone();
     if !schema.is_object() {
         schema = json!({});
@@ -210,7 +211,7 @@ fn own_thinking(thinking: &[Thinking], model: &str) -> Vec<Value> {
     thinking.iter().filter(is_own).map(|thinking| thinking.block.clone()).collect()
 }
 
-fn tool_use(call: &Call, id: &str, names: &Names) -> Value {
+fn tool_use(call: &Call, id: &str, names: &ToolNames) -> Value {
     let input = wire::arguments(&call.arguments).unwrap_or_default();
     json!({"type": "tool_use", "id": id, "name": names.sent(&call.tool), "input": input})
 }
@@ -225,10 +226,10 @@ fn tool_result(call: &Call, id: &str) -> Value {
 }
 
 /// An answer as far as it has come. Calls are held back until it is whole.
-struct Answer {
+struct AnthropicAnswer {
     model: String,
-    names: Names,
-    open: BTreeMap<u64, Block>,
+    names: ToolNames,
+    open: BTreeMap<u64, AnthropicBlock>,
     calls: Vec<ToolCall>,
     /// The counts as told so far; later ones replace earlier ones, field by field.
     counts: BTreeMap<&'static str, u64>,
@@ -236,7 +237,7 @@ struct Answer {
 }
 
 /// A block whose parts arrive one by one.
-enum Block {
+enum AnthropicBlock {
     /// Reasoning, open or redacted.
     Thinking(Value),
     Call {
@@ -248,8 +249,8 @@ enum Block {
     },
 }
 
-impl Fold for Answer {
-    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
+impl Fold for AnthropicAnswer {
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow {
         let index = event["index"].as_u64().unwrap_or_default();
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => self.count(&event["message"]["usage"]),
@@ -262,11 +263,11 @@ impl Fold for Answer {
                     self.stop = Some(stop_reason(reason));
                 }
             }
-            "message_stop" => return Flow::Last,
+            "message_stop" => return StreamFlow::Last,
             // Pings, and what is yet to be invented (Versioning: "new event types may be added").
             _ => {}
         }
-        Flow::More
+        StreamFlow::More
     }
 
     fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
@@ -281,8 +282,8 @@ impl Fold for Answer {
     }
 }
 
-impl Answer {
-    fn new(model: &str, names: Names) -> Self {
+impl AnthropicAnswer {
+    fn new(model: &str, names: ToolNames) -> Self {
         Self {
             model: model.to_owned(),
             names,
@@ -298,11 +299,12 @@ impl Answer {
         match block["type"].as_str().unwrap_or_default() {
             "text" => say(&block["text"], Delta::Text, deltas),
             "thinking" | "redacted_thinking" => {
-                self.open.insert(index, Block::Thinking(block.clone()));
+                self.open.insert(index, AnthropicBlock::Thinking(block.clone()));
             }
             "tool_use" => {
                 let (id, name, input) = (word("id"), word("name"), block["input"].clone());
-                self.open.insert(index, Block::Call { id, name, input, json: String::new() });
+                self.open
+                    .insert(index, AnthropicBlock::Call { id, name, input, json: String::new() });
             }
             _ => {}
         }
@@ -311,14 +313,14 @@ impl Answer {
     fn add(&mut self, index: u64, delta: &Value, deltas: &mut VecDeque<Delta>) {
         match (delta["type"].as_str().unwrap_or_default(), self.open.get_mut(&index)) {
             ("text_delta", _) => say(&delta["text"], Delta::Text, deltas),
-            ("thinking_delta", Some(Block::Thinking(block))) => {
+            ("thinking_delta", Some(AnthropicBlock::Thinking(block))) => {
                 say(&delta["thinking"], Delta::Thinking, deltas);
                 append(block, "thinking", &delta["thinking"]);
             }
-            ("signature_delta", Some(Block::Thinking(block))) => {
+            ("signature_delta", Some(AnthropicBlock::Thinking(block))) => {
                 append(block, "signature", &delta["signature"]);
             }
-            ("input_json_delta", Some(Block::Call { json, .. })) => {
+            ("input_json_delta", Some(AnthropicBlock::Call { json, .. })) => {
                 json.push_str(delta["partial_json"].as_str().unwrap_or_default());
             }
             _ => {}
@@ -327,11 +329,11 @@ impl Answer {
 
     fn shut(&mut self, index: u64, deltas: &mut VecDeque<Delta>) {
         match self.open.remove(&index) {
-            Some(Block::Thinking(block)) => {
+            Some(AnthropicBlock::Thinking(block)) => {
                 let model = self.model.clone();
                 deltas.push_back(Delta::ThinkingBlock(Thinking { model, block }));
             }
-            Some(Block::Call { id, name, input, json }) => {
+            Some(AnthropicBlock::Call { id, name, input, json }) => {
                 let is_given = input.as_object().is_some_and(|input| !input.is_empty());
                 let arguments = if json.is_empty() && is_given { input.to_string() } else { json };
                 let name = self.names.ours(name);

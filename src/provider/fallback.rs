@@ -47,7 +47,7 @@ impl Provider for Fallback {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let asking = Asking {
+        let asking = FallbackAttempt {
             providers: &self.providers,
             request,
             current: Some(begin(&*self.providers[0], request)),
@@ -62,7 +62,7 @@ impl Provider for Fallback {
     }
 }
 
-struct Asking<'a> {
+struct FallbackAttempt<'a> {
     providers: &'a [Arc<dyn Provider>],
     request: &'a Request<'a>,
     /// The stream of the provider after those that failed; None once the answer is whole.
@@ -73,7 +73,7 @@ struct Asking<'a> {
     ready: VecDeque<Delta>,
 }
 
-impl Asking<'_> {
+impl FallbackAttempt<'_> {
     async fn next(&mut self) -> Result<Option<Delta>, ProviderError> {
         loop {
             if let Some(delta) = self.ready.pop_front() {

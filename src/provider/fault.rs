@@ -46,7 +46,7 @@ const TOO_LONG_WORDS: [&str; 17] = [
 
 /// An error as the server told it.
 #[derive(Debug, Default)]
-pub struct Fault {
+pub struct ApiFault {
     status: Option<u16>,
     after: Option<Duration>,
     /// The vendor's words for machines: type and code.
@@ -54,7 +54,7 @@ pub struct Fault {
     message: String,
 }
 
-impl Fault {
+impl ApiFault {
     /// From a response that is no success; `after` is [`retry_after`].
     pub fn of_response(status: u16, after: Option<Duration>, body: &str) -> Self {
         let told = serde_json::from_str(body).map(|value| Self::of_event(&value));

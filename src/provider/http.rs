@@ -15,7 +15,7 @@ use url::Url;
 
 use super::ProviderError;
 use crate::http;
-use crate::provider::fault::{self, Fault};
+use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
 
 /// What is read of an error's body; more is never shown anyway.
@@ -29,7 +29,7 @@ const ANSWER_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How long a model API may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HttpTimeouts {
     pub connect: Duration,
     /// From the request to the answer's first byte: a small machine reads a long prompt for minutes.
     pub begin: Duration,
@@ -39,7 +39,7 @@ pub struct Limits {
     pub whole: Duration,
 }
 
-impl Default for Limits {
+impl Default for HttpTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -53,7 +53,7 @@ impl Default for Limits {
 /// A vendor's servers have begun by then, or another provider should be asked.
 const REMOTE_BEGIN: Duration = Duration::from_secs(90);
 
-impl Limits {
+impl HttpTimeouts {
     /// The limits for the server that `base_url` names. One on this machine is mostly a slow one, which may be silent
     /// as long as it writes a call.
     pub fn of(base_url: &str) -> Self {
@@ -66,21 +66,21 @@ impl Limits {
 }
 
 /// Where completions are asked for.
-pub(super) struct Endpoint {
+pub(super) struct ModelEndpoint {
     client: Client,
     pub(super) url: Url,
     key: Option<Secret>,
-    limits: Limits,
+    limits: HttpTimeouts,
 }
 
-impl Endpoint {
+impl ModelEndpoint {
     /// `key` is sent in its header with each request; never to another host, as redirects are not
     /// followed.
     pub(super) fn new(
         url: &str,
         key: Option<(HeaderName, &str, &Secret)>,
         mut headers: HeaderMap,
-        limits: Limits,
+        limits: HttpTimeouts,
     ) -> anyhow::Result<Self> {
         let url = Url::parse(url).with_context(|| format!("base_url is not a URL: {url}"))?;
         ensure!(matches!(url.scheme(), "http" | "https"), "base_url is not an HTTP URL: {url}");
@@ -99,14 +99,14 @@ impl Endpoint {
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(&self, body: Value) -> Result<Events, ProviderError> {
+    pub(super) async fn post(&self, body: Value) -> Result<SseEvents, ProviderError> {
         let bytes = written(&body);
         // It may hold pictures, and need not be there twice while the answer is waited for.
         drop(body);
         let request = self.client.post(self.url.clone());
         let request = request.header(CONTENT_TYPE, "application/json").body(bytes);
         let (kind, body) = self.send(request).await?;
-        let mut events = Events {
+        let mut events = SseEvents {
             body: Some(body),
             parser: Parser::default(),
             ready: VecDeque::new(),
@@ -130,7 +130,7 @@ impl Endpoint {
     }
 
     /// The media type and the body of an answer that has begun well.
-    async fn send(&self, request: RequestBuilder) -> Result<(String, Body), ProviderError> {
+    async fn send(&self, request: RequestBuilder) -> Result<(String, AnswerBody), ProviderError> {
         let now = Instant::now();
         let until = now + self.limits.begin;
         let response = timeout_at(until, request.send())
@@ -141,13 +141,15 @@ impl Endpoint {
         let after = fault::retry_after(response.headers(), Utc::now());
         let kind = media_type(&response);
         let mut body =
-            Body { response, until, end: now + self.limits.whole, stall: self.limits.stall };
+            AnswerBody { response, until, end: now + self.limits.whole, stall: self.limits.stall };
 
         if !status.is_success() || kind == "text/html" {
             // An error whose body cannot be read is sorted by its status alone.
             body.end = Instant::now() + ERROR_WAIT;
             let text = body.read(ERROR_BYTES_MAX).await.unwrap_or_default();
-            return Err(Fault::of_response(status.as_u16(), after, &text).sort(self.key.as_ref()));
+            return Err(
+                ApiFault::of_response(status.as_u16(), after, &text).sort(self.key.as_ref())
+            );
         }
         Ok((kind, body))
     }
@@ -187,7 +189,7 @@ impl std::io::Write for Count {
 const IDLE_MAX: Duration = Duration::from_secs(30);
 
 /// Made here only, so that no request goes without a bound.
-fn client(url: &Url, headers: HeaderMap, limits: Limits) -> anyhow::Result<Client> {
+fn client(url: &Url, headers: HeaderMap, limits: HttpTimeouts) -> anyhow::Result<Client> {
     let builder = http::client(url, limits.connect)
         .default_headers(headers)
         .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
@@ -211,7 +213,7 @@ fn silent(limit: Duration) -> ProviderError {
 }
 
 /// An answer's bytes, each awaited no longer than the limits allow.
-struct Body {
+struct AnswerBody {
     response: Response,
     /// When the next byte must have come.
     until: Instant,
@@ -220,7 +222,7 @@ struct Body {
     stall: Duration,
 }
 
-impl Body {
+impl AnswerBody {
     async fn chunk(&mut self) -> Result<Option<Vec<u8>>, ProviderError> {
         let until = self.until.min(self.end);
         let chunk = timeout_at(until, self.response.chunk())
@@ -247,15 +249,15 @@ impl Body {
 }
 
 /// The payloads of an event stream, in order.
-pub(super) struct Events {
-    body: Option<Body>,
+pub(super) struct SseEvents {
+    body: Option<AnswerBody>,
     parser: Parser,
     ready: VecDeque<String>,
     bytes: usize,
     key: Option<Secret>,
 }
 
-impl Events {
+impl SseEvents {
     /// The next payload; None when the server closed the stream.
     pub(super) async fn next(&mut self) -> Result<Option<String>, ProviderError> {
         loop {
@@ -283,7 +285,7 @@ impl Events {
 
     /// Sorts an error object that came instead of an event.
     pub(super) fn sort(&self, event: &Value) -> ProviderError {
-        Fault::of_event(event).sort(self.key.as_ref())
+        ApiFault::of_event(event).sort(self.key.as_ref())
     }
 
     /// For a server that does not stream: its whole answer is one event.

@@ -9,9 +9,9 @@ use super::{ToolSchema, wire};
 const HASH_CHARS: usize = 8;
 
 /// The names that are respelt for one request: ours, and how the API is told.
-pub struct Names(Vec<(String, String)>);
+pub struct ToolNames(Vec<(String, String)>);
 
-impl Names {
+impl ToolNames {
     /// The names of a request that offers `tools`.
     pub fn of(tools: &[ToolSchema]) -> Self {
         let fits = |name: &str| wire::tool_name(name) == name;

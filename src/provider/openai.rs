@@ -9,16 +9,16 @@ use async_trait::async_trait;
 use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
-use super::http::Endpoint;
-use super::names::Names;
+use super::http::ModelEndpoint;
+use super::names::ToolNames;
 use super::wire;
 use super::{
-    Config, DeltaStream, Limits, Message, Picture, Provider, ProviderError, Request, Seen,
-    ToolSchema,
+    Config, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
+    ReadPictures, Request, ToolSchema,
 };
 use crate::types::session::{Call, Thinking};
-use answer::Answer;
-use dialect::Dialect;
+use answer::OpenAiAnswer;
+use dialect::HostDialect;
 
 /// A model behind an OpenAI-compatible endpoint.
 pub struct OpenAi {
@@ -27,30 +27,30 @@ pub struct OpenAi {
     tokens_max: Option<u32>,
     images: bool,
     room: u64,
-    dialect: Dialect,
-    endpoint: Endpoint,
+    dialect: HostDialect,
+    endpoint: ModelEndpoint,
 }
 
 impl OpenAi {
     /// # Errors
     /// The base URL or the key cannot be used at all.
-    pub fn new(name: &str, config: &Config, limits: Limits) -> anyhow::Result<Self> {
+    pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
-        let endpoint = Endpoint::new(&url, key, HeaderMap::new(), limits)?;
+        let endpoint = ModelEndpoint::new(&url, key, HeaderMap::new(), limits)?;
         Ok(Self {
             name: format!("{name} ({})", config.model),
             model: config.model.clone(),
             tokens_max: config.tokens_max,
             images: config.images,
             room: config.room(),
-            dialect: Dialect::of(&endpoint.url),
+            dialect: HostDialect::of(&endpoint.url),
             endpoint,
         })
     }
 
     /// The JSON of a request. Parts that change come last, so that requests share their beginning.
-    pub fn body(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Value {
+    pub fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
         if let Some(tokens_max) = self.tokens_max {
@@ -72,7 +72,12 @@ impl OpenAi {
         body.into()
     }
 
-    fn transcript(&self, request: &Request<'_>, names: &Names, seen: &Seen) -> Vec<Value> {
+    fn transcript(
+        &self,
+        request: &Request<'_>,
+        names: &ToolNames,
+        seen: &ReadPictures,
+    ) -> Vec<Value> {
         let mut ids = self.dialect.call_ids();
         let mut sent = Vec::new();
         if !request.system.is_empty() {
@@ -81,11 +86,11 @@ impl OpenAi {
         let mut asked = Vec::new();
         for message in &request.messages {
             match message {
-                Message::User { text, images } => {
+                PromptMessage::User { text, images } => {
                     let content = user_content(text, seen.of(images).collect());
                     sent.push(wire::object([("role", "user".into()), ("content", content)]));
                 }
-                Message::Assistant { text, thinking, calls } => {
+                PromptMessage::Assistant { text, thinking, calls } => {
                     asked = ids.name(calls);
                     let own: Vec<_> = thinking.iter().filter(|it| it.model == self.model).collect();
                     let calls = calls.iter().zip(&asked);
@@ -93,7 +98,7 @@ impl OpenAi {
                         calls.map(|(call, id)| function_call(call, id, &own, names)).collect();
                     sent.push(assistant(text, &own, calls));
                 }
-                Message::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
+                PromptMessage::Results(calls) => sent.extend(asked.iter().zip(*calls).map(|(id, call)| {
                     json!({"role": "tool", "tool_call_id": id, "content": wire::result(call)})
                 })),
             }
@@ -120,16 +125,17 @@ impl Provider for OpenAi {
         &'a self,
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
-        let names = Names::of(request.tools);
-        let seen = if self.images { request.pictures.load().await } else { Seen::default() };
+        let names = ToolNames::of(request.tools);
+        let seen =
+            if self.images { request.pictures.load().await } else { ReadPictures::default() };
         let body = self.body(request, &names, &seen);
         let _in_turn = seen.written();
         let events = self.endpoint.post(body).await?;
-        Ok(wire::deltas(events, Answer::new(&self.model, names)))
+        Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
     }
 }
 
-fn tool(tool: &ToolSchema, names: &Names) -> Value {
+fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     let ToolSchema { name, description, parameters } = tool;
     let function =
         json!({"name": names.sent(name), "description": description, "parameters": parameters});
@@ -163,7 +169,7 @@ fn assistant(text: &str, thinking: &[&Thinking], calls: Vec<Value>) -> Value {
     message
 }
 
-fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &Names) -> Value {
+fn function_call(call: &Call, id: &str, thinking: &[&Thinking], names: &ToolNames) -> Value {
     let arguments = match wire::arguments(&call.arguments) {
         Some(_) => &call.arguments,
         None => "{}",

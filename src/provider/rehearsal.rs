@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::types::session::Outcome;
 
 use super::{
-    COMPLETION, Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason,
+    COMPLETION, Delta, DeltaStream, PromptMessage, Provider, ProviderError, Request, StopReason,
     ToolCall, Usage,
 };
 
@@ -50,7 +50,7 @@ enum Rule {
 
 /// What ends its turns.
 #[derive(Clone, Copy)]
-enum Ends {
+enum RehearsalEnd {
     ByText,
     ByCall,
 }
@@ -85,7 +85,7 @@ impl Provider for Rehearsal {
             _ => together(words),
         };
         let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
-        let ends = if by_call { Ends::ByCall } else { Ends::ByText };
+        let ends = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
         Ok(perform(deed, (last_results(turn), ends), request.messages.len(), usage))
     }
@@ -110,10 +110,10 @@ fn together(rules: Vec<Rule>) -> Deed {
 }
 
 /// What has been said and done since the last answer.
-fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
-    let answer = |message: &Message<'_>| match message {
-        Message::Assistant { calls: [], .. } => true,
-        Message::Results(calls) => calls.iter().any(|call| call.tool == COMPLETION),
+fn since_last_answer<'a>(messages: &'a [PromptMessage<'a>]) -> &'a [PromptMessage<'a>] {
+    let answer = |message: &PromptMessage<'_>| match message {
+        PromptMessage::Assistant { calls: [], .. } => true,
+        PromptMessage::Results(calls) => calls.iter().any(|call| call.tool == COMPLETION),
         _ => false,
     };
     let begin = messages.iter().rposition(answer).map_or(0, |at| at + 1);
@@ -122,9 +122,9 @@ fn since_last_answer<'a>(messages: &'a [Message<'a>]) -> &'a [Message<'a>] {
 
 /// What the person said, without quotes, what others said, and what the program says in square
 /// brackets.
-fn said(turn: &[Message<'_>]) -> String {
+fn said(turn: &[PromptMessage<'_>]) -> String {
     let texts = turn.iter().filter_map(|message| match message {
-        Message::User { text, .. } => Some(text.as_str()),
+        PromptMessage::User { text, .. } => Some(text.as_str()),
         _ => None,
     });
     let mut programs_own = false;
@@ -140,17 +140,17 @@ fn said(turn: &[Message<'_>]) -> String {
 }
 
 /// How many calls have been made; one that was skipped is made again.
-fn made(turn: &[Message<'_>]) -> usize {
+fn made(turn: &[PromptMessage<'_>]) -> usize {
     let calls = turn.iter().filter_map(|message| match message {
-        Message::Results(calls) => Some(*calls),
+        PromptMessage::Results(calls) => Some(*calls),
         _ => None,
     });
     calls.flatten().filter(|call| call.outcome != Outcome::Skipped).count()
 }
 
 /// The results of the last step, if the transcript ends with them.
-fn last_results(turn: &[Message<'_>]) -> Option<String> {
-    let Some(Message::Results(calls)) = turn.last() else { return None };
+fn last_results(turn: &[PromptMessage<'_>]) -> Option<String> {
+    let Some(PromptMessage::Results(calls)) = turn.last() else { return None };
     let results: Vec<&str> = calls.iter().map(|call| call.outcome.for_model()).collect();
     Some(results.join("\n"))
 }
@@ -215,15 +215,17 @@ fn asked(words: &str) -> (String, Vec<String>) {
 
 fn perform(
     deed: Deed,
-    (results, ends): (Option<String>, Ends),
+    (results, ends): (Option<String>, RehearsalEnd),
     done: usize,
     usage: Usage,
 ) -> DeltaStream<'static> {
     let before = results.map(|results| format!("{results}\n")).unwrap_or_default();
     let said = |text: &str| format!("{}\n\n{REHEARSAL}", format!("{before}{text}").trim());
     let deed = match (deed, ends) {
-        (Deed::Say(text), Ends::ByText) => Deed::Say(said(&text)),
-        (Deed::Say(text), Ends::ByCall) => Deed::Call(COMPLETION, json!({ "result": said(&text) })),
+        (Deed::Say(text), RehearsalEnd::ByText) => Deed::Say(said(&text)),
+        (Deed::Say(text), RehearsalEnd::ByCall) => {
+            Deed::Call(COMPLETION, json!({ "result": said(&text) }))
+        }
         (deed, _) => deed,
     };
     match deed {

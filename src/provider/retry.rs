@@ -12,7 +12,7 @@ use super::{Delta, DeltaStream, Provider, ProviderError, Request, begin};
 
 /// How often and how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Options {
+pub struct RetryOptions {
     /// The first one included.
     pub attempts_max: u32,
     /// For pauses, and attempts that brought nothing: a person waits for the answer.
@@ -21,7 +21,7 @@ pub struct Options {
     pub pause: Duration,
 }
 
-impl Default for Options {
+impl Default for RetryOptions {
     fn default() -> Self {
         Self {
             attempts_max: 4,
@@ -34,11 +34,11 @@ impl Default for Options {
 /// A provider with patience. An answer that broke off is made again, after a [`Delta::Restart`].
 pub struct Retry {
     inner: Arc<dyn Provider>,
-    options: Options,
+    options: RetryOptions,
 }
 
 impl Retry {
-    pub fn new(inner: Arc<dyn Provider>, options: Options) -> Self {
+    pub fn new(inner: Arc<dyn Provider>, options: RetryOptions) -> Self {
         Self { inner, options }
     }
 }

@@ -43,7 +43,7 @@ pub struct Picture {
 
 /// The pictures of a request that could be read, by their paths.
 #[derive(Default)]
-pub struct Seen {
+pub struct ReadPictures {
     pictures: BTreeMap<String, Picture>,
     turn: Option<SemaphorePermit<'static>>,
 }
@@ -68,18 +68,18 @@ impl Pictures {
 
     /// Reads the pictures, once no other request has any in hand. What is gone, or no picture any
     /// more, is left out; so is what would be too much, the oldest first.
-    pub async fn load(&self) -> Seen {
+    pub async fn load(&self) -> ReadPictures {
         let Some(workspace) = self.workspace.as_ref().filter(|_| !self.is_empty()) else {
-            return Seen::default();
+            return ReadPictures::default();
         };
         let turn = ONE_AT_A_TIME.acquire().await.expect("it is never closed");
         let wanted = self.wanted.clone();
         let pictures = workspace.off_thread(move |workspace| read_all(workspace, wanted)).await;
-        Seen { pictures, turn: Some(turn) }
+        ReadPictures { pictures, turn: Some(turn) }
     }
 }
 
-impl Seen {
+impl ReadPictures {
     pub fn get(&self, image: &Image) -> Option<&Picture> {
         self.pictures.get(&image.path)
     }

@@ -24,8 +24,8 @@ use futures_util::stream::{self, StreamExt};
 use tokio::sync::mpsc;
 
 pub use forms::MALFORMED_CALL;
-use scan::{Piece, Reader, Scanner};
-use told::Told;
+use scan::{AnswerPiece, CallStrictness, Scanner};
+use told::TextRequest;
 
 use super::{
     Delta, DeltaStream, Provider, ProviderError, Request, StopReason, ToolCall, Tools, begin, wire,
@@ -65,10 +65,10 @@ impl Provider for TextTools {
         request: &'a Request<'a>,
     ) -> Result<DeltaStream<'a>, ProviderError> {
         let (inner, reader) = match self.tools {
-            Tools::Text => (told(&*self.inner, request), Reader::Strict),
-            Tools::Native => (self.inner.stream(request).await?, Reader::Lenient),
+            Tools::Text => (told(&*self.inner, request), CallStrictness::Strict),
+            Tools::Native => (self.inner.stream(request).await?, CallStrictness::Lenient),
         };
-        if reader == Reader::Lenient && request.tools.is_empty() {
+        if reader == CallStrictness::Lenient && request.tools.is_empty() {
             return Ok(inner);
         }
         let sieve = Sieve::new(request, reader);
@@ -90,7 +90,7 @@ impl Provider for TextTools {
 fn told<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
     let (sender, mut receiver) = mpsc::channel(DELTAS_MAX);
     let asking = async move {
-        let told = Told::of(request);
+        let told = TextRequest::of(request);
         let request = told.request();
         let mut answer = begin(provider, &request);
         while let Some(delta) = answer.next().await {
@@ -107,17 +107,17 @@ fn told<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream
 /// Tells an answer's words from its calls.
 struct Sieve<'a> {
     request: &'a Request<'a>,
-    reader: Reader,
+    reader: CallStrictness,
     scanner: Scanner<'a>,
     native: Vec<ToolCall>,
     found: Vec<ToolCall>,
     /// What a lenient reader has found, and what came behind it: a native call may still come.
-    kept: Vec<Piece>,
+    kept: Vec<AnswerPiece>,
     ready: VecDeque<Delta>,
 }
 
 impl<'a> Sieve<'a> {
-    fn new(request: &'a Request<'a>, reader: Reader) -> Self {
+    fn new(request: &'a Request<'a>, reader: CallStrictness) -> Self {
         Self {
             request,
             reader,
@@ -146,13 +146,15 @@ impl<'a> Sieve<'a> {
         }
     }
 
-    fn sort(&mut self, pieces: Vec<Piece>) {
+    fn sort(&mut self, pieces: Vec<AnswerPiece>) {
         for piece in pieces {
             match piece {
                 piece if !self.kept.is_empty() => self.kept.push(piece),
-                Piece::Text(text) => self.ready.push_back(Delta::Text(text)),
-                piece @ Piece::Calls(..) if self.reader == Reader::Lenient => self.kept.push(piece),
-                Piece::Calls(calls, _) => self.found.extend(calls),
+                AnswerPiece::Text(text) => self.ready.push_back(Delta::Text(text)),
+                piece @ AnswerPiece::Calls(..) if self.reader == CallStrictness::Lenient => {
+                    self.kept.push(piece)
+                }
+                AnswerPiece::Calls(calls, _) => self.found.extend(calls),
             }
         }
     }
@@ -162,9 +164,9 @@ impl<'a> Sieve<'a> {
         self.sort(pieces);
         for piece in std::mem::take(&mut self.kept) {
             match piece {
-                Piece::Text(text) => self.ready.push_back(Delta::Text(text)),
-                Piece::Calls(calls, _) if self.native.is_empty() => self.found.extend(calls),
-                Piece::Calls(_, written) => self.ready.push_back(Delta::Text(written)),
+                AnswerPiece::Text(text) => self.ready.push_back(Delta::Text(text)),
+                AnswerPiece::Calls(calls, _) if self.native.is_empty() => self.found.extend(calls),
+                AnswerPiece::Calls(_, written) => self.ready.push_back(Delta::Text(written)),
             }
         }
         let mut calls = std::mem::take(&mut self.native);

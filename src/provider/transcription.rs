@@ -7,8 +7,8 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use reqwest::multipart::{Form, Part};
 use serde_json::Value;
 
-use super::http::Endpoint;
-use super::{Limits, ProviderError};
+use super::http::ModelEndpoint;
+use super::{HttpTimeouts, ProviderError};
 use crate::secret::Secret;
 
 /// The longest that is taken for words; an hour of speech has fewer.
@@ -29,7 +29,7 @@ pub struct Config {
 pub struct Transcriber {
     model: String,
     language: Option<String>,
-    endpoint: Endpoint,
+    endpoint: ModelEndpoint,
 }
 
 /// Without the key.
@@ -48,7 +48,12 @@ impl Transcriber {
         Ok(Self {
             model: config.model.clone(),
             language: config.language.clone(),
-            endpoint: Endpoint::new(&url, key, HeaderMap::new(), Limits::of(&config.base_url))?,
+            endpoint: ModelEndpoint::new(
+                &url,
+                key,
+                HeaderMap::new(),
+                HttpTimeouts::of(&config.base_url),
+            )?,
         })
     }
 

@@ -7,7 +7,7 @@ use futures_util::stream::{self, StreamExt};
 use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
-use super::http::Events;
+use super::http::SseEvents;
 use super::{Delta, DeltaStream, ProviderError, StopReason, ToolCall};
 use crate::types::session::Call;
 
@@ -111,21 +111,21 @@ fn respelt(text: &str, fit: fn(char) -> char, chars_max: usize) -> String {
 /// Turns a vendor's events into deltas.
 pub(super) trait Fold: Send + 'static {
     /// Takes one event, which is no error.
-    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow;
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow;
 
     /// There are no more events; `closed` if the server said so. Emits what was held back and
     /// [`Delta::End`], and returns true, if the answer is whole.
     fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool;
 }
 
-pub(super) enum Flow {
+pub(super) enum StreamFlow {
     More,
     Last,
 }
 
 /// The deltas of a completion that arrives as `events`.
-pub(super) fn deltas(events: Events, fold: impl Fold) -> DeltaStream<'static> {
-    let reading = Reading { events, fold, ready: VecDeque::new(), ended: false };
+pub(super) fn deltas(events: SseEvents, fold: impl Fold) -> DeltaStream<'static> {
+    let reading = StreamReading { events, fold, ready: VecDeque::new(), ended: false };
     stream::try_unfold(reading, |mut reading| async move {
         while reading.ready.is_empty() && !reading.ended {
             reading.step().await?;
@@ -141,14 +141,14 @@ fn error_of(event: &Value) -> Option<&Value> {
     told("/error").or_else(|| told("/choices/0/error"))
 }
 
-struct Reading<F> {
-    events: Events,
+struct StreamReading<F> {
+    events: SseEvents,
     fold: F,
     ready: VecDeque<Delta>,
     ended: bool,
 }
 
-impl<F: Fold> Reading<F> {
+impl<F: Fold> StreamReading<F> {
     async fn step(&mut self) -> Result<(), ProviderError> {
         match self.events.next().await {
             Ok(Some(text)) if text.trim() == "[DONE]" => self.end(true, ProviderError::cut()),
@@ -157,8 +157,8 @@ impl<F: Fold> Reading<F> {
                 Ok(event) => match error_of(&event) {
                     Some(error) => Err(self.events.sort(&json!({"error": error}))),
                     None => match self.fold.take(&event, &mut self.ready) {
-                        Flow::More => Ok(()),
-                        Flow::Last => self.end(true, ProviderError::cut()),
+                        StreamFlow::More => Ok(()),
+                        StreamFlow::Last => self.end(true, ProviderError::cut()),
                     },
                 },
             },

@@ -11,7 +11,7 @@ pub const NO_ACTIONS: &str = "Nothing has been done here yet.";
 pub const NOTHING_TO_UNDO: &str = "There is nothing here that I could undo.";
 
 /// An action on a line.
-pub struct Action<'a> {
+pub struct ActionLine<'a> {
     pub id: i64,
     pub at: String,
     pub tool: &'a str,
@@ -23,9 +23,9 @@ pub struct Action<'a> {
     pub undo: Option<bool>,
 }
 
-pub fn action(action: &Action<'_>) -> String {
+pub fn action(action: &ActionLine<'_>) -> String {
     const INPUT_CHARS_MAX: usize = 100;
-    let Action { id, at, tool, input, state, ms, person, undo } = action;
+    let ActionLine { id, at, tool, input, state, ms, person, undo } = action;
     let line = input.replace(char::is_control, " ");
     let shown: String = line.chars().take(INPUT_CHARS_MAX).collect();
     let more = if shown.len() < line.len() { "…" } else { "" };

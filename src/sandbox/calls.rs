@@ -152,8 +152,9 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
     let denied = denied(sockets).map_err(|error| failed(&error))?;
-    let whole =
-        |calls: &[libc::c_long]| calls.iter().map(|call| (*call, Vec::new())).collect::<Rules>();
+    let whole = |calls: &[libc::c_long]| {
+        calls.iter().map(|call| (*call, Vec::new())).collect::<SeccompRules>()
+    };
     let idle = idle().map_err(|error| failed(&error))?;
     let mut unsupported = whole(UNSUPPORTED);
     let reserving = requests(&RESERVING).map_err(|error| failed(&error))?;
@@ -173,10 +174,10 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     Ok(())
 }
 
-type Rules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
+type SeccompRules = BTreeMap<libc::c_long, Vec<SeccompRule>>;
 
 /// With the second number of each call.
-fn numbered(rules: Rules) -> BTreeMap<i64, Vec<SeccompRule>> {
+fn numbered(rules: SeccompRules) -> BTreeMap<i64, Vec<SeccompRule>> {
     let also = rules.clone().into_iter();
     let also = also.filter_map(|(call, rules)| Some((call | ALSO?, rules)));
     let also: Vec<_> = also.collect();
@@ -184,7 +185,7 @@ fn numbered(rules: Rules) -> BTreeMap<i64, Vec<SeccompRule>> {
 }
 
 /// What is said to be done, and is not.
-fn idle() -> Result<Rules, seccompiler::BackendError> {
+fn idle() -> Result<SeccompRules, seccompiler::BackendError> {
     let level = u64::from(libc::SOL_SOCKET.unsigned_abs());
     let sizes = BUFFER_SIZES.iter().map(|option| {
         let option = u64::from(option.unsigned_abs());
@@ -193,7 +194,7 @@ fn idle() -> Result<Rules, seccompiler::BackendError> {
             SeccompCondition::new(2, Dword, SeccompCmpOp::Eq, option)?,
         ])
     });
-    Ok(Rules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
+    Ok(SeccompRules::from([(libc::SYS_setsockopt, sizes.collect::<Result<_, _>>()?)]))
 }
 
 /// Of `ioctl`, these.
@@ -203,9 +204,9 @@ fn requests(codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError
     rules.collect()
 }
 
-fn denied(sockets: Sockets) -> Result<Rules, seccompiler::BackendError> {
+fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     let always = DENIED.iter().chain(DENIED_HERE);
-    let mut rules: Rules = always.map(|call| (*call, Vec::new())).collect();
+    let mut rules: SeccompRules = always.map(|call| (*call, Vec::new())).collect();
     let namespaces = NAMESPACES.iter().map(|flag| {
         let flag = u64::from(flag.unsigned_abs());
         one(SeccompCondition::new(0, Qword, SeccompCmpOp::MaskedEq(flag), flag)?)

@@ -40,7 +40,7 @@ pub(super) struct Census<'a> {
 
 /// What the kernel says of a process.
 #[derive(Default)]
-struct Process {
+struct ProcessUsage {
     threads: usize,
     /// Bytes in memory, those that are shared with others too, and on their way out of it.
     resident: u64,
@@ -75,7 +75,7 @@ impl<'a> Census<'a> {
         if inside.len() > most {
             return Some(Over::Processes);
         }
-        let all: Vec<Process> = inside.iter().map(|pid| process(*pid)).collect();
+        let all: Vec<ProcessUsage> = inside.iter().map(|pid| process(*pid)).collect();
         if all.iter().map(|process| process.threads).sum::<usize>() > most * THREADS_EACH as usize {
             return Some(Over::Processes);
         }
@@ -91,7 +91,7 @@ impl<'a> Census<'a> {
 
 /// Whether these take more memory. The first figures are quickly had and count too much: what is
 /// shared, twice; and each open file as if it was a socket.
-fn takes_more(most: u64, inside: &[Pid], all: &[Process]) -> bool {
+fn takes_more(most: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
     let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
     let tables: u64 = all.iter().map(|process| process.tables).sum();
     let resident = tables + all.iter().map(|process| process.resident).sum::<u64>();
@@ -157,9 +157,9 @@ fn pid(text: &str) -> Option<Pid> {
     text.parse().ok().and_then(Pid::from_raw)
 }
 
-fn process(process: Pid) -> Process {
+fn process(process: Pid) -> ProcessUsage {
     let text = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
-    let mut found = Process::default();
+    let mut found = ProcessUsage::default();
     for line in text.unwrap_or_default().lines() {
         match line.split_once(':') {
             Some(("Threads", number)) => found.threads = number.trim().parse().unwrap_or(1),

@@ -26,8 +26,8 @@ use rustix::stdio::{dup2_stderr, dup2_stdin};
 use super::entry::Prepared;
 use super::{Enforced, Level, Network, limits, raw, root};
 use crate::sandbox::calls::{self, Sockets};
-use crate::sandbox::paths::{self, DEVICES, Seen};
-use crate::sandbox::wire::{self, Held, Report, Spec, Task, Trial};
+use crate::sandbox::paths::{self, DEVICES, VisiblePath};
+use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
 
 /// The newest Landlock that is asked for; kernels give what they have of it.
 const LANDLOCK: ABI = ABI::V9;
@@ -79,8 +79,8 @@ fn live(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> io::Result<Re
     };
     wire::tell(control, &Report::Ready(enforced));
     match &spec.task {
-        Task::Command(command) => obey(spec, command, &tmp, &prepared.tell),
-        Task::Trial(trial) => Ok(Report::Tried(attempt(trial, &enforced))),
+        SandboxTask::Command(command) => obey(spec, command, &tmp, &prepared.tell),
+        SandboxTask::Trial(trial) => Ok(Report::Tried(attempt(trial, &enforced))),
     }
 }
 
@@ -150,7 +150,7 @@ fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) 
 }
 
 /// Has Landlock allow this and nothing else; gives its version, and whether signals are held back.
-fn restrict(seen: &[Seen], tmp: &Path, own_root: bool) -> io::Result<(u32, bool)> {
+fn restrict(seen: &[VisiblePath], tmp: &Path, own_root: bool) -> io::Result<(u32, bool)> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let rules = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
@@ -238,14 +238,14 @@ fn about(what: &dyn std::fmt::Display, error: &io::Error) -> io::Error {
 }
 
 /// Tries what must not be possible, as a command would.
-fn attempt(trial: &Trial, enforced: &Enforced) -> Held {
+fn attempt(trial: &Trial, enforced: &Enforced) -> TrialResult {
     let Trial { outside, port, name, process } = trial;
     let at = SocketAddr::from(([127, 0, 0, 1], *port));
     let (secret, new) = (outside.join("secret"), outside.join("new"));
     let abstract_name = UnixAddr::from_abstract_name(name.as_bytes());
     // Whether it has arrived is seen where it would.
     UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.send_to(b"?", at)).ok();
-    Held {
+    TrialResult {
         files: File::open(&secret).is_err()
             && fs::write(&secret, "x").is_err()
             && File::create(&new).is_err()

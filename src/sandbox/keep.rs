@@ -7,13 +7,13 @@ pub const WHOLE_BYTES_MAX: usize = 1024 * 1024;
 const TAIL_BYTES_MAX: usize = 64 * 1024;
 
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct KeptOutput {
     head: Vec<u8>,
     tail: Vec<u8>,
     total: u64,
 }
 
-impl Kept {
+impl KeptOutput {
     pub fn take(&mut self, piece: &[u8]) {
         self.total += piece.len() as u64;
         let room = WHOLE_BYTES_MAX - self.head.len();

@@ -67,7 +67,7 @@ pub(super) const DEVICES: &[&str] =
     &["/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty"];
 
 /// A thing that a command may see, as it stands on the machine.
-pub(super) struct Seen {
+pub(super) struct VisiblePath {
     pub(super) path: PathBuf,
     /// It is a link into something else that may be seen, and says so.
     pub(super) link: Option<PathBuf>,
@@ -93,14 +93,14 @@ pub(super) fn all_there(write: &[PathBuf]) -> io::Result<()> {
 
 /// What may be read and what may be written, those above before those below. What is not there is left
 /// out.
-pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<Seen> {
+pub(super) fn seen(read: &[PathBuf], write: &[PathBuf]) -> Vec<VisiblePath> {
     let read = system().chain(read.iter().cloned());
     let read: Vec<_> = read.filter(|path| path.exists()).collect();
     let write = write.iter().filter(|path| path.exists());
-    let mut all: Vec<Seen> = read
+    let mut all: Vec<VisiblePath> = read
         .iter()
-        .map(|path| Seen { path: path.clone(), link: link(path, &read), writable: false })
-        .chain(write.map(|path| Seen { path: path.clone(), link: None, writable: true }))
+        .map(|path| VisiblePath { path: path.clone(), link: link(path, &read), writable: false })
+        .chain(write.map(|path| VisiblePath { path: path.clone(), link: None, writable: true }))
         .collect();
     all.sort_by(|a, b| a.path.cmp(&b.path).then(a.writable.cmp(&b.writable)));
     all

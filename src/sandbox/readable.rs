@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Ending, Over};
+use super::{CommandEnding, Over};
 use crate::replies;
 
-impl Ending {
+impl CommandEnding {
     /// How it ended, in words; `time_max` is what it was given.
     pub fn words(&self, time_max: Duration) -> String {
         match self {

@@ -20,9 +20,9 @@ use tokio::net::{UnixStream, unix::pipe};
 use tokio::process::{Child, ChildStdin, ChildStdout};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use super::keep::Kept;
-use super::{Cage, ENTRY, Enforced, Order};
-use crate::sandbox::wire::{self, Over, Report, Spec, Task};
+use super::keep::KeptOutput;
+use super::{Cage, ENTRY, Enforced, SandboxCommand};
+use crate::sandbox::wire::{self, Over, Report, SandboxTask, Spec};
 
 /// A command that writes more is ended: nobody reads that, and taking it costs the machine.
 pub const OUTPUT_BYTES_MAX: u64 = 1024 * 1024 * 1024;
@@ -50,7 +50,7 @@ pub enum Input {
 
 /// How a command ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum CommandEnding {
     Exit(i32),
     Signal(i32),
     /// It was ended for that.
@@ -63,9 +63,9 @@ pub enum Ending {
 
 /// What came of a command.
 #[derive(Debug)]
-pub struct Run {
-    pub kept: Kept,
-    pub ending: Ending,
+pub struct FinishedCommand {
+    pub kept: KeptOutput,
+    pub ending: CommandEnding,
     pub took: Duration,
 }
 
@@ -74,25 +74,25 @@ pub struct Caged {
     child: Child,
     control: UnixStream,
     input: Option<Feed>,
-    output: Heard,
+    output: OutputPipe,
     until: Instant,
 }
 
 /// Where a command's input goes in; its end is the end of that, but for a terminal.
-pub struct Feed(Ends<ChildStdin, pipe::Sender>);
+pub struct Feed(PipeOrTerminal<ChildStdin, pipe::Sender>);
 
-struct Heard(Ends<ChildStdout, pipe::Receiver>);
+struct OutputPipe(PipeOrTerminal<ChildStdout, pipe::Receiver>);
 
-enum Ends<P, T> {
+enum PipeOrTerminal<P, T> {
     Pipe(P),
     Terminal(T),
 }
 
 /// Runs a command to its end. If this is dropped, the command is ended.
-pub async fn run(cage: &Cage, order: &Order, input: &[u8]) -> io::Result<Run> {
+pub async fn run(cage: &Cage, order: &SandboxCommand, input: &[u8]) -> io::Result<FinishedCommand> {
     let began = Instant::now();
     let mut caged = Caged::start(cage, order).await?;
-    let mut kept = Kept::default();
+    let mut kept = KeptOutput::default();
     let feed = caged.feed();
     let feeding = async {
         if let Some(mut feed) = feed {
@@ -115,12 +115,12 @@ pub async fn run(cage: &Cage, order: &Order, input: &[u8]) -> io::Result<Run> {
         () = feeding => unreachable!("it never ends"),
         ending = hearing => ending,
     };
-    Ok(Run { kept, ending, took: began.elapsed() })
+    Ok(FinishedCommand { kept, ending, took: began.elapsed() })
 }
 
 impl Caged {
     /// Begins a command; says nothing of whether it could begin, as its end does that.
-    pub async fn start(cage: &Cage, order: &Order) -> io::Result<Self> {
+    pub async fn start(cage: &Cage, order: &SandboxCommand) -> io::Result<Self> {
         let (ours, theirs) = StdStream::pair()?;
         let (stdin, stdout, terminal) = match order.input {
             Input::Pipe => (Stdio::piped(), Stdio::piped(), None),
@@ -135,23 +135,23 @@ impl Caged {
         drop(command);
         ours.set_nonblocking(true)?;
         let mut control = UnixStream::from_std(ours)?;
-        let spec = spec(cage, order, Task::Command(order.command.clone()));
+        let spec = spec(cage, order, SandboxTask::Command(order.command.clone()));
         control.write_all(&wire::encode(&spec)?).await?;
         let (input, output) = match terminal {
             Some(ours) => {
                 // Terminals are read and written as pipes are.
                 let input = pipe::Sender::from_owned_fd_unchecked(ours.try_clone()?)?;
                 let output = pipe::Receiver::from_owned_fd_unchecked(ours)?;
-                (Ends::Terminal(input), Ends::Terminal(output))
+                (PipeOrTerminal::Terminal(input), PipeOrTerminal::Terminal(output))
             }
             None => {
                 let pipes = child.stdin.take().zip(child.stdout.take());
                 let (input, output) = pipes.expect("both were asked for");
-                (Ends::Pipe(input), Ends::Pipe(output))
+                (PipeOrTerminal::Pipe(input), PipeOrTerminal::Pipe(output))
             }
         };
         let until = Instant::now() + order.time_max;
-        Ok(Self { child, control, input: Some(Feed(input)), output: Heard(output), until })
+        Ok(Self { child, control, input: Some(Feed(input)), output: OutputPipe(output), until })
     }
 
     /// Where its input goes in; without that, it has none.
@@ -166,7 +166,7 @@ impl Caged {
     }
 
     /// Waits for its end; brings it about when its time is over.
-    pub async fn end(mut self) -> Ending {
+    pub async fn end(mut self) -> CommandEnding {
         let mut reports = Vec::new();
         let ended = timeout_at(self.until, read_reports(&mut self.control, &mut reports)).await;
         let over = ended.is_err().then_some(Over::Time);
@@ -174,11 +174,11 @@ impl Caged {
     }
 
     /// Ends it for that reason.
-    pub async fn end_for(self, over: Over) -> Ending {
+    pub async fn end_for(self, over: Over) -> CommandEnding {
         self.stop(Vec::new(), Some(over)).await
     }
 
-    async fn stop(mut self, mut reports: Vec<u8>, over: Option<Over>) -> Ending {
+    async fn stop(mut self, mut reports: Vec<u8>, over: Option<Over>) -> CommandEnding {
         let gone = async {
             self.control.shutdown().await.ok();
             read_reports(&mut self.control, &mut reports).await;
@@ -190,8 +190,13 @@ impl Caged {
         let ending = ending(&reports);
         match (over, ending) {
             // It was quicker.
-            (_, ended @ (Ending::Exit(_) | Ending::Signal(_) | Ending::Refused(_))) => ended,
-            (Some(over), _) => Ending::Over(over),
+            (
+                _,
+                ended @ (CommandEnding::Exit(_)
+                | CommandEnding::Signal(_)
+                | CommandEnding::Refused(_)),
+            ) => ended,
+            (Some(over), _) => CommandEnding::Over(over),
             (None, ended) => ended,
         }
     }
@@ -203,14 +208,14 @@ async fn read_reports(control: &mut UnixStream, reports: &mut Vec<u8>) {
 }
 
 /// The last word on a command.
-fn ending(reports: &[u8]) -> Ending {
-    let mut ending = Ending::Lost;
+fn ending(reports: &[u8]) -> CommandEnding {
+    let mut ending = CommandEnding::Lost;
     for line in reports.split(|byte| *byte == b'\n') {
         ending = match serde_json::from_slice(line) {
-            Ok(Report::Exit(code)) => Ending::Exit(code),
-            Ok(Report::Signal(signal)) => Ending::Signal(signal),
-            Ok(Report::Over(over)) => Ending::Over(over),
-            Ok(Report::Failed(why)) => Ending::Refused(why),
+            Ok(Report::Exit(code)) => CommandEnding::Exit(code),
+            Ok(Report::Signal(signal)) => CommandEnding::Signal(signal),
+            Ok(Report::Over(over)) => CommandEnding::Over(over),
+            Ok(Report::Failed(why)) => CommandEnding::Refused(why),
             Ok(Report::Ready(_) | Report::Tried(_)) | Err(_) => continue,
         };
     }
@@ -225,7 +230,7 @@ pub(super) fn command(cage: &Cage) -> Command {
     command
 }
 
-pub(super) fn spec(cage: &Cage, order: &Order, task: Task) -> Spec {
+pub(super) fn spec(cage: &Cage, order: &SandboxCommand, task: SandboxTask) -> Spec {
     let env = cage.env.iter().map(|(name, value)| (name.clone(), value.reveal().to_owned()));
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let mut bounds = cage.bounds;
@@ -274,17 +279,17 @@ fn terminal() -> io::Result<(OwnedFd, OwnedFd)> {
 impl Feed {
     pub async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &mut self.0 {
-            Ends::Pipe(pipe) => pipe.write_all(bytes).await,
-            Ends::Terminal(terminal) => terminal.write_all(bytes).await,
+            PipeOrTerminal::Pipe(pipe) => pipe.write_all(bytes).await,
+            PipeOrTerminal::Terminal(terminal) => terminal.write_all(bytes).await,
         }
     }
 }
 
-impl Heard {
+impl OutputPipe {
     async fn read(&mut self, piece: &mut [u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Ends::Pipe(pipe) => pipe.read(piece).await,
-            Ends::Terminal(terminal) => terminal.read(piece).await,
+            PipeOrTerminal::Pipe(pipe) => pipe.read(piece).await,
+            PipeOrTerminal::Terminal(terminal) => terminal.read(piece).await,
         }
     }
 }

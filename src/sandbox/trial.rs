@@ -15,9 +15,9 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::start::{command, enforced, spec};
-use super::{Cage, Enforced, Input, Level, Network, Order};
+use super::{Cage, Enforced, Input, Level, Network, SandboxCommand};
 use crate::replies;
-use crate::sandbox::wire::{self, Held, Report, Spec, Task, Trial};
+use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
 
 /// What its folder's name begins with.
 pub(super) const NAME: &str = "peacrab-trial-";
@@ -110,7 +110,7 @@ pub fn trial(cage: &Cage) -> CageState {
 }
 
 fn attempt(cage: &Cage) -> io::Result<Enforced> {
-    let place = Place::new()?;
+    let place = TrialFolder::new()?;
     let (inside, outside) = (place.0.join("in"), place.0.join("out"));
     for folder in [&inside, &outside] {
         DirBuilder::new().mode(0o700).create(folder)?;
@@ -123,8 +123,8 @@ fn attempt(cage: &Cage) -> io::Result<Enforced> {
     let udp = UdpSocket::bind(tcp.local_addr()?)?;
     udp.set_nonblocking(true)?;
     let process = std::process::id().cast_signed();
-    let task = Task::Trial(Trial { outside, port: tcp.local_addr()?.port(), name, process });
-    let order = Order {
+    let task = SandboxTask::Trial(Trial { outside, port: tcp.local_addr()?.port(), name, process });
+    let order = SandboxCommand {
         command: String::new(),
         cwd: inside.clone(),
         folder: inside,
@@ -143,7 +143,7 @@ fn attempt(cage: &Cage) -> io::Result<Enforced> {
 }
 
 /// Has the cage tried, and hears what it came to.
-fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, Held)> {
+fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
     let (mut ours, theirs) = UnixStream::pair()?;
     let mut command = command(cage);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(OwnedFd::from(theirs));
@@ -171,7 +171,7 @@ fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, Held)> {
 }
 
 /// What was said to be enforced, less what did not hold.
-fn believed(said: Enforced, held: Held) -> Enforced {
+fn believed(said: Enforced, held: TrialResult) -> Enforced {
     let network = match said.network {
         Network::Apart | Network::Refused if !held.network || !held.sockets => Network::Open,
         as_said => as_said,
@@ -187,9 +187,9 @@ fn believed(said: Enforced, held: Held) -> Enforced {
 }
 
 /// A folder that is removed in the end.
-struct Place(PathBuf);
+struct TrialFolder(PathBuf);
 
-impl Place {
+impl TrialFolder {
     fn new() -> io::Result<Self> {
         let folder = std::env::temp_dir().join(format!("{NAME}{:016x}", fastrand::u64(..)));
         DirBuilder::new().mode(0o700).create(&folder)?;
@@ -197,7 +197,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for TrialFolder {
     fn drop(&mut self) {
         let path: &Path = &self.0;
         fs::remove_dir_all(path).ok();

@@ -14,7 +14,7 @@ const SPEC_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// All that the cage must know.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Spec {
-    pub(super) task: Task,
+    pub(super) task: SandboxTask,
     pub(super) level: Level,
     /// Where the command begins, and what it is told is its home.
     pub(super) cwd: PathBuf,
@@ -33,7 +33,7 @@ pub(super) struct Spec {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) enum Task {
+pub(super) enum SandboxTask {
     /// For `sh -c`.
     Command(String),
     Trial(Trial),
@@ -52,7 +52,7 @@ pub(super) struct Trial {
 
 /// What was tried, and held.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Held {
+pub(super) struct TrialResult {
     pub(super) files: bool,
     pub(super) workspace: bool,
     pub(super) network: bool,
@@ -67,7 +67,7 @@ pub(super) enum Report {
     Ready(Enforced),
     /// It does not, and the command has not begun.
     Failed(String),
-    Tried(Held),
+    Tried(TrialResult),
     Exit(i32),
     Signal(i32),
     /// It was killed by the cage.

@@ -8,21 +8,21 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const CHANGES_MAX: usize = 10_000;
 
 /// A row that was changed: its table and its id.
-pub type Changed = (&'static str, i64);
+pub type ChangedRow = (&'static str, i64);
 
 /// The rows that were changed since they were last taken.
 #[derive(Default)]
 pub(super) struct Changes(
     // The writer thread adds and never waits for who takes; a channel would lose rows or block it.
-    Mutex<State>,
+    Mutex<ChangesState>,
 );
 
 #[derive(Default)]
-struct State {
+struct ChangesState {
     tables: &'static [&'static str],
     /// Of the transaction that is open.
-    open: BTreeSet<Changed>,
-    committed: BTreeSet<Changed>,
+    open: BTreeSet<ChangedRow>,
+    committed: BTreeSet<ChangedRow>,
     /// More were changed than are kept.
     overflowed: bool,
 }
@@ -58,14 +58,14 @@ impl Changes {
     }
 
     /// The rows that were changed since the last time; none if they were too many to be kept.
-    pub(super) fn take(&self) -> Option<BTreeSet<Changed>> {
+    pub(super) fn take(&self) -> Option<BTreeSet<ChangedRow>> {
         let mut state = self.state();
         let committed = std::mem::take(&mut state.committed);
         let overflowed = std::mem::take(&mut state.overflowed);
         (!overflowed).then_some(committed)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ChangesState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

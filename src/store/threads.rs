@@ -21,10 +21,10 @@ const GROUP_MAX: usize = 64;
 const WRITERS_MIN: usize = 8;
 const COMPANY_WAIT: Duration = Duration::from_millis(2);
 
-pub(super) type Read = Box<dyn FnOnce(&Connection) + Send>;
+pub(super) type ReadWork = Box<dyn FnOnce(&Connection) + Send>;
 
 /// What the writer is asked for.
-pub(super) enum Job {
+pub(super) enum WriterJob {
     Write(Write),
     /// To leave one tidy file behind.
     Checkpoint(oneshot::Sender<()>),
@@ -90,7 +90,7 @@ impl Drop for AboutToWrite {
 
 pub(super) fn spawn_writer(
     connection: Connection,
-    (mut queue, writers): (mpsc::Receiver<Job>, Arc<AtomicUsize>),
+    (mut queue, writers): (mpsc::Receiver<WriterJob>, Arc<AtomicUsize>),
     (observer, changes): (Option<Observer>, Arc<Changes>),
     ballast: Ballast,
 ) -> std::io::Result<()> {
@@ -99,7 +99,8 @@ pub(super) fn spawn_writer(
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let mut jobs = Vec::new();
         while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
-            let is_synced = |job: &Job| matches!(job, Job::Write(write) if write.sync == Sync::Now);
+            let is_synced =
+                |job: &WriterJob| matches!(job, WriterJob::Write(write) if write.sync == Sync::Now);
             if writers.load(Ordering::Relaxed) >= WRITERS_MIN && jobs.iter().any(is_synced) {
                 thread::sleep(COMPANY_WAIT);
                 while jobs.len() < GROUP_MAX
@@ -113,9 +114,9 @@ pub(super) fn spawn_writer(
             let mut rewrites = Vec::new();
             for job in jobs.drain(..) {
                 match job {
-                    Job::Write(write) => group.push(write),
-                    Job::Checkpoint(tell) => checkpoints.push(tell),
-                    Job::Rewrite(tell) => rewrites.push(tell),
+                    WriterJob::Write(write) => group.push(write),
+                    WriterJob::Checkpoint(tell) => checkpoints.push(tell),
+                    WriterJob::Rewrite(tell) => rewrites.push(tell),
                 }
             }
             if !group.is_empty() {
@@ -138,7 +139,7 @@ pub(super) fn spawn_writer(
 
 pub(super) fn spawn_reader(
     connection: Connection,
-    mut questions: mpsc::Receiver<Read>,
+    mut questions: mpsc::Receiver<ReadWork>,
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-read".to_owned()).spawn(move || {
         while let Some(read) = questions.blocking_recv() {

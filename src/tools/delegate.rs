@@ -52,10 +52,10 @@ impl Tool for Spawn {
     }
 }
 
-pub struct Subagent;
+pub struct SubagentTool;
 
 #[async_trait]
-impl Tool for Subagent {
+impl Tool for SubagentTool {
     type Args = Args;
     const SPEC: ToolSpec = ToolSpec {
         name: SUBAGENT,

@@ -11,7 +11,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Kind, RESULT_CHARS_MAX, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut,
+    Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec,
+    cut,
 };
 use crate::memory::{audience, is_memory};
 use crate::people::Role;
@@ -277,7 +278,7 @@ fn reach_of(path: &WorkspacePath) -> Reach {
 fn read(
     workspace: &Workspace,
     args: &ReadFileArgs,
-    reader: &Reader,
+    reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
     let path = reader.resolve(workspace, &args.path)?;
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
@@ -362,7 +363,7 @@ fn list(
     audience: Audience,
 ) -> Result<ToolOutput, ToolError> {
     let path = path.map(|path| workspace.resolve_for(&path, audience)).transpose()?;
-    let mut shown = Shown { audience, lines: Vec::new(), cut: false };
+    let mut shown = ShownListing { audience, lines: Vec::new(), cut: false };
     shown.folder(workspace, path.as_ref(), depth, 0)?;
     let mut text = shown.lines.join("\n");
     if text.is_empty() {
@@ -375,13 +376,13 @@ fn list(
 }
 
 /// A listing on the way.
-struct Shown {
+struct ShownListing {
     audience: Audience,
     lines: Vec<String>,
     cut: bool,
 }
 
-impl Shown {
+impl ShownListing {
     fn folder(
         &mut self,
         workspace: &Workspace,

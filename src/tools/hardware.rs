@@ -32,7 +32,7 @@ impl Default for Devices {
 
 /// The tools for them.
 pub fn tools(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
-    let held = Arc::new(gpio::Held::default());
+    let held = Arc::new(gpio::HeldLines::default());
     vec![
         Arc::new(gpio::GpioRead { devices: devices.clone(), held: Arc::clone(&held) }),
         Arc::new(gpio::GpioWrite { devices: devices.clone(), held }),

@@ -46,7 +46,7 @@ impl Tool for Remember {
     }
 }
 
-pub struct Note;
+pub struct NoteTool;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +56,7 @@ pub struct NoteArgs {
 }
 
 #[async_trait]
-impl Tool for Note {
+impl Tool for NoteTool {
     type Args = NoteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "note",

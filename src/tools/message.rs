@@ -5,7 +5,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{
-    Effect, Kind, Reach, Reader, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, without_nulls,
+    Effect, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolReader, ToolSpec,
+    without_nulls,
 };
 use crate::channels::parcel::kind_of;
 use crate::people::Role;
@@ -153,7 +154,7 @@ fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
 fn attach(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
-    reader: &Reader,
+    reader: &ToolReader,
 ) -> Result<Vec<Attachment>, ToolError> {
     let attach = |path: WorkspacePath| {
         let path = reader.resolve(workspace, &path)?;

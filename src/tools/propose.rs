@@ -99,11 +99,11 @@ pub struct ListProposals;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListArgs {}
+pub struct ListProposalsArgs {}
 
 #[async_trait]
 impl Tool for ListProposals {
-    type Args = ListArgs;
+    type Args = ListProposalsArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_proposals",
         description: "List the proposals of this conversation.",
@@ -112,7 +112,7 @@ impl Tool for ListProposals {
         retries: true,
     };
 
-    async fn call(&self, _: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, _: ListProposalsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let session = cx.session;
         let found = cx.actions.store.read(move |store| proposals::list(store, session)).await;
         let found = found?;

@@ -16,13 +16,13 @@ use crate::provider::{MALFORMED_CALL, ToolSchema};
 /// go while it runs.
 #[derive(Clone, Default)]
 pub struct ToolSet {
-    own: Arc<BTreeMap<String, Entry>>,
+    own: Arc<BTreeMap<String, ToolEntry>>,
     /// Replaced as a whole, so that reading it is taking a pointer.
     lent: watch::Sender<Arc<Lent>>,
 }
 
 /// A tool, and its schema, which is made once.
-struct Entry {
+struct ToolEntry {
     tool: Arc<dyn AnyTool>,
     schema: ToolSchema,
     /// About how large that is in a prompt.
@@ -34,7 +34,7 @@ struct Entry {
 /// What programs outside lend.
 #[derive(Default)]
 pub struct Lent {
-    tools: BTreeMap<String, Entry>,
+    tools: BTreeMap<String, ToolEntry>,
     pub lenders: Vec<Lender>,
     /// More are likely to be there in a moment: the first tries to reach the lenders are under way.
     pub coming: bool,
@@ -58,10 +58,10 @@ impl Lent {
     }
 }
 
-fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, Entry) {
+fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, ToolEntry) {
     let schema = tool.schema();
     let tokens = schema.tokens();
-    (schema.name.clone(), Entry { tool, schema, tokens, shown })
+    (schema.name.clone(), ToolEntry { tool, schema, tokens, shown })
 }
 
 impl ToolSet {
@@ -84,11 +84,11 @@ impl ToolSet {
             Arc::new(files::AppendFile),
             Arc::new(files::ListFiles),
             Arc::new(memory::Remember),
-            Arc::new(memory::Note),
+            Arc::new(memory::NoteTool),
             Arc::new(message::SendMessage),
             Arc::new(ask::AskQuestion),
             Arc::new(delegate::Spawn),
-            Arc::new(delegate::Subagent),
+            Arc::new(delegate::SubagentTool),
             Arc::new(finish::TaskCompletion),
             Arc::new(finish::Converse),
             Arc::new(undo::ListActions),
@@ -154,7 +154,8 @@ impl ToolSet {
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
         }
         let lent = self.lent();
-        let Some(Entry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name)) else {
+        let Some(ToolEntry { tool, .. }) = self.own.get(name).or_else(|| lent.tools.get(name))
+        else {
             return Err(format!("There is no tool `{name}`."));
         };
         let terms = tool.terms();

@@ -18,14 +18,14 @@ use super::{AnyTool, Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, Tool
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, Cage, CageState, Ending, Enforced, Input};
+use crate::sandbox::{self, Cage, CageState, CommandEnding, Enforced, Input};
 use crate::tasks::schedule::Commands;
 use crate::types::message::Address;
 use crate::workspace::Audience;
 use crate::workspace::others::Others;
 use crate::workspace::path::names_inbox;
 use places::order;
-use sessions::{Asked, Sessions};
+use sessions::{SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
 
@@ -60,7 +60,7 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     let (files_caged, sessions) = (config.cage.least.files(), Sessions::default());
     let shell = Arc::new(Shell { config, files_caged, sessions });
     let exec = ForRole(role, Exec(Arc::clone(&shell)));
-    vec![Arc::new(exec), Arc::new(ForRole(role, Process(shell)))]
+    vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
 }
 
 /// The cage, of which what was said to hold must do so for each command.
@@ -159,7 +159,7 @@ impl Tool for Exec {
         let ran = ran.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
         })?;
-        if let Ending::Refused(why) = &ran.ending {
+        if let CommandEnding::Refused(why) = &ran.ending {
             return tell(format!("The command was not started: {why}."));
         }
         let foreign = others.has_read().await;
@@ -173,7 +173,12 @@ impl Tool for Exec {
 impl Shell {
     /// Whether a command may say what strangers wrote: from the network, or from what people have sent. If
     /// that cannot be told by now, it is watched.
-    async fn others(&self, args: &ExecArgs, order: &sandbox::Order, cx: &ToolContext) -> Others {
+    async fn others(
+        &self,
+        args: &ExecArgs,
+        order: &sandbox::SandboxCommand,
+        cx: &ToolContext,
+    ) -> Others {
         let is_certain = self.config.cage.network
             || !order.read.is_empty()
             || [&args.command, &args.cwd, &args.stdin].into_iter().any(|text| names_inbox(text));
@@ -189,12 +194,12 @@ fn output(foreign: bool, words: String) -> ToolOutput {
     if foreign { ToolOutput::foreign(words) } else { ToolOutput::text(words) }
 }
 
-struct Process(Arc<Shell>);
+struct ProcessTool(Arc<Shell>);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-enum Action {
+enum ProcessAction {
     List,
     Poll,
     Write,
@@ -204,7 +209,7 @@ enum Action {
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ProcessArgs {
-    action: Action,
+    action: ProcessAction,
     #[serde(default)]
     id: String,
     /// To write, with its line end.
@@ -213,7 +218,7 @@ pub struct ProcessArgs {
 }
 
 #[async_trait]
-impl Tool for Process {
+impl Tool for ProcessTool {
     type Args = ProcessArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "process",
@@ -225,21 +230,21 @@ impl Tool for Process {
 
     fn reach(args: &ProcessArgs, _: &Address) -> Reach {
         match args.action {
-            Action::Write => Reach::Outside,
-            Action::List | Action::Poll | Action::Kill => Reach::Here,
+            ProcessAction::Write => Reach::Outside,
+            ProcessAction::List | ProcessAction::Poll | ProcessAction::Kill => Reach::Here,
         }
     }
 
     async fn call(&self, args: ProcessArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sessions = &self.0.sessions;
         let asked = match args.action {
-            Action::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
-            Action::Poll => Asked::Poll,
-            Action::Write if args.text.len() > TEXT_CHARS_MAX => {
+            ProcessAction::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
+            ProcessAction::Poll => SessionRequest::Poll,
+            ProcessAction::Write if args.text.len() > TEXT_CHARS_MAX => {
                 return tell(format!("At most {TEXT_CHARS_MAX} bytes are written at once."));
             }
-            Action::Write => Asked::Write(args.text),
-            Action::Kill => Asked::Kill,
+            ProcessAction::Write => SessionRequest::Write(args.text),
+            ProcessAction::Kill => SessionRequest::Kill,
         };
         sessions.ask(&args.id, asked, cx).await
     }

@@ -22,7 +22,7 @@ pub struct ListActions;
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListArgs {
+pub struct ListActionsArgs {
     #[serde(default = "list_limit")]
     #[schemars(range(min = 1, max = LIST_MAX))]
     limit: usize,
@@ -33,7 +33,7 @@ pub struct ListArgs {
 
 #[async_trait]
 impl Tool for ListActions {
-    type Args = ListArgs;
+    type Args = ListActionsArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "list_actions",
         description: "List the latest tool calls of this conversation, with numbers for undo.",
@@ -42,7 +42,7 @@ impl Tool for ListActions {
         retries: true,
     };
 
-    async fn call(&self, args: ListArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: ListActionsArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let sight = sight(cx).within(Some(cx.session));
         let limit = args.limit.clamp(1, LIST_MAX);
         let tool = (!args.tool.is_empty()).then_some(args.tool);

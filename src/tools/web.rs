@@ -17,7 +17,7 @@ use super::for_role::ForRole;
 use crate::people::Role;
 use crate::secret::Secret;
 
-pub use hops::{Limits, SystemNames};
+pub use hops::{FetchLimits, SystemNames};
 
 /// Who asks, as servers see it.
 const AGENT: &str = concat!(
@@ -33,7 +33,7 @@ pub struct Config {
     /// The least role that may use these tools.
     pub role: Role,
     /// What may be reached though it is not public.
-    pub allow: Vec<address::Listed>,
+    pub allow: Vec<address::AllowedHost>,
     /// The first is asked; the others are fallbacks, in this order. Never empty.
     pub engines: Vec<search::Engine>,
 }
@@ -57,7 +57,7 @@ pub fn tools(config: &Config) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
     if !config.enabled {
         return Ok(Vec::new());
     }
-    let fetch = fetch::WebFetch::new(&config.allow, Arc::new(SystemNames), Limits::default());
+    let fetch = fetch::WebFetch::new(&config.allow, Arc::new(SystemNames), FetchLimits::default());
     let search = search::WebSearch::new(&config.engines)?;
     Ok(vec![Arc::new(ForRole(config.role, fetch)), Arc::new(ForRole(config.role, search))])
 }

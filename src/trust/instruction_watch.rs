@@ -42,9 +42,9 @@ pub struct Actor {
 
 /// Watches over the files; cheap to clone.
 #[derive(Clone)]
-pub struct Oversight(Arc<Inner>);
+pub struct Oversight(Arc<WatchInner>);
 
-struct Inner {
+struct WatchInner {
     workspace: Workspace,
     actions: Actions,
     outbox: Wake,
@@ -71,7 +71,7 @@ impl Drop for Watch {
 
 impl Oversight {
     pub fn new(workspace: Workspace, actions: Actions, outbox: Wake) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(WatchInner {
             workspace,
             actions,
             outbox,
@@ -103,7 +103,7 @@ impl Oversight {
     }
 
     async fn compare(&self, actor: Option<Actor>) -> Result<(), StoreError> {
-        let Inner { workspace, actions, is_open, .. } = &*self.0;
+        let WatchInner { workspace, actions, is_open, .. } = &*self.0;
         let before = match is_open.load(Ordering::SeqCst) {
             true => self.kept().await?,
             false => None,

@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use crate::conversation::shorten;
 use crate::conversation::tokens::{self, turn_tokens};
 use crate::provider::{
-    Completion, Effort, Message, Pictures, Provider, ProviderError, Request, Usage, complete,
+    Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage, complete,
 };
 use crate::turn::means::Means;
 use crate::turn::prompt;
@@ -177,7 +177,7 @@ async fn fold(
             tools: &[],
             may_call: false,
             effort: Effort::Default,
-            messages: vec![Message::User { text, images: Vec::new() }],
+            messages: vec![PromptMessage::User { text, images: Vec::new() }],
             pictures: &Pictures::default(),
         };
         let asking = Box::pin(complete(summariser, &request, |_| {}));

@@ -29,8 +29,8 @@ pub(crate) async fn house(means: &Means, audience: Audience) -> House {
             for skill in catalogue::catalogue(workspace).for_model() {
                 let (name, description) = (&skill.name, &skill.description);
                 let place = match &skill.place {
-                    catalogue::Place::Workspace(path) => path.as_str(),
-                    catalogue::Place::Home(_) | catalogue::Place::Shipped(_) => {
+                    catalogue::SkillPlace::Workspace(path) => path.as_str(),
+                    catalogue::SkillPlace::Home(_) | catalogue::SkillPlace::Shipped(_) => {
                         ReadSkill::SPEC.name
                     }
                 };

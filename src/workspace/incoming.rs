@@ -106,9 +106,9 @@ impl Workspace {
 }
 
 /// When it was changed, its folder, its name, its size.
-type Found = (SystemTime, String, String, u64);
+type IncomingFile = (SystemTime, String, String, u64);
 
-fn list(folder: &Dir, month: &str, files: &mut Vec<Found>) -> io::Result<()> {
+fn list(folder: &Dir, month: &str, files: &mut Vec<IncomingFile>) -> io::Result<()> {
     for entry in folder.entries()? {
         let entry = entry?;
         let Ok(name) = entry.file_name().into_string() else { continue };

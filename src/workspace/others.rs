@@ -40,11 +40,11 @@ const ASKED: WatchFlags = WatchFlags::OPEN
 /// What is known of one command.
 pub struct Others {
     workspace: Workspace,
-    seen: Seen,
+    seen: ReadState,
     has_read: AtomicBool,
 }
 
-enum Seen {
+enum ReadState {
     /// It is certain from the start.
     Known,
     /// There was nothing of theirs when it began.
@@ -65,7 +65,7 @@ impl Others {
     /// Of a command of which it is certain.
     pub fn known(workspace: &Workspace, has_read: bool) -> Self {
         let has_read = AtomicBool::new(has_read);
-        Self { workspace: workspace.clone(), seen: Seen::Known, has_read }
+        Self { workspace: workspace.clone(), seen: ReadState::Known, has_read }
     }
 
     /// To be called before the command begins.
@@ -93,9 +93,9 @@ impl Others {
     pub async fn has_read(&self) -> bool {
         if !self.has_read.load(Ordering::Relaxed) {
             let has_read = match &self.seen {
-                Seen::Known => false,
-                Seen::Nothing => self.workspace.off_thread(has_come).await,
-                Seen::Watched(watched) => watched.is_opened(),
+                ReadState::Known => false,
+                ReadState::Nothing => self.workspace.off_thread(has_come).await,
+                ReadState::Watched(watched) => watched.is_opened(),
             };
             self.has_read.fetch_or(has_read, Ordering::Relaxed);
         }
@@ -150,13 +150,13 @@ fn has_come(workspace: &Workspace) -> bool {
     lists.flat_map(|list| list.entries).any(|entry| entry.kind != EntryKind::Folder)
 }
 
-fn watch(workspace: &Workspace) -> Result<Seen, Errno> {
+fn watch(workspace: &Workspace) -> Result<ReadState, Errno> {
     let folders = Folders::find(workspace);
     if folders.is_cut {
         return Err(Errno::NOSPC);
     }
     if !folders.has_files {
-        return Ok(Seen::Nothing);
+        return Ok(ReadState::Nothing);
     }
     let events = inotify::init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK)?;
     let mut within = BTreeMap::new();
@@ -169,7 +169,7 @@ fn watch(workspace: &Workspace) -> Result<Seen, Errno> {
             Err(error) => return Err(error),
         }
     }
-    Ok(Seen::Watched(Watched { events, within, made: Mutex::default() }))
+    Ok(ReadState::Watched(Watched { events, within, made: Mutex::default() }))
 }
 
 impl Watched {

@@ -38,11 +38,11 @@ pub type Visit<'a> = dyn FnMut(&WorkspacePath, Contents<'_>, Option<&str>) + 'a;
 /// Shows `visit` each of the files, by the path at which the bot looks for it; links are followed. False if
 /// there are more.
 pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
-    let mut look = Look { workspace, visit, seen: BTreeSet::new(), is_whole: true };
+    let mut look = RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true };
     let mut folders = VecDeque::new();
     for name in shown_changed() {
         let path: WorkspacePath = name.parse().expect("our own names are paths");
-        if look.at(&path) == Found::Folder {
+        if look.at(&path) == FoundKind::Folder {
             folders.push_back((path, 0));
         }
     }
@@ -70,7 +70,7 @@ pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
             if look.is_full() && !look.is_whole {
                 return false;
             }
-            if look.at(&path) == Found::Folder {
+            if look.at(&path) == FoundKind::Folder {
                 folders.push_back((path, depth + 1));
             }
         }
@@ -80,7 +80,7 @@ pub fn each(workspace: &Workspace, visit: &mut Visit<'_>) -> bool {
 
 /// Shows `visit` one of them, if it is there.
 pub fn one(workspace: &Workspace, path: &WorkspacePath, visit: &mut Visit<'_>) {
-    Look { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
+    RulesScan { workspace, visit, seen: BTreeSet::new(), is_whole: true }.at(path);
 }
 
 /// What a folder holds, and whether that is all.
@@ -91,7 +91,7 @@ fn below(workspace: &Workspace, folder: &WorkspacePath) -> (Vec<WorkspacePath>, 
     (paths.collect(), !listing.cut)
 }
 
-struct Look<'a, 'v> {
+struct RulesScan<'a, 'v> {
     workspace: &'a Workspace,
     visit: &'a mut Visit<'v>,
     seen: BTreeSet<WorkspacePath>,
@@ -99,43 +99,45 @@ struct Look<'a, 'v> {
 }
 
 #[derive(PartialEq, Eq)]
-enum Found {
+enum FoundKind {
     File,
     Folder,
     Nothing,
 }
 
-impl Look<'_, '_> {
+impl RulesScan<'_, '_> {
     fn is_full(&self) -> bool {
         self.seen.len() >= FILES_MAX
     }
 
-    fn at(&mut self, path: &WorkspacePath) -> Found {
+    fn at(&mut self, path: &WorkspacePath) -> FoundKind {
         if self.seen.contains(path) {
-            return Found::File;
+            return FoundKind::File;
         }
         let dir = &self.workspace.0.dir;
-        let Ok(itself) = dir.symlink_metadata(path) else { return Found::Nothing };
+        let Ok(itself) = dir.symlink_metadata(path) else { return FoundKind::Nothing };
         if self.is_full() {
             // There is no use in reading what is not shown.
             if dir.metadata(path).is_ok_and(|found| found.is_dir()) {
-                return Found::Folder;
+                return FoundKind::Folder;
             }
             self.is_whole = false;
-            return Found::File;
+            return FoundKind::File;
         }
         let link = itself.is_symlink().then(|| end_of(self.workspace, path)).flatten();
         let read = self.workspace.read_up_to(path, CONTENTS_BYTES_MAX);
         let (contents, found) = match &read {
-            Ok(bytes) => (Contents::Whole(bytes), Found::File),
+            Ok(bytes) => (Contents::Whole(bytes), FoundKind::File),
             Err(FileError::TooBig { .. }) => {
-                (Contents::Large(stamp(self.workspace, path)), Found::File)
+                (Contents::Large(stamp(self.workspace, path)), FoundKind::File)
             }
-            Err(FileError::Folder(_)) if link.is_some() => (Contents::Elsewhere, Found::Folder),
-            Err(FileError::Folder(_)) => return Found::Folder,
-            Err(FileError::Missing(_)) if link.is_some() => (Contents::Elsewhere, Found::Nothing),
+            Err(FileError::Folder(_)) if link.is_some() => (Contents::Elsewhere, FoundKind::Folder),
+            Err(FileError::Folder(_)) => return FoundKind::Folder,
+            Err(FileError::Missing(_)) if link.is_some() => {
+                (Contents::Elsewhere, FoundKind::Nothing)
+            }
             // What cannot be read by us is no rule of ours.
-            Err(_) => return Found::Nothing,
+            Err(_) => return FoundKind::Nothing,
         };
         self.seen.insert(path.clone());
         (self.visit)(path, contents, link.as_deref());

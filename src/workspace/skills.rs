@@ -15,9 +15,9 @@ use std::sync::Arc;
 
 use super::snapshot::{Stamp, cut_middle};
 use super::template::TEMPLATE;
-use super::{Entry, EntryKind, FileError, Workspace, WorkspacePath};
+use super::{EntryKind, FileError, ListingEntry, Workspace, WorkspacePath};
 use format::Parsed;
-pub use needs::Surroundings;
+pub use needs::SkillEnvironment;
 
 /// So that a folder full of skills cannot fill the prompt.
 const SKILLS_MAX: usize = 100;
@@ -43,7 +43,7 @@ pub struct Skill {
     pub name: String,
     /// On one line.
     pub description: String,
-    pub place: Place,
+    pub place: SkillPlace,
     /// Whether people may begin a turn with it.
     pub for_people: bool,
     /// Whether the model is told of it.
@@ -59,7 +59,7 @@ pub struct Skill {
 
 /// Where its SKILL.md is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum SkillPlace {
     Workspace(WorkspacePath),
     /// Outside of the workspace, where no tool for files leads.
     Home(PathBuf),
@@ -85,15 +85,15 @@ pub struct Broken {
 #[derive(Default)]
 pub(super) struct SkillCache {
     /// What the workspace's folders of skills hold, as long as they are as they were.
-    listed: Option<Listed>,
-    stamps: Option<Vec<(Place, Option<Stamp>)>>,
+    listed: Option<ListedSkill>,
+    stamps: Option<Vec<(SkillPlace, Option<Stamp>)>>,
     catalogue: Catalogue,
 }
 
 /// Folders of skills in the workspace, and what they hold.
-struct Listed {
+struct ListedSkill {
     stamps: [Option<Stamp>; IN_WORKSPACE.len()],
-    places: Vec<Place>,
+    places: Vec<SkillPlace>,
     /// The workspace has skills of its own, or none on purpose.
     have_own: bool,
 }
@@ -140,7 +140,7 @@ impl Catalogue {
     }
 }
 
-impl Place {
+impl SkillPlace {
     /// What stands for its folder in its body.
     pub fn base_dir(&self) -> String {
         match self {
@@ -151,7 +151,7 @@ impl Place {
     }
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for SkillPlace {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Workspace(path) => path.fmt(f),
@@ -162,22 +162,22 @@ impl std::fmt::Display for Place {
 }
 
 /// The workspace's folders of skills, listed again only if they have changed.
-fn listed<'a>(workspace: &Workspace, known: &'a mut Option<Listed>) -> &'a Listed {
+fn listed<'a>(workspace: &Workspace, known: &'a mut Option<ListedSkill>) -> &'a ListedSkill {
     let stamps = IN_WORKSPACE.map(|folder| super::snapshot::stamp(workspace, folder));
     let is_settled = stamps.iter().flatten().all(Stamp::is_settled);
     if let Some(listed) = known.take_if(|it| is_settled && it.stamps == stamps) {
         return known.insert(listed);
     }
-    let mut listed = Listed { stamps, places: Vec::new(), have_own: false };
+    let mut listed = ListedSkill { stamps, places: Vec::new(), have_own: false };
     for folder in IN_WORKSPACE {
         let path: WorkspacePath = folder.parse().expect("a path");
         let Ok(listing) = workspace.list(Some(&path)) else { continue };
         listed.have_own |= folder == SHIPPED;
-        for Entry { name, kind } in listing.entries {
+        for ListingEntry { name, kind } in listing.entries {
             if matches!(kind, EntryKind::Folder | EntryKind::Link)
                 && let Ok(path) = format!("{folder}/{name}/SKILL.md").parse()
             {
-                listed.places.push(Place::Workspace(path));
+                listed.places.push(SkillPlace::Workspace(path));
             }
         }
     }
@@ -185,15 +185,15 @@ fn listed<'a>(workspace: &Workspace, known: &'a mut Option<Listed>) -> &'a Liste
 }
 
 /// Every place where a skill is expected, in order.
-fn places(workspace: &Workspace, known: &mut Option<Listed>) -> Vec<Place> {
+fn places(workspace: &Workspace, known: &mut Option<ListedSkill>) -> Vec<SkillPlace> {
     let listed = listed(workspace, known);
     let (mut places, have_own) = (listed.places.clone(), listed.have_own);
     if let Some(home) = &workspace.0.surroundings.home {
-        places.extend(folders(&home.join(".agents/skills")).into_iter().map(Place::Home));
+        places.extend(folders(&home.join(".agents/skills")).into_iter().map(SkillPlace::Home));
     }
     if !have_own && let Some(shipped) = TEMPLATE.get_dir(SHIPPED) {
         let names = shipped.dirs().filter_map(|dir| dir.path().file_name()?.to_str());
-        places.extend(names.map(|name| Place::Shipped(name.to_owned())));
+        places.extend(names.map(|name| SkillPlace::Shipped(name.to_owned())));
     }
     places.truncate(SKILLS_MAX + 1);
     places
@@ -209,20 +209,20 @@ fn folders(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn stamp(workspace: &Workspace, place: &Place) -> Option<Stamp> {
+fn stamp(workspace: &Workspace, place: &SkillPlace) -> Option<Stamp> {
     match place {
-        Place::Workspace(path) => super::snapshot::stamp(workspace, path.as_str()),
-        Place::Home(path) => {
+        SkillPlace::Workspace(path) => super::snapshot::stamp(workspace, path.as_str()),
+        SkillPlace::Home(path) => {
             let found = fs::metadata(path).ok()?;
             let modified = (found.mtime(), found.mtime_nsec());
             let changed = (found.ctime(), found.ctime_nsec());
             Some(Stamp { modified, changed, size: found.len(), inode: found.ino() })
         }
-        Place::Shipped(_) => None,
+        SkillPlace::Shipped(_) => None,
     }
 }
 
-fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a Place>) -> Catalogue {
+fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a SkillPlace>) -> Catalogue {
     let mut catalogue = Catalogue::default();
     let mut always = 0;
     for (count, place) in places.enumerate() {
@@ -244,7 +244,7 @@ fn read_all<'a>(workspace: &Workspace, places: impl Iterator<Item = &'a Place>) 
     catalogue
 }
 
-fn read(workspace: &Workspace, place: &Place, may_always: bool) -> Result<Skill, String> {
+fn read(workspace: &Workspace, place: &SkillPlace, may_always: bool) -> Result<Skill, String> {
     let text = whole(workspace, place, FRONT_MATTER_BYTES_MAX)?;
     let base_dir = place.base_dir();
     let folder = base_dir.rsplit('/').next().unwrap_or_default();
@@ -276,9 +276,9 @@ fn read(workspace: &Workspace, place: &Place, may_always: bool) -> Result<Skill,
 }
 
 /// A SKILL.md up to so many bytes.
-fn whole(workspace: &Workspace, place: &Place, max: u64) -> Result<String, String> {
+fn whole(workspace: &Workspace, place: &SkillPlace, max: u64) -> Result<String, String> {
     let bytes = match place {
-        Place::Workspace(path) => {
+        SkillPlace::Workspace(path) => {
             // The model will read it for anybody, and the catalogue is shown to all.
             let found = workspace.resolve(path).map_err(|error| error.to_string())?;
             if found.is_private() {
@@ -286,7 +286,7 @@ fn whole(workspace: &Workspace, place: &Place, max: u64) -> Result<String, Strin
             }
             workspace.read_page(path, 0, max).map_err(|error| error.to_string())?.bytes
         }
-        Place::Home(path) => {
+        SkillPlace::Home(path) => {
             let mut bytes = Vec::new();
             let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
             let read = if is_file {
@@ -297,7 +297,7 @@ fn whole(workspace: &Workspace, place: &Place, max: u64) -> Result<String, Strin
             read.map_err(|error| format!("it cannot be read: {error}"))?;
             bytes
         }
-        Place::Shipped(name) => {
+        SkillPlace::Shipped(name) => {
             let file = TEMPLATE.get_file(format!("{SHIPPED}/{name}/SKILL.md"));
             file.ok_or("it has no SKILL.md")?.contents().to_vec()
         }

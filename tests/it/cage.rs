@@ -23,7 +23,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use peacrab::sandbox::{self, Bounds, Cage, Ending, Enforced, Input, Level, Order, Run};
+use peacrab::sandbox::{
+    self, Bounds, Cage, CommandEnding, Enforced, FinishedCommand, Input, Level, SandboxCommand,
+};
 use peacrab::secret::Setting;
 use tempfile::TempDir;
 
@@ -36,7 +38,7 @@ const MB: u64 = 1024 * 1024;
 pub(crate) struct Scene {
     folder: TempDir,
     pub(crate) cage: Cage,
-    pub(crate) order: Order,
+    pub(crate) order: SandboxCommand,
 }
 
 impl Scene {
@@ -75,7 +77,7 @@ impl Scene {
     }
 
     pub(crate) async fn run_with(&self, command: &str, input: &str) -> Done {
-        let order = Order { command: command.to_owned(), ..self.order.clone() };
+        let order = SandboxCommand { command: command.to_owned(), ..self.order.clone() };
         Done::of(sandbox::run(&self.cage, &order, input.as_bytes()).await.unwrap())
     }
 
@@ -120,8 +122,8 @@ pub(crate) fn cage() -> Cage {
     }
 }
 
-fn order(workspace: &Path) -> Order {
-    Order {
+fn order(workspace: &Path) -> SandboxCommand {
+    SandboxCommand {
         command: String::new(),
         cwd: workspace.to_owned(),
         folder: workspace.to_owned(),
@@ -135,12 +137,12 @@ fn order(workspace: &Path) -> Order {
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) out: String,
-    pub(crate) ending: Ending,
+    pub(crate) ending: CommandEnding,
     pub(crate) took: Duration,
 }
 
 impl Done {
-    fn of(run: Run) -> Self {
+    fn of(run: FinishedCommand) -> Self {
         let out = String::from_utf8_lossy(&run.kept.whole()).into_owned();
         Self { out, ending: run.ending, took: run.took }
     }
@@ -148,7 +150,7 @@ impl Done {
     /// It must have gone well; gives what it wrote.
     #[track_caller]
     pub(crate) fn well(self) -> String {
-        assert_eq!(self.ending, Ending::Exit(0), "{}", self.out);
+        assert_eq!(self.ending, CommandEnding::Exit(0), "{}", self.out);
         self.out
     }
 }

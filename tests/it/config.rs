@@ -15,7 +15,7 @@ use peacrab::config::{self, AgentConfig, Config, ConfigErrors, Environment, KEYS
 use peacrab::people::{Access, Groups, Paired, People, Role};
 use peacrab::sandbox::Cage;
 use peacrab::secret::Secret;
-use peacrab::store::{Options, Store};
+use peacrab::store::{Store, StoreOptions};
 use peacrab::tasks::heartbeat::Config as Heartbeat;
 use peacrab::types::message::Sender;
 use peacrab::{channels, provider};
@@ -392,7 +392,7 @@ async fn gives_admins_their_role() {
     };
     let people = People::new([("home".into(), access)].into());
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &Options::default()).unwrap();
+    let store = Store::open(folder.path(), &StoreOptions::default()).unwrap();
     for (sender, role) in
         [("1", Role::Owner), ("2", Role::Admin), ("3", Role::User), ("4", Role::Guest)]
     {
@@ -807,7 +807,7 @@ fn starts_with_nothing_at_all() {
     let home = tempfile::tempdir().unwrap();
     let config = load_in(&home, &Environment::default()).unwrap();
     assert_eq!(config.agent.providers, ["rehearsal"]);
-    assert_eq!(config.providers["rehearsal"].kind, provider::Kind::Rehearsal);
+    assert_eq!(config.providers["rehearsal"].kind, provider::ProviderKind::Rehearsal);
     let channels: Vec<_> = config.channels.keys().map(|name| name.as_str()).collect();
     assert_eq!(channels, [config::TERMINAL]);
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"there is no model: set ANTHROPIC_API_KEY, OPENAI_API_KEY or OPENROUTER_API_KEY, or write a [providers.NAME] section");

@@ -10,7 +10,7 @@ mod voice;
 use std::fs;
 use std::time::Duration;
 
-use peacrab::channels::intake::{Intake, Limits};
+use peacrab::channels::intake::{Intake, IntakeLimits};
 use peacrab::types::message::{MediaKind, MediaRef};
 
 use crate::support::rig::{Parts, Rig};
@@ -22,7 +22,7 @@ const PNG: &[u8] = b"\x89PNG\r\n\x1a\n a crab";
 /// Short enough to be waited for, and long enough for a busy machine.
 const TIME_MAX: Duration = Duration::from_millis(700);
 
-const LIMITS: Limits = Limits {
+const LIMITS: IntakeLimits = IntakeLimits {
     file_max: 2_000,
     inbox_max: 10_000,
     time_max: Duration::from_secs(20),
@@ -32,7 +32,7 @@ const LIMITS: Limits = Limits {
     patience: Duration::from_millis(10),
 };
 
-fn taking(limits: Limits) -> Parts {
+fn taking(limits: IntakeLimits) -> Parts {
     Parts { intake: Intake { limits, transcriber: None }, ..Parts::default() }
 }
 

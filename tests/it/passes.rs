@@ -22,7 +22,7 @@ async fn counted(turns_max: usize) -> (Rig, Arc<AtomicU64>) {
     let steps = Arc::new(AtomicU64::new(0));
     let access =
         Access { owners: vec![OWNER.to_owned()], allow: vec!["*".to_owned()], ..Access::default() };
-    let store = store::Options { read_steps: Some(Arc::clone(&steps)), ..Default::default() };
+    let store = store::StoreOptions { read_steps: Some(Arc::clone(&steps)), ..Default::default() };
     let mut parts = Parts { access, store, ..Parts::default() };
     parts.agent.turns_max = turns_max;
     (Rig::of(parts).await, steps)

@@ -24,8 +24,8 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Completion, Config, Delta, Effort, Kind, Limits, Pictures, Provider, ProviderError, Request,
-    ToolSchema, Tools, complete, messages,
+    Completion, Config, Delta, Effort, HttpTimeouts, Pictures, Provider, ProviderError,
+    ProviderKind, Request, ToolSchema, Tools, complete, messages,
 };
 use peacrab::secret::Secret;
 use peacrab::types::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId};
@@ -34,12 +34,12 @@ use serde_json::{Value, json};
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
 
 /// Longer than loopback takes on a busy machine.
-const LIMITS: Limits = limits(Duration::from_secs(20));
+const LIMITS: HttpTimeouts = limits(Duration::from_secs(20));
 /// For what is to stall.
-const SHORT_LIMITS: Limits = limits(Duration::from_millis(500));
+const SHORT_LIMITS: HttpTimeouts = limits(Duration::from_millis(500));
 
-const fn limits(wait: Duration) -> Limits {
-    Limits {
+const fn limits(wait: Duration) -> HttpTimeouts {
+    HttpTimeouts {
         connect: Duration::from_secs(20),
         begin: wait,
         stall: wait,
@@ -50,8 +50,8 @@ const fn limits(wait: Duration) -> Limits {
 fn config(api: &ModelApi) -> Config {
     Config {
         kind: match api.platform {
-            Platform::OpenAi => Kind::OpenAi,
-            Platform::Anthropic => Kind::Anthropic,
+            Platform::OpenAi => ProviderKind::OpenAi,
+            Platform::Anthropic => ProviderKind::Anthropic,
         },
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(KEY)),
@@ -68,11 +68,11 @@ fn provider(api: &ModelApi) -> Arc<dyn Provider> {
     connected(&config(api), "main", LIMITS)
 }
 
-fn connected(config: &Config, name: &str, limits: Limits) -> Arc<dyn Provider> {
+fn connected(config: &Config, name: &str, limits: HttpTimeouts) -> Arc<dyn Provider> {
     match config.kind {
-        Kind::OpenAi => Arc::new(OpenAi::new(name, config, limits).unwrap()),
-        Kind::Anthropic => Arc::new(Anthropic::new(name, config, limits).unwrap()),
-        Kind::Rehearsal => unreachable!("no API"),
+        ProviderKind::OpenAi => Arc::new(OpenAi::new(name, config, limits).unwrap()),
+        ProviderKind::Anthropic => Arc::new(Anthropic::new(name, config, limits).unwrap()),
+        ProviderKind::Rehearsal => unreachable!("no API"),
     }
 }
 

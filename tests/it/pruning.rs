@@ -8,7 +8,7 @@ use peacrab::channels::deliver::SetBack;
 use peacrab::conversation::sessions::{self, Note};
 use peacrab::daemon::forget_old;
 use peacrab::replies;
-use peacrab::store::{Options, Pages, Store, Sync};
+use peacrab::store::{Pages, Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{Clock, pruned_until};
 use peacrab::turn::run::late::{Times, is_late};
 use peacrab::types::message::{Address, Sender};
@@ -24,7 +24,7 @@ use crate::support::script::{calls, says};
 
 fn store() -> (TempDir, Store) {
     let home = TempDir::new().unwrap();
-    let store = Store::open(home.path(), &Options::default()).unwrap();
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
     (home, store)
 }
 
@@ -215,7 +215,7 @@ async fn a_database_gives_free_pages_back() {
     let older = Connection::open(home.path().join("state.db")).unwrap();
     older.execute_batch("CREATE TABLE older (n INTEGER)").unwrap();
     drop(older);
-    let store = Store::open(home.path(), &Options::default()).unwrap();
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
     write(&store, |store| store.execute_batch(fill)).await;
     write(&store, |store| store.execute_batch("DELETE FROM unreadable")).await;
     assert!(!store.read(Pages::count).await.unwrap().can_shrink);

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use peacrab::replies;
 use peacrab::workspace::Workspace;
-use peacrab::workspace::skills::{Surroundings, catalogue};
+use peacrab::workspace::skills::{SkillEnvironment, catalogue};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ fn write(folder: &Path, name: &str, head: &str, body: &str) {
 
 /// A rig with the account's home folder in `home`.
 async fn with_home(home: &TempDir) -> Rig {
-    let surroundings = Surroundings {
+    let surroundings = SkillEnvironment {
         home: Some(home.path().to_owned()),
         path: vec!["/bin".into()],
         env: ["SET".to_owned()].into(),

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
-use peacrab::store::{Options, Phase, Store, StoreError, Sync};
+use peacrab::store::{Phase, Store, StoreError, StoreOptions, Sync};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -18,14 +18,14 @@ use serde_json::json;
 
 /// A disk on which little can grow: short messages fit, what is [`large`] does not.
 fn full() -> Parts {
-    let store = Options { pages_max: Some(pages() + 24), ..Options::default() };
+    let store = StoreOptions { pages_max: Some(pages() + 24), ..StoreOptions::default() };
     Parts { store, ..Parts::default() }
 }
 
 /// The pages of an empty database.
 fn pages() -> u32 {
     let home = TempDir::new().unwrap();
-    drop(Store::open(home.path(), &Options::default()).unwrap());
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap()
 }
@@ -108,7 +108,7 @@ async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
     drop(store);
     fs::write(home.path().join("ballast"), "heavy").unwrap();
     // There is no room for the tables of newer versions.
-    let store = Options { pages_max: Some(1), ..Options::default() };
+    let store = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
     let mut plan = Rig::at_rest(Double::new(), Parts { store, ..Parts::default() }).plan();
     plan.home = home.path().to_owned();
     let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
@@ -200,7 +200,7 @@ impl Busy {
                 seen.lock().unwrap().push(moment.labels.to_vec());
             }
         });
-        let options = Options { observer: Some(observer), ..Options::default() };
+        let options = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
         let store = Store::open(home.path(), &options).unwrap();
         store_table(home.path());
         Self { _home: home, store, commits, barrier: Arc::new(Barrier::new(2)) }
@@ -304,7 +304,7 @@ async fn a_search_neither_delays_reads_nor_goes_on_for_ever() {
 #[tokio::test]
 async fn what_is_bound_has_no_statement_prepared_anew() {
     let home = TempDir::new().unwrap();
-    let store = Store::open(home.path(), &Options::default()).unwrap();
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
     let prepared_anew = |store: &Connection| {
         // There is an index of those that are pending, so a plan could depend on what is bound.
         let mut rows =

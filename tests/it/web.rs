@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use peacrab::people::Role;
-use peacrab::tools::web::Limits;
+use peacrab::tools::web::FetchLimits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolContext, ToolError};
 use peacrab::types::message::Place;
@@ -65,7 +65,7 @@ impl Came {
 
 impl Reader {
     /// May reach what is listed, and knows these names.
-    fn new(listed: &[&str], names: &Names, limits: Limits) -> Self {
+    fn new(listed: &[&str], names: &Names, limits: FetchLimits) -> Self {
         let listed: Vec<_> = listed.iter().map(|listed| listed.parse().unwrap()).collect();
         let (cx, folder) = somebody();
         Self { tool: WebFetch::new(&listed, Arc::new(names.clone()), limits), cx, _folder: folder }
@@ -73,10 +73,10 @@ impl Reader {
 
     /// May reach this site alone.
     fn of(site: &Site) -> Self {
-        Self::new(&[&site.at.to_string()], &Names::default(), Limits::default())
+        Self::new(&[&site.at.to_string()], &Names::default(), FetchLimits::default())
     }
 
-    fn hasty(site: &Site, limits: Limits) -> Self {
+    fn hasty(site: &Site, limits: FetchLimits) -> Self {
         Self::new(&[&site.at.to_string()], &Names::default(), limits)
     }
 
@@ -107,6 +107,6 @@ fn somebody() -> (ToolContext, TempDir) {
 }
 
 /// Short, so that a test of what takes too long does not.
-fn hasty() -> Limits {
-    Limits { whole: Duration::from_millis(400), ..Limits::default() }
+fn hasty() -> FetchLimits {
+    FetchLimits { whole: Duration::from_millis(400), ..FetchLimits::default() }
 }

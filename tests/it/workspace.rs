@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use chrono::NaiveDate;
 use peacrab::memory::{memory, recent_notes};
 use peacrab::workspace::rules;
-use peacrab::workspace::skills::{Place, catalogue};
+use peacrab::workspace::skills::{SkillPlace, catalogue};
 use peacrab::workspace::snapshot::FILE_CHARS_MAX;
 use peacrab::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, PathError, READ_BYTES_MAX, Workspace,
@@ -326,7 +326,7 @@ fn a_new_workspace_is_filled_for_its_owner_alone() {
     let skills = catalogue(&home.workspace);
     let found: Vec<_> = skills.skills.iter().map(|skill| skill.name.as_str()).collect();
     assert_eq!((found, skills.broken), (expected, vec![]));
-    let place = Place::Workspace(path("skills/daily-summary/SKILL.md"));
+    let place = SkillPlace::Workspace(path("skills/daily-summary/SKILL.md"));
     assert_eq!(skills.skills[0].place, place);
     let house = home.workspace.house();
     let length: usize = house.files.iter().map(|file| file.text.chars().count()).sum();

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use peacrab::store::{Moment, Options, Phase, Sync};
+use peacrab::store::{Moment, Phase, StoreOptions, Sync};
 
 use crate::support::rig::{Parts, Rig};
 
@@ -17,7 +17,7 @@ async fn watched() -> (Rig, Commits) {
             seen.lock().unwrap().push((moment.sync, moment.labels.to_vec()));
         }
     });
-    let store = Options { observer: Some(observer), ..Options::default() };
+    let store = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
     (Rig::of(Parts { store, ..Parts::default() }).await, commits)
 }
 

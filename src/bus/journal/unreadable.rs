@@ -12,7 +12,7 @@ const CLOSED_MAX: i64 = 100;
 
 /// A waiting row that cannot be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unreadable {
+pub struct UnreadableRow {
     pub id: RowId,
     pub why: String,
 }
@@ -21,11 +21,11 @@ pub struct Unreadable {
 #[derive(Debug, Default)]
 pub struct Controls {
     pub waiting: Vec<Waiting>,
-    pub unreadable: Vec<Unreadable>,
+    pub unreadable: Vec<UnreadableRow>,
 }
 
 /// The messages that wait at an address and cannot be read, also those whose files are awaited.
-pub fn unreadable_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Unreadable>> {
+pub fn unreadable_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<UnreadableRow>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
@@ -78,7 +78,7 @@ pub fn keep_row(
 
 /// Those of the rows that can be read.
 pub(in crate::bus) fn readable(
-    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, Unreadable>>>,
+    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, UnreadableRow>>>,
 ) -> rusqlite::Result<Vec<Waiting>> {
     rows.filter_map(|row| row.map(Result::ok).transpose()).collect()
 }

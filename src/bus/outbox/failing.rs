@@ -24,7 +24,7 @@ pub struct Failures {
 
 /// An attempt that failed, and what follows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
+pub struct DeliveryFailure {
     pub at: DateTime<Utc>,
     /// The next attempt.
     pub next: DateTime<Utc>,
@@ -36,7 +36,11 @@ pub struct Failure {
 }
 
 /// Notes a failed attempt; the chunk stays as it is.
-pub fn fails(store: &Connection, id: DeliveryId, failure: &Failure) -> rusqlite::Result<()> {
+pub fn fails(
+    store: &Connection,
+    id: DeliveryId,
+    failure: &DeliveryFailure,
+) -> rusqlite::Result<()> {
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = attempts + 1, next = ?2, reason = ?3, failed_at = ?4,

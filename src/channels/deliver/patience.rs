@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 
-use crate::bus::outbox::{Chunk, Delivery, Failure, Failures};
+use crate::bus::outbox::{Chunk, Delivery, DeliveryFailure, Failures};
 use crate::channels::supervise::backoff;
 use crate::types::message::Body;
 
@@ -78,7 +78,7 @@ pub(super) fn is_in_doubt_for_ever(chunk: &Chunk, failures: Option<Failures>) ->
 /// What follows from a failed attempt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    TryLater(Failure),
+    TryLater(DeliveryFailure),
     GiveUp,
 }
 
@@ -115,7 +115,7 @@ impl Attempt<'_> {
         }
         let is_alone =
             times > 0 || self.pause > HELD_UP_MAX || matches!(self.chunk.body, Body::File(_));
-        Verdict::TryLater(Failure {
+        Verdict::TryLater(DeliveryFailure {
             at: self.at,
             next: self.at + self.pause,
             reason,

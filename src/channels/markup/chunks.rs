@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use super::document::{Document, Kind};
+use super::document::{BlockKind, Document};
 use super::{Dialect, Load, Size, write};
 use crate::channels::text;
 
@@ -23,7 +23,7 @@ pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec
 
 /// How much of the markup is written.
 #[derive(Clone, Copy)]
-enum Form {
+enum ChunkForm {
     Whole,
     /// Only the text: for where even one sign does not fit with what must be around it.
     Bare,
@@ -38,7 +38,7 @@ struct Cutter<'a> {
 impl Cutter<'_> {
     /// The chunk that begins at `from`, and where it ends: after `from`.
     fn chunk(&self, from: usize) -> (String, usize) {
-        for form in [Form::Whole, Form::Bare] {
+        for form in [ChunkForm::Whole, ChunkForm::Bare] {
             let Some(limit) = self.limit(from, form) else { continue };
             let best = self.best_break(from, limit);
             // A better place may need more markup, though it is nearer.
@@ -52,22 +52,22 @@ impl Cutter<'_> {
         }
         // Not reached: one escaped character is shorter than the least `max`.
         let end = self.document.text.ceil_char_boundary(from + 1);
-        (self.written(from..end, Form::Bare), end)
+        (self.written(from..end, ChunkForm::Bare), end)
     }
 
-    fn written(&self, range: Range<usize>, form: Form) -> String {
+    fn written(&self, range: Range<usize>, form: ChunkForm) -> String {
         match form {
-            Form::Whole => write::write(self.document, &range, self.dialect),
-            Form::Bare => self.dialect.escaped(self.document.text[range].trim()),
+            ChunkForm::Whole => write::write(self.document, &range, self.dialect),
+            ChunkForm::Bare => self.dialect.escaped(self.document.text[range].trim()),
         }
     }
 
-    fn load(&self, range: Range<usize>, form: Form) -> Load {
+    fn load(&self, range: Range<usize>, form: ChunkForm) -> Load {
         self.dialect.load(&self.written(range, form), self.size)
     }
 
     /// The last place up to which what begins at `from` fits, or nearly; none if nothing does.
-    fn limit(&self, from: usize, form: Form) -> Option<usize> {
+    fn limit(&self, from: usize, form: ChunkForm) -> Option<usize> {
         let text = &self.document.text;
         // Markup only adds.
         let mut over = from + text::fitting(&text[from..], self.size.max, self.size.unit);
@@ -112,7 +112,7 @@ impl Cutter<'_> {
         for (number, leaf) in leaves.iter().enumerate() {
             let start = leaf.range.start.max(from);
             let end = leaf.range.end.min(limit + 1);
-            let code = matches!(leaf.kind, Kind::Code { .. });
+            let code = matches!(leaf.kind, BlockKind::Code { .. });
             let mut before = None;
             for (at, char) in text[start..leaf.range.end].char_indices() {
                 if start + at >= end {
@@ -130,7 +130,7 @@ impl Cutter<'_> {
                 }
             }
             // A heading stays with what it is above of.
-            if leaf.range.end <= limit && !matches!(leaf.kind, Kind::Heading(_)) {
+            if leaf.range.end <= limit && !matches!(leaf.kind, BlockKind::Heading(_)) {
                 let loose = leaves.get(number + 1).is_none_or(|next| next.loose);
                 mark(if loose { 3 } else { 2 }, leaf.range.end);
             }
@@ -153,8 +153,8 @@ impl Cutter<'_> {
         }
         let rest = &text[end..];
         match leaf.kind {
-            Kind::Code { .. } => text.len() - rest.strip_prefix('\n').unwrap_or(rest).len(),
-            Kind::Text | Kind::Heading(_) => text.len() - rest.trim_start().len(),
+            BlockKind::Code { .. } => text.len() - rest.strip_prefix('\n').unwrap_or(rest).len(),
+            BlockKind::Text | BlockKind::Heading(_) => text.len() - rest.trim_start().len(),
         }
     }
 }

@@ -2,8 +2,10 @@
 //! would take for formatting, is escaped.
 
 use super::document::{Marker, Piece, checkbox};
-use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
-use crate::channels::markup::emphasis::{self, Attribute, Group, Mark, Span};
+use super::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
+use crate::channels::markup::emphasis::{
+    self, Attribute, EmphasisGroup, EmphasisMark, EmphasisSpan,
+};
 
 /// The deepest headings that Discord has.
 const HEADINGS: [&str; 3] = ["# ", "## ", "### "];
@@ -16,8 +18,8 @@ impl Dialect for Markdown {
         has_scheme(url, &["http", "https"]) && !label.contains("://") && has_even_brackets(label)
     }
 
-    fn quote(&self) -> Quote {
-        Quote::Lines { prefix: "> ", holds_code: true }
+    fn quote(&self) -> QuoteStyle {
+        QuoteStyle::Lines { prefix: "> ", holds_code: true }
     }
 
     fn marker(&self, marker: Marker) -> String {
@@ -79,9 +81,9 @@ fn has_even_brackets(label: &str) -> bool {
 }
 
 /// The signs of a group. Italic has two, each of which fails beside certain neighbours.
-fn mark(group: &Group<'_>) -> Option<Mark> {
+fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
     let raw = |sign: char| {
-        let is_raw = |span: &&Span<'_>| span.style.code || span.text.contains("://");
+        let is_raw = |span: &&EmphasisSpan<'_>| span.style.code || span.text.contains("://");
         group.spans.iter().filter(is_raw).any(|span| span.text.contains(sign))
             || group.spans.iter().filter_map(|span| span.url).any(|url| url.contains(sign))
     };
@@ -107,7 +109,7 @@ struct Escape {
 }
 
 impl Escape {
-    fn span(&self, out: &mut String, span: &Span<'_>, is_start: bool) {
+    fn span(&self, out: &mut String, span: &EmphasisSpan<'_>, is_start: bool) {
         let ticks = ticks(span.text).filter(|_| span.style.code && !out.ends_with('`'));
         match (span.url, ticks) {
             (Some(url), _) => {

@@ -9,14 +9,14 @@ pub(super) struct Document {
     pub text: String,
     pub leaves: Vec<Leaf>,
     /// Together they cover the leaves.
-    pub runs: Vec<Run>,
+    pub runs: Vec<StyledRun>,
     pub links: Vec<String>,
 }
 
 /// A block that has text: a paragraph, a heading, code.
 pub(super) struct Leaf {
     pub range: Range<usize>,
-    pub kind: Kind,
+    pub kind: BlockKind,
     /// The number of the quote that it is in; 0 outside of quotes.
     pub quote: u32,
     /// The column of its text.
@@ -28,7 +28,7 @@ pub(super) struct Leaf {
 }
 
 #[derive(Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Text,
     Heading(u8),
     Code { language: String },
@@ -64,7 +64,7 @@ pub(super) fn checkbox(done: bool) -> char {
     if done { '☑' } else { '☐' }
 }
 
-pub(super) struct Run {
+pub(super) struct StyledRun {
     pub range: Range<usize>,
     pub style: Style,
 }
@@ -92,7 +92,8 @@ impl Document {
     pub(super) fn printed(text: &str, is_prose: bool) -> Self {
         let mut flow = Flow::default();
         flow.push(text, Style::default());
-        let kind = if is_prose { Kind::Text } else { Kind::Code { language: String::new() } };
+        let kind =
+            if is_prose { BlockKind::Text } else { BlockKind::Code { language: String::new() } };
         let range = 0..flow.text.len();
         let leaf = Leaf { range, kind, quote: 0, indent: 0, marker: None, loose: false };
         Self { text: flow.text, leaves: vec![leaf], runs: flow.runs, links: Vec::new() }
@@ -137,7 +138,7 @@ impl Document {
 #[derive(Default)]
 pub(super) struct Flow {
     pub text: String,
-    pub runs: Vec<Run>,
+    pub runs: Vec<StyledRun>,
 }
 
 impl Flow {
@@ -148,7 +149,7 @@ impl Flow {
         let end = self.text.len();
         match self.runs.last_mut() {
             Some(run) if run.style == style => run.range.end = end,
-            _ if end > start => self.runs.push(Run { range: start..end, style }),
+            _ if end > start => self.runs.push(StyledRun { range: start..end, style }),
             _ => {}
         }
     }

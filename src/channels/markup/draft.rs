@@ -1,11 +1,11 @@
 //! What is open while a text is read: the leaf that is being written, the lists and quotes it is in.
 
-use super::document::{Flow, Kind, Marker, Style};
+use super::document::{BlockKind, Flow, Marker, Style};
 
 /// A leaf that is being written.
-pub(super) struct Draft {
+pub(super) struct DocumentDraft {
     pub flow: Flow,
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub quote: u32,
     pub indent: usize,
     pub marker: Option<Marker>,
@@ -14,8 +14,8 @@ pub(super) struct Draft {
     pub definition: Option<usize>,
 }
 
-impl Draft {
-    pub(super) fn new(kind: Kind) -> Self {
+impl DocumentDraft {
+    pub(super) fn new(kind: BlockKind) -> Self {
         let flow = Flow::default();
         Self { flow, kind, quote: 0, indent: 0, marker: None, loose: false, definition: None }
     }
@@ -25,8 +25,8 @@ impl Draft {
         let text = &self.flow.text;
         let end = text.trim_end().len();
         let start = match self.kind {
-            Kind::Code { .. } => 0,
-            Kind::Text | Kind::Heading(_) => text.len() - text.trim_start().len(),
+            BlockKind::Code { .. } => 0,
+            BlockKind::Text | BlockKind::Heading(_) => text.len() - text.trim_start().len(),
         };
         if end <= start {
             return Err(self.marker);
@@ -58,7 +58,7 @@ pub(super) struct OpenLink {
 
 /// The lists and quotes that are open.
 #[derive(Default)]
-pub(super) struct Place {
+pub(super) struct DraftPlace {
     pub quotes: u32,
     pub quote_depth: usize,
     /// For each list the next number, if it has numbers.
@@ -70,7 +70,7 @@ pub(super) struct Place {
     pub marker: Option<Marker>,
 }
 
-impl Place {
+impl DraftPlace {
     pub(super) fn open_item(&mut self) {
         let marker = match self.lists.last_mut() {
             Some(Some(number)) => {

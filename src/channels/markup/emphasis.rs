@@ -24,21 +24,21 @@ impl Attribute {
 }
 
 /// What stands before and after.
-pub(super) type Mark = (&'static str, &'static str);
+pub(super) type EmphasisMark = (&'static str, &'static str);
 
 /// A piece of a line with its signs, from the outside in.
 #[derive(Clone, Copy)]
-pub(super) struct Span<'a> {
+pub(super) struct EmphasisSpan<'a> {
     pub text: &'a str,
     pub style: Style,
     pub url: Option<&'a str>,
-    pub marks: [Option<Mark>; 3],
+    pub marks: [Option<EmphasisMark>; 3],
 }
 
 /// Neighbours that have an attribute in common.
-pub(super) struct Group<'a> {
+pub(super) struct EmphasisGroup<'a> {
     pub attribute: Attribute,
-    pub spans: &'a [Span<'a>],
+    pub spans: &'a [EmphasisSpan<'a>],
     /// The characters beside it.
     pub before: Option<char>,
     pub after: Option<char>,
@@ -46,7 +46,7 @@ pub(super) struct Group<'a> {
     pub touches_outer: bool,
 }
 
-impl Group<'_> {
+impl EmphasisGroup<'_> {
     pub(super) fn contains(&self, char: char) -> bool {
         self.spans.iter().any(|span| span.text.contains(char))
     }
@@ -55,13 +55,13 @@ impl Group<'_> {
 /// Gives the pieces of a line the signs that `choose` has for each group.
 pub(super) fn settle<'a>(
     line: &[Piece<'a>],
-    choose: &dyn Fn(&Group<'_>) -> Option<Mark>,
-) -> Vec<Span<'a>> {
+    choose: &dyn Fn(&EmphasisGroup<'_>) -> Option<EmphasisMark>,
+) -> Vec<EmphasisSpan<'a>> {
     let mut spans = without_edges(line);
     for (level, attribute) in ATTRIBUTES.into_iter().enumerate() {
         let mut at = 0;
         while at < spans.len() {
-            let outer = |span: &Span<'_>| {
+            let outer = |span: &EmphasisSpan<'_>| {
                 let mut marks = span.marks;
                 marks[level..].fill(None);
                 marks
@@ -84,8 +84,8 @@ pub(super) fn settle<'a>(
             }
             let before = start.checked_sub(1).map(|before| &spans[before]);
             let after = spans.get(end);
-            let touches = |span: Option<&Span<'_>>| span.map_or([None; 3], outer) != inside;
-            let mark = choose(&Group {
+            let touches = |span: Option<&EmphasisSpan<'_>>| span.map_or([None; 3], outer) != inside;
+            let mark = choose(&EmphasisGroup {
                 attribute,
                 spans: &spans[start..end],
                 before: before.and_then(|span| span.text.chars().next_back()),
@@ -99,7 +99,7 @@ pub(super) fn settle<'a>(
 }
 
 /// The pieces with the white space at their ends on its own, but for code's.
-fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<Span<'a>> {
+fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<EmphasisSpan<'a>> {
     let mut spans = Vec::with_capacity(line.len());
     for piece in line {
         let text = piece.text;
@@ -116,22 +116,27 @@ fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<Span<'a>> {
             (&text[tail..], blank, None),
         ];
         let parts = parts.into_iter().filter(|(text, ..)| !text.is_empty());
-        spans.extend(parts.map(|(text, style, url)| Span { text, style, url, marks: [None; 3] }));
+        spans.extend(parts.map(|(text, style, url)| EmphasisSpan {
+            text,
+            style,
+            url,
+            marks: [None; 3],
+        }));
     }
     spans
 }
 
-fn is_blank(span: &Span<'_>) -> bool {
+fn is_blank(span: &EmphasisSpan<'_>) -> bool {
     !span.style.code && span.text.trim().is_empty()
 }
 
 /// Writes spans with their signs; `inner` writes one without.
 pub(super) fn write<'a>(
     out: &mut String,
-    spans: &[Span<'a>],
-    inner: &mut dyn FnMut(&mut String, &Span<'a>),
+    spans: &[EmphasisSpan<'a>],
+    inner: &mut dyn FnMut(&mut String, &EmphasisSpan<'a>),
 ) {
-    let mut open: [Option<Mark>; 3] = [None; 3];
+    let mut open: [Option<EmphasisMark>; 3] = [None; 3];
     for span in spans {
         if let Some(level) = (0..3).find(|level| open[*level] != span.marks[*level]) {
             close(out, &open[level..]);
@@ -143,6 +148,6 @@ pub(super) fn write<'a>(
     close(out, &open);
 }
 
-fn close(out: &mut String, marks: &[Option<Mark>]) {
+fn close(out: &mut String, marks: &[Option<EmphasisMark>]) {
     marks.iter().rev().flatten().for_each(|(_, sign)| out.push_str(sign));
 }

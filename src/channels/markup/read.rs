@@ -10,8 +10,8 @@ use pulldown_cmark::{
     CodeBlockKind, CowStr, Event, HeadingLevel, LinkType, Options, Parser, Tag, TagEnd,
 };
 
-use super::document::{Document, Flow, Kind, Leaf, Marker, Run, Style, is_shown};
-use super::draft::{Depths, Draft, OpenLink, Place};
+use super::document::{BlockKind, Document, Flow, Leaf, Marker, Style, StyledRun, is_shown};
+use super::draft::{Depths, DocumentDraft, DraftPlace, OpenLink};
 use super::table::Table;
 
 /// The deepest column of a text. On a telephone, lists deeper than that would have no room.
@@ -31,7 +31,7 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
     let mut definitions: Vec<Range<usize>> =
         events.reference_definitions().iter().map(|(_, link)| link.span.clone()).collect();
     definitions.sort_by_key(|span| std::cmp::Reverse(span.start));
-    let mut reader = Reader {
+    let mut reader = MarkdownReader {
         source: &source,
         keeps_link,
         definitions,
@@ -43,7 +43,7 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
         links: Vec::new(),
         table: None,
         cells_end: 0,
-        place: Place::default(),
+        place: DraftPlace::default(),
     };
     while let Some((event, range)) = events.next() {
         if let Event::Start(Tag::Link { id, .. } | Tag::Image { id, .. }) = &event
@@ -95,25 +95,25 @@ fn excess(line: &str) -> Option<usize> {
     Some(at - 1)
 }
 
-struct Reader<'a> {
+struct MarkdownReader<'a> {
     source: &'a str,
     keeps_link: &'a dyn Fn(&str, &str) -> bool,
     /// Where link definitions stand that were not come to yet, the last first.
     definitions: Vec<Range<usize>>,
     /// Where those begin that some link uses; the others are shown.
     used: BTreeSet<usize>,
-    drafts: Vec<Draft>,
-    open: Option<Draft>,
+    drafts: Vec<DocumentDraft>,
+    open: Option<DocumentDraft>,
     depths: Depths,
     link: Option<OpenLink>,
     links: Vec<String>,
     table: Option<Table>,
     /// Up to where the source of a table's row was read.
     cells_end: usize,
-    place: Place,
+    place: DraftPlace,
 }
 
-impl Reader<'_> {
+impl MarkdownReader<'_> {
     fn event(&mut self, event: Event<'_>, at: usize) {
         match event {
             Event::Start(tag) => self.start(tag, at),
@@ -126,7 +126,7 @@ impl Reader<'_> {
             }
             Event::SoftBreak | Event::HardBreak => self.line_end(at),
             Event::Rule => {
-                self.begin(Kind::Text, at);
+                self.begin(BlockKind::Text, at);
                 self.push(RULE, at);
                 self.close();
             }
@@ -164,9 +164,9 @@ impl Reader<'_> {
 
     fn start(&mut self, tag: Tag<'_>, at: usize) {
         match tag {
-            Tag::Paragraph | Tag::HtmlBlock => self.begin(Kind::Text, at),
-            Tag::Heading { level, .. } => self.begin(Kind::Heading(number(level)), at),
-            Tag::CodeBlock(kind) => self.begin(Kind::Code { language: language(&kind) }, at),
+            Tag::Paragraph | Tag::HtmlBlock => self.begin(BlockKind::Text, at),
+            Tag::Heading { level, .. } => self.begin(BlockKind::Heading(number(level)), at),
+            Tag::CodeBlock(kind) => self.begin(BlockKind::Code { language: language(&kind) }, at),
             Tag::BlockQuote(_) => {
                 self.close();
                 self.place.open_quote();
@@ -180,7 +180,7 @@ impl Reader<'_> {
                 self.place.open_item();
             }
             Tag::Table(alignments) => {
-                self.begin(Kind::Text, at);
+                self.begin(BlockKind::Text, at);
                 self.table = Some(Table::new(alignments));
             }
             Tag::TableHead | Tag::TableRow => {
@@ -255,9 +255,9 @@ impl Reader<'_> {
     /// What is being written; a leaf begins at `at` if there is none.
     fn flow(&mut self, at: usize) -> &mut Flow {
         if self.open.is_none() {
-            self.begin(Kind::Text, at);
+            self.begin(BlockKind::Text, at);
         }
-        &mut self.open.get_or_insert_with(|| Draft::new(Kind::Text)).flow
+        &mut self.open.get_or_insert_with(|| DocumentDraft::new(BlockKind::Text)).flow
     }
 
     fn push(&mut self, text: &str, at: usize) {
@@ -266,7 +266,7 @@ impl Reader<'_> {
     }
 
     fn line_end(&mut self, at: usize) {
-        let heading = matches!(&self.open, Some(Draft { kind: Kind::Heading(_), .. }));
+        let heading = matches!(&self.open, Some(DocumentDraft { kind: BlockKind::Heading(_), .. }));
         self.push(if heading || self.link.is_some() { " " } else { "\n" }, at);
     }
 
@@ -281,29 +281,33 @@ impl Reader<'_> {
     }
 
     /// Begins a leaf that stands at `at` in the source.
-    fn begin(&mut self, kind: Kind, at: usize) {
+    fn begin(&mut self, kind: BlockKind, at: usize) {
         self.close();
         while let Some(span) = self.definitions.pop_if(|span| span.start < at) {
             self.define(span);
         }
-        self.open = Some(Draft {
+        self.open = Some(DocumentDraft {
             quote: self.place.quote(),
             indent: self.place.indent.min(INDENT_MAX),
             marker: self.place.marker.take(),
             loose: is_after_blank_line(self.source, at),
-            ..Draft::new(kind)
+            ..DocumentDraft::new(kind)
         });
     }
 
     fn define(&mut self, span: Range<usize>) {
         let loose = is_after_blank_line(self.source, span.start);
-        let mut new = Draft { loose, definition: Some(span.start), ..Draft::new(Kind::Text) };
+        let mut new = DocumentDraft {
+            loose,
+            definition: Some(span.start),
+            ..DocumentDraft::new(BlockKind::Text)
+        };
         new.flow.push(self.source[span].trim(), Style::default());
         self.drafts.push(new);
     }
 
     fn close(&mut self) {
-        match self.open.take().map(Draft::trimmed) {
+        match self.open.take().map(DocumentDraft::trimmed) {
             Some(Ok(draft)) => self.drafts.push(draft),
             // The item's text is still to come.
             Some(Err(Some(marker))) => self.place.marker = Some(marker),
@@ -342,7 +346,7 @@ impl Reader<'_> {
             let even = flow.runs[first..].iter().all(|run| run.style == inside);
             let style = if even { inside } else { Style { link: Some(id), ..link.around } };
             flow.runs.truncate(first);
-            flow.runs.push(Run { range: link.start..flow.text.len(), style });
+            flow.runs.push(StyledRun { range: link.start..flow.text.len(), style });
             self.links.push(link.url);
             return;
         }
@@ -359,7 +363,7 @@ impl Reader<'_> {
         let blocks = table.lay_out();
         for (at, block) in blocks.into_iter().enumerate() {
             let width = block.marker.map_or(0, Marker::width);
-            self.drafts.push(Draft {
+            self.drafts.push(DocumentDraft {
                 flow: block.flow,
                 kind: block.kind,
                 quote: open.quote,
@@ -378,18 +382,18 @@ impl Reader<'_> {
         }
         let mut document = Document { links: self.links, ..Document::default() };
         let used = self.used;
-        let unused = |draft: &Draft| draft.definition.is_none_or(|at| !used.contains(&at));
+        let unused = |draft: &DocumentDraft| draft.definition.is_none_or(|at| !used.contains(&at));
         for draft in self.drafts.into_iter().filter(unused) {
             if !document.text.is_empty() {
                 document.text.push_str(if draft.loose { "\n\n" } else { "\n" });
             }
             let base = document.text.len();
             document.text.push_str(&draft.flow.text);
-            document.runs.extend(draft.flow.runs.into_iter().map(|run| Run {
+            document.runs.extend(draft.flow.runs.into_iter().map(|run| StyledRun {
                 range: base + run.range.start..base + run.range.end,
                 style: run.style,
             }));
-            let Draft { kind, quote, indent, marker, loose, .. } = draft;
+            let DocumentDraft { kind, quote, indent, marker, loose, .. } = draft;
             let range = base..document.text.len();
             document.leaves.push(Leaf { range, kind, quote, indent, marker, loose });
         }

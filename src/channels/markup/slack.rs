@@ -3,8 +3,8 @@
 
 use super::document::{Marker, Piece};
 use super::telegram::{escaped, unescaped};
-use super::{Dialect, Quote, Size, has_scheme, with_fences, without_fences};
-use crate::channels::markup::emphasis::{self, Attribute, Group, Mark};
+use super::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
+use crate::channels::markup::emphasis::{self, Attribute, EmphasisGroup, EmphasisMark};
 
 pub(super) struct Mrkdwn;
 
@@ -13,8 +13,8 @@ impl Dialect for Mrkdwn {
         has_scheme(url, &["http", "https", "mailto"])
     }
 
-    fn quote(&self) -> Quote {
-        Quote::Lines { prefix: "> ", holds_code: false }
+    fn quote(&self) -> QuoteStyle {
+        QuoteStyle::Lines { prefix: "> ", holds_code: false }
     }
 
     fn marker(&self, marker: Marker) -> String {
@@ -79,7 +79,7 @@ impl Dialect for Mrkdwn {
 }
 
 /// The signs of a group: only between words, and if nothing inside looks like them.
-fn mark(group: &Group<'_>) -> Option<Mark> {
+fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
     let (sign, mark) = match group.attribute {
         Attribute::Bold => ('*', ("*", "*")),
         Attribute::Italic => ('_', ("_", "_")),

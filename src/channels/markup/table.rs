@@ -4,7 +4,7 @@
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
-use super::document::{Flow, Kind, Marker, Style};
+use super::document::{BlockKind, Flow, Marker, Style};
 
 /// The widest table that is shown in columns: a desktop's width. Wider ones would be wrapped.
 const COLUMNS_MAX: usize = 60;
@@ -17,7 +17,7 @@ pub(super) struct Table {
 
 /// A leaf of the document that shows some of a table.
 pub(super) struct Block {
-    pub kind: Kind,
+    pub kind: BlockKind,
     pub flow: Flow,
     pub marker: Option<Marker>,
 }
@@ -78,7 +78,7 @@ impl Table {
         }
         let mut flow = Flow::default();
         flow.push(&lines.join("\n"), Style::default());
-        Block { kind: Kind::Code { language: String::new() }, flow, marker: None }
+        Block { kind: BlockKind::Code { language: String::new() }, flow, marker: None }
     }
 
     /// One point for each row: "header: value", a line each.
@@ -110,7 +110,7 @@ fn joined<'a>(
         }
         flow.append(cell, Style::default());
     }
-    Block { kind: Kind::Text, flow, marker }
+    Block { kind: BlockKind::Text, flow, marker }
 }
 
 fn padded(text: &str, width: usize, alignment: Alignment) -> String {

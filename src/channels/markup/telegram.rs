@@ -1,8 +1,8 @@
 //! The HTML of Telegram's Bot API (parse_mode `HTML`).
 
 use super::document::{Marker, Piece};
-use super::{Dialect, Load, Quote, Size, has_scheme};
-use crate::channels::markup::emphasis::{self, Attribute, Span};
+use super::{Dialect, Load, QuoteStyle, Size, has_scheme};
+use crate::channels::markup::emphasis::{self, Attribute, EmphasisSpan};
 use crate::channels::text;
 
 /// Telegram ignores the formatting beyond that in a message (Bot API, "Formatting options").
@@ -17,8 +17,8 @@ impl Dialect for Html {
         has_scheme(url, &["http", "https", "tg", "mailto"])
     }
 
-    fn quote(&self) -> Quote {
-        Quote::Around { open: "<blockquote>", close: "</blockquote>" }
+    fn quote(&self) -> QuoteStyle {
+        QuoteStyle::Around { open: "<blockquote>", close: "</blockquote>" }
     }
 
     fn marker(&self, marker: Marker) -> String {
@@ -32,7 +32,7 @@ impl Dialect for Html {
     fn line(&self, out: &mut String, pieces: &[Piece<'_>]) {
         let spans = emphasis::settle(pieces, &|group| {
             // Telegram has no code inside of other formatting.
-            let is_code = |span: &Span<'_>| span.style.code && span.url.is_none();
+            let is_code = |span: &EmphasisSpan<'_>| span.style.code && span.url.is_none();
             (!group.spans.iter().any(is_code)).then_some(match group.attribute {
                 Attribute::Bold => ("<b>", "</b>"),
                 Attribute::Italic => ("<i>", "</i>"),

@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::document::{Document, Kind, Leaf, Piece};
-use super::{Dialect, Quote};
+use super::document::{BlockKind, Document, Leaf, Piece};
+use super::{Dialect, QuoteStyle};
 
 pub(super) fn write(document: &Document, range: &Range<usize>, dialect: &dyn Dialect) -> String {
     let out = String::with_capacity(range.len() + range.len() / 4);
-    let mut page = Page { document, dialect, out, quote: 0 };
+    let mut page = ChunkPage { document, dialect, out, quote: 0 };
     for leaf in document.leaves_in(range) {
         let part = leaf.range.start.max(range.start)..leaf.range.end.min(range.end);
         let part = shown(document, leaf, part);
@@ -24,13 +24,13 @@ fn shown(document: &Document, leaf: &Leaf, part: Range<usize>) -> Range<usize> {
     let text = &document.text[part.clone()];
     let end = part.start + text.trim_end().len();
     let start = match leaf.kind {
-        Kind::Code { .. } => part.start,
-        Kind::Text | Kind::Heading(_) => part.end - text.trim_start().len(),
+        BlockKind::Code { .. } => part.start,
+        BlockKind::Text | BlockKind::Heading(_) => part.end - text.trim_start().len(),
     };
     start.min(end)..end
 }
 
-struct Page<'a> {
+struct ChunkPage<'a> {
     document: &'a Document,
     dialect: &'a dyn Dialect,
     out: String,
@@ -38,11 +38,11 @@ struct Page<'a> {
     quote: u32,
 }
 
-impl Page<'_> {
+impl ChunkPage<'_> {
     fn leaf(&mut self, leaf: &Leaf, part: &Range<usize>) {
-        let is_code = matches!(leaf.kind, Kind::Code { .. });
+        let is_code = matches!(leaf.kind, BlockKind::Code { .. });
         let quote = match self.dialect.quote() {
-            Quote::Lines { holds_code: false, .. } if is_code => 0,
+            QuoteStyle::Lines { holds_code: false, .. } if is_code => 0,
             _ => leaf.quote,
         };
         self.separate(leaf.loose, quote);
@@ -52,12 +52,12 @@ impl Page<'_> {
         let mut lead = " ".repeat(leaf.indent.saturating_sub(width));
         lead.extend(marker.map(|marker| self.dialect.marker(marker)));
         match &leaf.kind {
-            Kind::Code { language } => {
+            BlockKind::Code { language } => {
                 let code = self.dialect.code(language, &self.document.text[part.clone()]);
                 self.code(&lead, marker.is_some(), &code);
             }
-            Kind::Text => self.text(leaf, part, lead),
-            Kind::Heading(level) => match self.dialect.heading(*level) {
+            BlockKind::Text => self.text(leaf, part, lead),
+            BlockKind::Heading(level) => match self.dialect.heading(*level) {
                 Some(sign) => self.text(leaf, part, lead + sign),
                 None => self.text(leaf, part, lead),
             },
@@ -66,8 +66,8 @@ impl Page<'_> {
 
     fn text(&mut self, leaf: &Leaf, part: &Range<usize>, lead: String) {
         let bold = match leaf.kind {
-            Kind::Heading(level) => self.dialect.heading(level).is_none(),
-            Kind::Text | Kind::Code { .. } => false,
+            BlockKind::Heading(level) => self.dialect.heading(level).is_none(),
+            BlockKind::Text | BlockKind::Code { .. } => false,
         };
         let mut lead = lead;
         for (at, mut line) in self.document.lines(part).into_iter().enumerate() {
@@ -119,7 +119,7 @@ impl Page<'_> {
 
     /// Closes the quote that is open, and opens another; 0 is none.
     fn change_quote(&mut self, quote: u32) {
-        if let Quote::Around { open, close } = self.dialect.quote()
+        if let QuoteStyle::Around { open, close } = self.dialect.quote()
             && self.quote != quote
         {
             self.out.push_str(if self.quote != 0 { close } else { "" });
@@ -129,7 +129,7 @@ impl Page<'_> {
     }
 
     fn begin_line(&mut self) {
-        if let Quote::Lines { prefix, .. } = self.dialect.quote()
+        if let QuoteStyle::Lines { prefix, .. } = self.dialect.quote()
             && self.quote != 0
         {
             self.out.push_str(prefix);

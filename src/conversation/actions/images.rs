@@ -23,9 +23,9 @@ pub(super) const GRACE: Duration = Duration::from_secs(3600);
 
 /// The blobs, cheap to clone.
 #[derive(Clone)]
-pub struct Images(Arc<Inner>);
+pub struct Images(Arc<ImagesInner>);
 
-struct Inner {
+struct ImagesInner {
     folder: PathBuf,
     /// Held while a blob is put or swept, as both come from different tasks; never over an await.
     changing: Mutex<()>,
@@ -36,7 +36,7 @@ impl Images {
     pub fn open(home: &Path) -> io::Result<Self> {
         let folder = home.join("undo");
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
-        Ok(Self(Arc::new(Inner { folder, changing: Mutex::default() })))
+        Ok(Self(Arc::new(ImagesInner { folder, changing: Mutex::default() })))
     }
 
     /// Keeps what the file is before `change`; false if the change cannot be undone, because the file

@@ -5,14 +5,14 @@
 
 use serde_json::{Value, json};
 
-use crate::provider::{Effort, Message};
+use crate::provider::{Effort, PromptMessage};
 
 /// The least that the API takes ("Building with extended thinking").
 const BUDGET_MIN: u32 = 1024;
 
 /// The way in which a model is asked to think.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum ThinkingMode {
     /// It cannot think.
     Thoughtless,
     /// By a number of tokens.
@@ -31,38 +31,38 @@ pub(super) fn ask(
     effort: Effort,
     model: &str,
     tokens_max: u32,
-    messages: &[Message<'_>],
+    messages: &[PromptMessage<'_>],
 ) -> bool {
     let kind = kind(model);
     let word = match effort {
         Effort::Default => return false,
         Effort::Off => match kind {
-            Kind::Adaptive => "low",
-            Kind::Foreign => {
+            ThinkingMode::Adaptive => "low",
+            ThinkingMode::Foreign => {
                 body["thinking"] = json!({"type": "disabled"});
                 return true;
             }
             // They think only if asked to.
-            Kind::Thoughtless | Kind::Budget => return true,
+            ThinkingMode::Thoughtless | ThinkingMode::Budget => return true,
         },
         Effort::Low => "low",
         Effort::Medium => "medium",
         Effort::High => "high",
     };
     match kind {
-        Kind::Thoughtless => {}
-        Kind::Adaptive => {
+        ThinkingMode::Thoughtless => {}
+        ThinkingMode::Adaptive => {
             // Some always think, and refuse to hear that they shall not; little is what all take.
             if effort != Effort::Off {
                 body["thinking"] = json!({"type": "adaptive"});
             }
             body["output_config"] = json!({"effort": word});
         }
-        Kind::Budget | Kind::Foreign => match budget(effort, tokens_max) {
+        ThinkingMode::Budget | ThinkingMode::Foreign => match budget(effort, tokens_max) {
             Some(budget) if may_begin(messages, model) => {
                 body["thinking"] = json!({"type": "enabled", "budget_tokens": budget});
             }
-            _ => return kind == Kind::Budget,
+            _ => return kind == ThinkingMode::Budget,
         },
     }
     false
@@ -82,9 +82,9 @@ pub fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
 
 /// Calls that are to be gone on with must have begun with thinking ("a final assistant message must
 /// start with a thinking block"); those of another model have not.
-fn may_begin(messages: &[Message<'_>], model: &str) -> bool {
+fn may_begin(messages: &[PromptMessage<'_>], model: &str) -> bool {
     match messages {
-        [.., Message::Assistant { thinking, .. }, Message::Results(_)] => {
+        [.., PromptMessage::Assistant { thinking, .. }, PromptMessage::Results(_)] => {
             !super::own_thinking(thinking, model).is_empty()
         }
         _ => true,
@@ -92,17 +92,17 @@ fn may_begin(messages: &[Message<'_>], model: &str) -> bool {
 }
 
 /// The way in which the model of this name is asked to think.
-pub fn kind(model: &str) -> Kind {
+pub fn kind(model: &str) -> ThinkingMode {
     let model = model.to_ascii_lowercase();
-    let Some((_, name)) = model.split_once("claude") else { return Kind::Foreign };
+    let Some((_, name)) = model.split_once("claude") else { return ThinkingMode::Foreign };
     // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`; a date is no version.
     let mut numbers = name
         .split(['-', '.', '@', ':', '_'])
         .filter_map(|part| part.parse::<u32>().ok())
         .filter(|number| *number < 100);
     match (numbers.next(), numbers.next().unwrap_or_default()) {
-        (Some(..=2), _) | (Some(3), ..=6) => Kind::Thoughtless,
-        (Some(3), _) | (Some(4), ..=5) => Kind::Budget,
-        _ => Kind::Adaptive,
+        (Some(..=2), _) | (Some(3), ..=6) => ThinkingMode::Thoughtless,
+        (Some(3), _) | (Some(4), ..=5) => ThinkingMode::Budget,
+        _ => ThinkingMode::Adaptive,
     }
 }

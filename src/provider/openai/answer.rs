@@ -5,18 +5,18 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use super::tags::Tags;
-use crate::provider::names::Names;
-use crate::provider::wire::{self, Flow, Fold};
+use super::tags::ThinkTags;
+use crate::provider::names::ToolNames;
+use crate::provider::wire::{self, Fold, StreamFlow};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
 use crate::types::session::Thinking;
 
 /// An answer as far as it has come. Calls are held back until it is whole.
-pub(super) struct Answer {
+pub(super) struct OpenAiAnswer {
     model: String,
-    names: Names,
+    names: ToolNames,
     reasoning: Reasoning,
-    tags: Tags,
+    tags: ThinkTags,
     calls: Vec<Fragments>,
     usage: Option<Usage>,
     stop: Option<StopReason>,
@@ -45,14 +45,14 @@ struct Fragments {
     extra_content: Option<Value>,
 }
 
-impl Fold for Answer {
-    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> Flow {
+impl Fold for OpenAiAnswer {
+    fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow {
         // The second place is Groq's, where nobody asked for usage.
         let usages = [event.get("usage"), event.pointer("/x_groq/usage")];
         if let Some(usage) = usages.into_iter().flatten().find(|usage| usage.is_object()) {
             self.usage = Some(read_usage(usage));
         }
-        let Some(choice) = event.pointer("/choices/0") else { return Flow::More };
+        let Some(choice) = event.pointer("/choices/0") else { return StreamFlow::More };
         self.has_begun = true;
         // A server that does not stream sends a `message` instead.
         let delta = choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null);
@@ -69,7 +69,7 @@ impl Fold for Answer {
             self.has_failed |= is_failure(reason);
             self.stop = Some(stop_reason(reason));
         }
-        Flow::More
+        StreamFlow::More
     }
 
     fn finish(&mut self, closed: bool, deltas: &mut VecDeque<Delta>) -> bool {
@@ -99,13 +99,13 @@ impl Fold for Answer {
     }
 }
 
-impl Answer {
-    pub(super) fn new(model: &str, names: Names) -> Self {
+impl OpenAiAnswer {
+    pub(super) fn new(model: &str, names: ToolNames) -> Self {
         Self {
             model: model.to_owned(),
             names,
             reasoning: Reasoning::default(),
-            tags: Tags::default(),
+            tags: ThinkTags::default(),
             calls: Vec::new(),
             usage: None,
             stop: None,

@@ -9,7 +9,7 @@ use crate::provider::wire::CallIds;
 
 /// How a host wants its requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
+pub enum HostDialect {
     /// OpenAI's own, which is particular where its models are new.
     OpenAi,
     Mistral,
@@ -19,7 +19,7 @@ pub enum Dialect {
     Common,
 }
 
-impl Dialect {
+impl HostDialect {
     /// The dialect of the host that `url` names.
     pub fn of(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();

@@ -10,14 +10,14 @@ const CLOSE: &str = "</think>";
 
 /// Tells words from reasoning, however the text is split.
 #[derive(Default)]
-pub struct Tags {
-    place: Place,
+pub struct ThinkTags {
+    place: TagPosition,
     /// What may be the beginning of the tag that is awaited.
     held: String,
 }
 
 #[derive(Clone, Copy, Default)]
-enum Place {
+enum TagPosition {
     #[default]
     Beginning,
     Within,
@@ -26,7 +26,7 @@ enum Place {
     Text,
 }
 
-impl Tags {
+impl ThinkTags {
     /// Takes the next piece of the text, and appends what is decided to `deltas`.
     pub fn take(&mut self, text: &str, deltas: &mut VecDeque<Delta>) {
         self.held.push_str(text);
@@ -37,26 +37,28 @@ impl Tags {
     pub fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let held = std::mem::take(&mut self.held);
         match self.place {
-            Place::Within => push(Delta::Thinking, &held, deltas),
-            Place::Beginning | Place::After | Place::Text => push(Delta::Text, &held, deltas),
+            TagPosition::Within => push(Delta::Thinking, &held, deltas),
+            TagPosition::Beginning | TagPosition::After | TagPosition::Text => {
+                push(Delta::Text, &held, deltas)
+            }
         }
     }
 
     /// Whether the place changed, so that what is held may mean something else.
     fn step(&mut self, deltas: &mut VecDeque<Delta>) -> bool {
         let (place, rest) = match self.place {
-            Place::Beginning => {
+            TagPosition::Beginning => {
                 let begun = self.held.trim_start();
                 match begun.strip_prefix(OPEN) {
-                    Some(rest) => (Place::Within, rest.to_owned()),
+                    Some(rest) => (TagPosition::Within, rest.to_owned()),
                     None if OPEN.starts_with(begun) => return false,
-                    None => (Place::Text, self.held.clone()),
+                    None => (TagPosition::Text, self.held.clone()),
                 }
             }
-            Place::Within => match self.held.split_once(CLOSE) {
+            TagPosition::Within => match self.held.split_once(CLOSE) {
                 Some((reasoning, rest)) => {
                     push(Delta::Thinking, reasoning, deltas);
-                    (Place::After, rest.to_owned())
+                    (TagPosition::After, rest.to_owned())
                 }
                 None => {
                     let rest = self.held.split_off(self.held.len() - overlap(&self.held, CLOSE));
@@ -65,15 +67,15 @@ impl Tags {
                     return false;
                 }
             },
-            Place::After => {
+            TagPosition::After => {
                 let rest = self.held.trim_start().to_owned();
                 if rest.is_empty() {
                     self.held.clear();
                     return false;
                 }
-                (Place::Text, rest)
+                (TagPosition::Text, rest)
             }
-            Place::Text => {
+            TagPosition::Text => {
                 push(Delta::Text, &std::mem::take(&mut self.held), deltas);
                 return false;
             }

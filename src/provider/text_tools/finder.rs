@@ -1,10 +1,10 @@
 //! Where a block of a text ends, found as the text comes. A closer that stands in a JSON string is none.
 
-use super::forms::{Ends, Form};
+use super::forms::{BlockEnd, CallForm};
 
 /// Looks for the end of a block, and never at the same byte twice.
 pub(super) struct Finder {
-    pub(super) rule: Ends,
+    pub(super) rule: BlockEnd,
     next: usize,
     /// The first byte that is not blank.
     first: Option<u8>,
@@ -17,7 +17,7 @@ pub(super) struct Finder {
 }
 
 impl Finder {
-    pub(super) fn new(form: Form, body: usize) -> Self {
+    pub(super) fn new(form: CallForm, body: usize) -> Self {
         Self {
             rule: form.ends(),
             next: body,
@@ -32,8 +32,8 @@ impl Finder {
 
     pub(super) fn closer(&self) -> Option<&'static str> {
         match self.rule {
-            Ends::Closer(closer) => Some(closer),
-            Ends::Value | Ends::Never => None,
+            BlockEnd::Closer(closer) => Some(closer),
+            BlockEnd::Value | BlockEnd::Never => None,
         }
     }
 
@@ -44,7 +44,7 @@ impl Finder {
     /// Where the body ends, and where the block.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
         while let Some(&byte) = bytes.get(self.next) {
-            if let Ends::Closer(closer) = self.rule {
+            if let BlockEnd::Closer(closer) = self.rule {
                 let rest = &bytes[self.next..];
                 let length = rest.len().min(closer.len());
                 if rest[..length].eq_ignore_ascii_case(&closer.as_bytes()[..length]) {
@@ -58,7 +58,7 @@ impl Finder {
                 }
             }
             self.next += 1;
-            if self.pass(byte) && self.rule == Ends::Value {
+            if self.pass(byte) && self.rule == BlockEnd::Value {
                 return Some((self.next, self.next));
             }
         }
@@ -72,10 +72,10 @@ impl Finder {
         }
         let opens = match self.rule {
             // Before the value there may be a name with `[ARGS]` behind it.
-            Ends::Value => {
+            BlockEnd::Value => {
                 byte == b'{' || byte == b'[' && (self.is_json || self.first == Some(b'['))
             }
-            Ends::Closer(_) | Ends::Never => {
+            BlockEnd::Closer(_) | BlockEnd::Never => {
                 matches!(byte, b'{' | b'[') && matches!(self.first, Some(b'{' | b'[' | b'`'))
             }
         };

@@ -19,7 +19,7 @@ const MCP: &str = "mcp_";
 const SHOWN_CHARS_MAX: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum CallForm {
     /// `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`
     Own,
     /// A result that the model makes up.
@@ -60,22 +60,22 @@ const KIMI: Marks = Marks {
 };
 
 /// None is the beginning of another.
-pub(super) const OPENERS: [(&str, Form); 10] = [
-    ("<tool>", Form::Own),
-    ("<tool_result", Form::Result),
-    ("<tool_call>", Form::ToolCall),
-    ("<function=", Form::Function),
-    ("[TOOL_CALLS]", Form::Mistral),
-    ("<｜tool▁calls▁begin｜>", Form::DeepSeek),
-    (DEEPSEEK.begin, Form::DeepSeekCall),
-    ("<|tool_calls_section_begin|>", Form::Kimi),
-    (KIMI.begin, Form::KimiCall),
-    ("<|python_tag|>", Form::Llama),
+pub(super) const OPENERS: [(&str, CallForm); 10] = [
+    ("<tool>", CallForm::Own),
+    ("<tool_result", CallForm::Result),
+    ("<tool_call>", CallForm::ToolCall),
+    ("<function=", CallForm::Function),
+    ("[TOOL_CALLS]", CallForm::Mistral),
+    ("<｜tool▁calls▁begin｜>", CallForm::DeepSeek),
+    (DEEPSEEK.begin, CallForm::DeepSeekCall),
+    ("<|tool_calls_section_begin|>", CallForm::Kimi),
+    (KIMI.begin, CallForm::KimiCall),
+    ("<|python_tag|>", CallForm::Llama),
 ];
 
 /// Where a block ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ends {
+pub(super) enum BlockEnd {
     Closer(&'static str),
     /// With its first JSON value.
     Value,
@@ -108,7 +108,7 @@ pub(super) struct Written {
 }
 
 /// The first opener in `text`, however it is spelt.
-pub(super) fn first_opener(text: &str) -> Option<(usize, Form, &'static str)> {
+pub(super) fn first_opener(text: &str) -> Option<(usize, CallForm, &'static str)> {
     let bytes = text.as_bytes();
     let places = (0..bytes.len()).filter(|&at| matches!(bytes[at], b'<' | b'['));
     places
@@ -123,18 +123,18 @@ pub(super) fn first_opener(text: &str) -> Option<(usize, Form, &'static str)> {
         .next()
 }
 
-impl Form {
-    pub(super) fn ends(self) -> Ends {
+impl CallForm {
+    pub(super) fn ends(self) -> BlockEnd {
         match self {
-            Self::Own => Ends::Closer("</tool>"),
-            Self::ToolCall => Ends::Closer("</tool_call>"),
-            Self::Function => Ends::Closer("</function>"),
-            Self::Mistral => Ends::Value,
-            Self::DeepSeek => Ends::Closer("<｜tool▁calls▁end｜>"),
-            Self::DeepSeekCall => Ends::Closer(DEEPSEEK.end),
-            Self::Kimi => Ends::Closer("<|tool_calls_section_end|>"),
-            Self::KimiCall => Ends::Closer(KIMI.end),
-            Self::Llama | Self::Whole | Self::Result => Ends::Never,
+            Self::Own => BlockEnd::Closer("</tool>"),
+            Self::ToolCall => BlockEnd::Closer("</tool_call>"),
+            Self::Function => BlockEnd::Closer("</function>"),
+            Self::Mistral => BlockEnd::Value,
+            Self::DeepSeek => BlockEnd::Closer("<｜tool▁calls▁end｜>"),
+            Self::DeepSeekCall => BlockEnd::Closer(DEEPSEEK.end),
+            Self::Kimi => BlockEnd::Closer("<|tool_calls_section_end|>"),
+            Self::KimiCall => BlockEnd::Closer(KIMI.end),
+            Self::Llama | Self::Whole | Self::Result => BlockEnd::Never,
         }
     }
 
@@ -224,29 +224,29 @@ pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
 }
 
 /// Reads a block of another form; none if it is not what it seemed.
-pub(super) fn foreign(form: Form, body: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
+pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
     let calls = match form {
-        Form::ToolCall => match unfenced(body) {
+        CallForm::ToolCall => match unfenced(body) {
             text if text.starts_with(['{', '[']) => objects(text, tools)?,
             text if text.starts_with("<function=") => tagged::functions(text, tools)?,
             text => vec![tagged::pairs(text, tools)?],
         },
-        Form::Function => tagged::functions(&format!("<function={body}"), tools)?,
-        Form::Mistral => match body.trim() {
+        CallForm::Function => tagged::functions(&format!("<function={body}"), tools)?,
+        CallForm::Mistral => match body.trim() {
             list if list.starts_with('[') => objects(list, tools)?,
             named => vec![mistral(named, tools)?],
         },
-        Form::DeepSeek => each(body, &DEEPSEEK, tools)?,
-        Form::DeepSeekCall => vec![deepseek(body, tools)?],
-        Form::Kimi => each(body, &KIMI, tools)?,
-        Form::KimiCall => vec![named(body.split_once(KIMI.middle)?, tools)?],
-        Form::Llama => objects(body, tools)?,
-        Form::Whole if body.trim_start().starts_with('{') => match own(body, tools) {
+        CallForm::DeepSeek => each(body, &DEEPSEEK, tools)?,
+        CallForm::DeepSeekCall => vec![deepseek(body, tools)?],
+        CallForm::Kimi => each(body, &KIMI, tools)?,
+        CallForm::KimiCall => vec![named(body.split_once(KIMI.middle)?, tools)?],
+        CallForm::Llama => objects(body, tools)?,
+        CallForm::Whole if body.trim_start().starts_with('{') => match own(body, tools) {
             Ok(written) => vec![written],
             Err(_) => objects(body, tools)?,
         },
-        Form::Whole => pythonic::calls(body)?,
-        Form::Own | Form::Result => return None,
+        CallForm::Whole => pythonic::calls(body)?,
+        CallForm::Own | CallForm::Result => return None,
     };
     (!calls.is_empty()).then_some(calls)
 }

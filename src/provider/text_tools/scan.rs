@@ -3,7 +3,7 @@
 //! depend on where the text was split. What stands in a block is the matter of `forms`.
 
 use super::finder::Finder;
-use crate::provider::text_tools::forms::{self, Begins, Ends, Form, Written};
+use crate::provider::text_tools::forms::{self, Begins, BlockEnd, CallForm, Written};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
 /// A longer block is no call. Far more than a tool's argument can be, and small enough to hold.
@@ -22,7 +22,7 @@ const FENCE: &str = "```";
 
 /// A part of an answer, in its order.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Piece {
+pub enum AnswerPiece {
     Text(String),
     /// Calls, and the block as it was written.
     Calls(Vec<ToolCall>, String),
@@ -30,7 +30,7 @@ pub enum Piece {
 
 /// The kind of model that writes, on which depends what is taken for a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reader {
+pub enum CallStrictness {
     /// Of a model that was told to call in text: what it gets wrong it is told.
     Strict,
     /// Of a model that calls natively: only what is a call beyond doubt is taken for one.
@@ -40,24 +40,24 @@ pub enum Reader {
 /// Splits one answer into words and calls.
 pub struct Scanner<'a> {
     tools: &'a [ToolSchema],
-    reader: Reader,
+    reader: CallStrictness,
     /// What is not decided yet.
     held: String,
-    place: Place,
+    place: ScanState,
     calls: usize,
     /// Whether the last sign that was let through is a backtick.
     is_ticked: bool,
-    pieces: Vec<Piece>,
+    pieces: Vec<AnswerPiece>,
 }
 
-enum Place {
+enum ScanState {
     Beginning,
     /// `fenced`: the block before stood in a code fence that is still to be closed.
     Outside {
         fenced: bool,
     },
     /// `held` begins with the block.
-    Within(Open),
+    Within(OpenBlock),
     /// What is left is not for people, and not a call.
     Swallowing {
         closer: Option<&'static str>,
@@ -65,8 +65,8 @@ enum Place {
 }
 
 /// A block whose end is awaited.
-struct Open {
-    form: Form,
+struct OpenBlock {
+    form: CallForm,
     body: usize,
     end: Finder,
     /// The code fence before it, which is given back if it was none.
@@ -75,13 +75,13 @@ struct Open {
 }
 
 impl<'a> Scanner<'a> {
-    pub fn new(tools: &'a [ToolSchema], reader: Reader) -> Self {
-        let (held, place) = (String::new(), Place::Beginning);
+    pub fn new(tools: &'a [ToolSchema], reader: CallStrictness) -> Self {
+        let (held, place) = (String::new(), ScanState::Beginning);
         Self { tools, reader, held, place, calls: 0, is_ticked: false, pieces: Vec::new() }
     }
 
     /// The parts that are decided once `text` has come, too.
-    pub fn take(&mut self, text: &str) -> Vec<Piece> {
+    pub fn take(&mut self, text: &str) -> Vec<AnswerPiece> {
         let mut rest = text;
         while !rest.is_empty() {
             // Small parts, as what is let through is taken from the front of what is held.
@@ -94,7 +94,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// The rest, when there is no more text; `cut` if the model's limit ended it.
-    pub fn finish(&mut self, cut: bool) -> Vec<Piece> {
+    pub fn finish(&mut self, cut: bool) -> Vec<AnswerPiece> {
         self.work(if cut { Rest::Cut } else { Rest::None });
         std::mem::take(&mut self.pieces)
     }
@@ -106,23 +106,23 @@ impl<'a> Scanner<'a> {
     /// Whether what is held may mean something else now.
     fn step(&mut self, rest: Rest) -> bool {
         match &mut self.place {
-            Place::Beginning => self.begin(rest),
-            Place::Outside { fenced: false } => self.outside(rest),
-            Place::Outside { fenced: true } => match fence_after(&self.held, rest) {
+            ScanState::Beginning => self.begin(rest),
+            ScanState::Outside { fenced: false } => self.outside(rest),
+            ScanState::Outside { fenced: true } => match fence_after(&self.held, rest) {
                 Some(0) => self.outside(rest),
                 Some(length) => {
                     self.held.drain(..length);
-                    self.place = Place::Outside { fenced: false };
+                    self.place = ScanState::Outside { fenced: false };
                     true
                 }
                 None => false,
             },
-            Place::Within(_) => self.within(rest),
-            Place::Swallowing { closer } => {
+            ScanState::Within(_) => self.within(rest),
+            ScanState::Swallowing { closer } => {
                 match closer.map(|closer| (closer, find(&self.held, closer))) {
                     Some((closer, Some(at))) => {
                         self.held.drain(..at + closer.len());
-                        self.place = Place::Outside { fenced: false };
+                        self.place = ScanState::Outside { fenced: false };
                         true
                     }
                     Some((closer, None)) => {
@@ -149,15 +149,15 @@ impl<'a> Scanner<'a> {
         };
         match begins {
             Begins::Perhaps => return false,
-            Begins::No => self.place = Place::Outside { fenced: false },
-            Begins::Yes => self.open(Form::Whole, 0, String::new(), false),
+            Begins::No => self.place = ScanState::Outside { fenced: false },
+            Begins::Yes => self.open(CallForm::Whole, 0, String::new(), false),
         }
         true
     }
 
-    fn open(&mut self, form: Form, body: usize, lead: String, fenced: bool) {
+    fn open(&mut self, form: CallForm, body: usize, lead: String, fenced: bool) {
         let end = Finder::new(form, body);
-        self.place = Place::Within(Open { form, body, end, lead, fenced });
+        self.place = ScanState::Within(OpenBlock { form, body, end, lead, fenced });
     }
 
     fn outside(&mut self, rest: Rest) -> bool {
@@ -169,8 +169,10 @@ impl<'a> Scanner<'a> {
         let behind = &self.held[body..];
         let begins = match form {
             // What a model makes up after its calls.
-            Form::Result if self.reader == Reader::Strict && self.calls > 0 => Begins::Yes,
-            Form::Result => Begins::No,
+            CallForm::Result if self.reader == CallStrictness::Strict && self.calls > 0 => {
+                Begins::Yes
+            }
+            CallForm::Result => Begins::No,
             form => match form.begins(look(behind), self.tools) {
                 Begins::Yes if self.is_shown(at) => Begins::No,
                 begins => begins,
@@ -189,12 +191,12 @@ impl<'a> Scanner<'a> {
             Begins::Yes => {
                 let start = fence_before(&self.held[..at]);
                 let lead = self.held[start..at].to_owned();
-                let is_fenced = matches!(self.place, Place::Outside { fenced: true });
+                let is_fenced = matches!(self.place, ScanState::Outside { fenced: true });
                 let fenced = !lead.is_empty() || is_fenced && self.held[..at].trim().is_empty();
                 self.say(start);
                 self.held.drain(..lead.len());
-                if form == Form::Result {
-                    self.place = Place::Swallowing { closer: None };
+                if form == CallForm::Result {
+                    self.place = ScanState::Swallowing { closer: None };
                 } else {
                     self.open(form, opener.len(), lead, fenced);
                 }
@@ -207,11 +209,11 @@ impl<'a> Scanner<'a> {
     fn is_shown(&self, at: usize) -> bool {
         let before = &self.held[..at];
         let is_ticked = if at == 0 { self.is_ticked } else { before.ends_with('`') };
-        self.reader == Reader::Lenient && (is_ticked || fence_before(before) < at)
+        self.reader == CallStrictness::Lenient && (is_ticked || fence_before(before) < at)
     }
 
     fn within(&mut self, rest: Rest) -> bool {
-        let Place::Within(open) = &mut self.place else { return false };
+        let ScanState::Within(open) = &mut self.place else { return false };
         let window = self.held.len().min(BLOCK_BYTES_MAX);
         let end = match open.end.find(&self.held.as_bytes()[..window]) {
             Some((body, end)) => match open.end.quoted_closer {
@@ -234,34 +236,34 @@ impl<'a> Scanner<'a> {
 
     /// The block goes to `end`, its body to `body_end`.
     fn close(&mut self, (body_end, end): (usize, usize), rest: Rest) {
-        let outside = Place::Outside { fenced: false };
-        let Place::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
+        let outside = ScanState::Outside { fenced: false };
+        let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
         let raw: String = self.held.drain(..end).collect();
-        let is_closed = end > body_end || open.end.rule == Ends::Value && body_end < raw.len();
+        let is_closed = end > body_end || open.end.rule == BlockEnd::Value && body_end < raw.len();
         match self.read(&open, &raw, &raw[open.body..body_end]) {
             Some(calls) if is_closed || rest != Rest::Cut || calls.iter().all(is_sound) => {
-                self.place = Place::Outside { fenced: open.fenced };
+                self.place = ScanState::Outside { fenced: open.fenced };
                 self.keep(calls, raw);
             }
             // The limit cut it in two: its beginning must not run.
             Some(_) => {}
-            None if open.form == Form::Whole => self.held.insert_str(0, &raw),
+            None if open.form == CallForm::Whole => self.held.insert_str(0, &raw),
             None => self.push_text(open.lead + &raw),
         }
     }
 
-    fn read(&self, open: &Open, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
+    fn read(&self, open: &OpenBlock, raw: &str, body: &str) -> Option<Vec<ToolCall>> {
         let told = |fault: &str| Some(vec![forms::malformed(fault, raw)]);
-        if open.form == Form::Own {
+        if open.form == CallForm::Own {
             return match forms::own(body, self.tools) {
-                Ok(written) if self.reader == Reader::Strict || self.knows(&written) => {
+                Ok(written) if self.reader == CallStrictness::Strict || self.knows(&written) => {
                     Some(vec![call(written)])
                 }
-                Err(fault) if self.reader == Reader::Strict => told(&fault),
+                Err(fault) if self.reader == CallStrictness::Strict => told(&fault),
                 Ok(_) | Err(_) => None,
             };
         }
-        let is_sure = self.reader == Reader::Strict && open.form != Form::Whole;
+        let is_sure = self.reader == CallStrictness::Strict && open.form != CallForm::Whole;
         match forms::foreign(open.form, body, self.tools) {
             Some(written) if is_sure || written.iter().all(|call| self.knows(call)) => {
                 Some(written.into_iter().map(call).collect())
@@ -282,23 +284,25 @@ impl<'a> Scanner<'a> {
             let fault =
                 format!("an answer can have at most {CALLS_MAX} calls; the rest was not read");
             calls.push(forms::malformed(&fault, ""));
-            self.place = Place::Swallowing { closer: None };
+            self.place = ScanState::Swallowing { closer: None };
         }
         self.calls += calls.len();
-        self.pieces.push(Piece::Calls(calls, raw));
+        self.pieces.push(AnswerPiece::Calls(calls, raw));
     }
 
     fn too_long(&mut self) -> bool {
-        let outside = Place::Outside { fenced: false };
-        let Place::Within(open) = std::mem::replace(&mut self.place, outside) else { return false };
-        if open.form == Form::Whole {
+        let outside = ScanState::Outside { fenced: false };
+        let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else {
+            return false;
+        };
+        if open.form == CallForm::Whole {
             return true;
         }
-        if self.reader == Reader::Strict {
+        if self.reader == CallStrictness::Strict {
             let fault = format!("it is longer than {} kB", BLOCK_BYTES_MAX / 1024);
             let shown = forms::malformed(&fault, &self.held);
             self.keep(vec![shown], String::new());
-            self.place = Place::Swallowing { closer: open.end.closer() };
+            self.place = ScanState::Swallowing { closer: open.end.closer() };
         } else {
             self.held.insert_str(0, &open.lead);
             self.say(self.held.floor_char_boundary(open.lead.len() + BLOCK_BYTES_MAX));
@@ -310,7 +314,7 @@ impl<'a> Scanner<'a> {
     fn say(&mut self, length: usize) {
         let text: String = self.held.drain(..length).collect();
         if !text.trim().is_empty()
-            && let Place::Outside { fenced } = &mut self.place
+            && let ScanState::Outside { fenced } = &mut self.place
         {
             *fenced = false;
         }
@@ -323,8 +327,8 @@ impl<'a> Scanner<'a> {
         }
         match self.pieces.last_mut() {
             _ if text.is_empty() => {}
-            Some(Piece::Text(before)) => before.push_str(&text),
-            _ => self.pieces.push(Piece::Text(text)),
+            Some(AnswerPiece::Text(before)) => before.push_str(&text),
+            _ => self.pieces.push(AnswerPiece::Text(text)),
         }
     }
 }

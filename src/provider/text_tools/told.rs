@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 
 use crate::provider::text_tools::forms::{self, MALFORMED_CALL};
-use crate::provider::{Effort, Message, Pictures, Request, ToolSchema, wire};
+use crate::provider::{Effort, Pictures, PromptMessage, Request, ToolSchema, wire};
 use crate::types::session::{Call, Image, Thinking};
 
 const RULES: &str = r#"# Tools
@@ -24,19 +24,19 @@ const UNREADABLE: &str = "[A tool call that could not be read.]";
 const MARKS: [&str; 4] = ["<tool_result", "</tool_result", "<tool>", "</tool>"];
 
 /// What a model is told, in place of a request.
-pub(super) struct Told<'a> {
+pub(super) struct TextRequest<'a> {
     system: Vec<String>,
-    parts: Vec<Part<'a>>,
+    parts: Vec<TextPart<'a>>,
     effort: Effort,
     pictures: &'a Pictures,
 }
 
-enum Part<'a> {
+enum TextPart<'a> {
     User { text: String, images: Vec<&'a Image> },
     Assistant { text: String, thinking: &'a [Thinking] },
 }
 
-impl<'a> Told<'a> {
+impl<'a> TextRequest<'a> {
     pub(super) fn of(request: &Request<'a>) -> Self {
         let mut system = request.system.to_vec();
         if !request.tools.is_empty() {
@@ -46,16 +46,16 @@ impl<'a> Told<'a> {
         let mut parts = Vec::new();
         for message in &request.messages {
             match message {
-                Message::User { text, images } => {
+                PromptMessage::User { text, images } => {
                     push_user(&mut parts, &defused(text, &MARKS[..2]), images);
                 }
-                Message::Assistant { text, thinking, calls } => {
+                PromptMessage::Assistant { text, thinking, calls } => {
                     let said = Some(text.trim()).filter(|text| !text.is_empty());
                     let said = said.map(str::to_owned).into_iter();
                     let text = said.chain(calls.iter().map(block)).collect::<Vec<_>>().join("\n");
-                    parts.push(Part::Assistant { text, thinking });
+                    parts.push(TextPart::Assistant { text, thinking });
                 }
-                Message::Results(calls) => {
+                PromptMessage::Results(calls) => {
                     let results: Vec<_> = calls.iter().map(result).collect();
                     push_user(&mut parts, &results.join("\n"), &[]);
                 }
@@ -69,10 +69,12 @@ impl<'a> Told<'a> {
 
     pub(super) fn request(&self) -> Request<'_> {
         let messages = self.parts.iter().map(|part| match part {
-            Part::User { text, images } => {
-                Message::User { text: text.clone(), images: images.clone() }
+            TextPart::User { text, images } => {
+                PromptMessage::User { text: text.clone(), images: images.clone() }
             }
-            Part::Assistant { text, thinking } => Message::Assistant { text, thinking, calls: &[] },
+            TextPart::Assistant { text, thinking } => {
+                PromptMessage::Assistant { text, thinking, calls: &[] }
+            }
         });
         Request {
             system: &self.system,
@@ -85,14 +87,14 @@ impl<'a> Told<'a> {
     }
 }
 
-fn push_user<'a>(parts: &mut Vec<Part<'a>>, words: &str, seen: &[&'a Image]) {
+fn push_user<'a>(parts: &mut Vec<TextPart<'a>>, words: &str, seen: &[&'a Image]) {
     match parts.last_mut() {
-        Some(Part::User { text, images }) => {
+        Some(TextPart::User { text, images }) => {
             text.push_str("\n\n");
             text.push_str(words);
             images.extend(seen);
         }
-        _ => parts.push(Part::User { text: words.to_owned(), images: seen.to_vec() }),
+        _ => parts.push(TextPart::User { text: words.to_owned(), images: seen.to_vec() }),
     }
 }
 

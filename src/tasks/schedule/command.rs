@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
-use crate::sandbox::{self, Cage, Ending, Input, Kept, Order, readable};
+use crate::sandbox::{self, Cage, CommandEnding, Input, KeptOutput, SandboxCommand, readable};
 use crate::secret::Redactor;
 use crate::types::message::{Place, Printed};
 use crate::workspace::others::Others;
@@ -76,7 +76,7 @@ impl Commands {
         others: &Others,
         redactor: &Redactor,
     ) -> Came {
-        let order = Order {
+        let order = SandboxCommand {
             command: command.to_owned(),
             cwd: folder.clone(),
             folder,
@@ -90,7 +90,7 @@ impl Commands {
         };
         let output = Output::of(&ran.kept, redactor);
         match ran.ending {
-            Ending::Exit(0) => {
+            CommandEnding::Exit(0) => {
                 let foreign = others.has_read().await;
                 Came::Printed(Printed { text: output.shown(), foreign })
             }
@@ -127,7 +127,7 @@ struct Output {
 }
 
 impl Output {
-    fn of(kept: &Kept, redactor: &Redactor) -> Self {
+    fn of(kept: &KeptOutput, redactor: &Redactor) -> Self {
         let text = |bytes: &[u8]| redactor.redact(&readable(bytes)).trim_end().to_owned();
         let (head, tail) = kept.since(0);
         let bytes = kept.total();

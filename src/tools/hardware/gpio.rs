@@ -26,21 +26,21 @@ const CONSUMER: &str = "peacrab";
 /// Lines that were set, by chip and number. Behind a lock, because two tools share it; held for one
 /// ioctl at a time.
 #[derive(Default)]
-pub(super) struct Held(Mutex<BTreeMap<(u32, u32), Request>>);
+pub(super) struct HeldLines(Mutex<BTreeMap<(u32, u32), Request>>);
 
 pub(super) struct GpioRead {
     pub(super) devices: Devices,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<HeldLines>,
 }
 
 pub(super) struct GpioWrite {
     pub(super) devices: Devices,
-    pub(super) held: Arc<Held>,
+    pub(super) held: Arc<HeldLines>,
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadArgs {
+pub(super) struct GpioReadArgs {
     #[serde(default)]
     chip: u32,
     /// Their numbers; empty to list the chip's lines.
@@ -50,7 +50,7 @@ pub(super) struct ReadArgs {
 
 #[async_trait]
 impl Tool for GpioRead {
-    type Args = ReadArgs;
+    type Args = GpioReadArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "gpio_read",
         description: "Read GPIO lines of this board, or list them.",
@@ -59,7 +59,7 @@ impl Tool for GpioRead {
         retries: false,
     };
 
-    async fn call(&self, args: ReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: GpioReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         if args.lines.len() > LINES_MAX {
             return Err(ToolError::TellModel(format!("At most {LINES_MAX} lines at once.")));
         }
@@ -84,7 +84,7 @@ impl Tool for GpioRead {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WriteArgs {
+pub(super) struct GpioWriteArgs {
     #[serde(default)]
     chip: u32,
     line: u32,
@@ -93,7 +93,7 @@ pub(super) struct WriteArgs {
 
 #[async_trait]
 impl Tool for GpioWrite {
-    type Args = WriteArgs;
+    type Args = GpioWriteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "gpio_write",
         description: "Make a GPIO line of this board an output, and switch it on or off.",
@@ -103,14 +103,14 @@ impl Tool for GpioWrite {
         retries: false,
     };
 
-    fn reach(_: &WriteArgs, _: &Address) -> Reach {
+    fn reach(_: &GpioWriteArgs, _: &Address) -> Reach {
         Reach::Outside
     }
 
-    async fn call(&self, args: WriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: GpioWriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         let (devices, held) = (self.devices.clone(), Arc::clone(&self.held));
         off_thread(move || {
-            let WriteArgs { chip, line, on } = args;
+            let GpioWriteArgs { chip, line, on } = args;
             let path = devices.find(Family::Gpio, &name(chip))?;
             let value = if on { Value::Active } else { Value::Inactive };
             held.write(&path, (chip, line), value)?;
@@ -120,7 +120,7 @@ impl Tool for GpioWrite {
     }
 }
 
-impl Held {
+impl HeldLines {
     /// A line that is not ours stays what it is: input or output.
     fn read(&self, path: &Path, place: (u32, u32)) -> Result<Value, String> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,7 @@ pub(super) struct I2cWrite(pub(super) Devices);
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadArgs {
+pub(super) struct I2cReadArgs {
     bus: u32,
     address: u16,
     register: Option<u8>,
@@ -31,7 +31,7 @@ pub(super) struct ReadArgs {
 
 #[async_trait]
 impl Tool for I2cRead {
-    type Args = ReadArgs;
+    type Args = I2cReadArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "i2c_read",
         description: "Read bytes of a chip on an I2C bus.",
@@ -40,12 +40,12 @@ impl Tool for I2cRead {
         retries: false,
     };
 
-    async fn call(&self, args: ReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: I2cReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         check_address(args.address)?;
         check_length(args.length)?;
         let devices = self.0.clone();
         off_thread(move || {
-            let ReadArgs { bus, address, register, length } = args;
+            let I2cReadArgs { bus, address, register, length } = args;
             let path = devices.find(Family::I2c, &name(bus))?;
             let mut bytes = vec![0; length];
             let register = register.map(|register| [register]);
@@ -62,7 +62,7 @@ impl Tool for I2cRead {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WriteArgs {
+pub(super) struct I2cWriteArgs {
     bus: u32,
     address: u16,
     /// A register's number is the first.
@@ -71,7 +71,7 @@ pub(super) struct WriteArgs {
 
 #[async_trait]
 impl Tool for I2cWrite {
-    type Args = WriteArgs;
+    type Args = I2cWriteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "i2c_write",
         description: "Write bytes to a chip on an I2C bus.",
@@ -80,12 +80,12 @@ impl Tool for I2cWrite {
         retries: false,
     };
 
-    async fn call(&self, args: WriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: I2cWriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         check_address(args.address)?;
         check_bytes(&args.bytes)?;
         let devices = self.0.clone();
         off_thread(move || {
-            let WriteArgs { bus, address, bytes } = args;
+            let I2cWriteArgs { bus, address, bytes } = args;
             let path = devices.find(Family::I2c, &name(bus))?;
             talk(&path, address, &mut [LinuxI2CMessage::write(&bytes)])?;
             Ok(format!("Wrote {} byte(s) to {address:#04x} on bus {bus}.", bytes.len()))

@@ -25,7 +25,7 @@ struct Chip {
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ReadArgs {
+pub(super) struct SpiReadArgs {
     bus: u32,
     #[serde(default)]
     chip_select: u32,
@@ -36,7 +36,7 @@ pub(super) struct ReadArgs {
 
 #[async_trait]
 impl Tool for SpiRead {
-    type Args = ReadArgs;
+    type Args = SpiReadArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "spi_read",
         description: "Read bytes of an SPI chip; zeros are sent.",
@@ -45,16 +45,16 @@ impl Tool for SpiRead {
         retries: false,
     };
 
-    async fn call(&self, args: ReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: SpiReadArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         check_length(args.length)?;
-        let ReadArgs { bus, chip_select, mode, length } = args;
+        let SpiReadArgs { bus, chip_select, mode, length } = args;
         exchange(&self.0, Chip { bus, select: chip_select, mode }, vec![0; length]).await
     }
 }
 
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct WriteArgs {
+pub(super) struct SpiWriteArgs {
     bus: u32,
     #[serde(default)]
     chip_select: u32,
@@ -65,7 +65,7 @@ pub(super) struct WriteArgs {
 
 #[async_trait]
 impl Tool for SpiWrite {
-    type Args = WriteArgs;
+    type Args = SpiWriteArgs;
     const SPEC: ToolSpec = ToolSpec {
         name: "spi_write",
         description: "Write bytes to an SPI chip; gives what comes back.",
@@ -74,9 +74,9 @@ impl Tool for SpiWrite {
         retries: false,
     };
 
-    async fn call(&self, args: WriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
+    async fn call(&self, args: SpiWriteArgs, _: &ToolContext) -> Result<ToolOutput, ToolError> {
         check_bytes(&args.bytes)?;
-        let WriteArgs { bus, chip_select, mode, bytes } = args;
+        let SpiWriteArgs { bus, chip_select, mode, bytes } = args;
         exchange(&self.0, Chip { bus, select: chip_select, mode }, bytes).await
     }
 }

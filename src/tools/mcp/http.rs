@@ -37,7 +37,7 @@ const EVENTS: &str = "text/event-stream";
 const JSON: &str = "application/json";
 
 type Error = StreamableHttpError<reqwest::Error>;
-type Events = BoxStream<'static, Result<Sse, SseError>>;
+type McpEvents = BoxStream<'static, Result<Sse, SseError>>;
 
 /// One server's client; knows its headers, sends them nowhere else.
 #[derive(Clone)]
@@ -119,7 +119,7 @@ async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>,
 }
 
 /// The events of a body. One that is too large ends it, and `asked` is answered with that.
-fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) -> Events {
+fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) -> McpEvents {
     let state = (response, 0_usize, [b'\n'; 2], asked, false);
     let bytes = futures_util::stream::unfold(state, move |state| async move {
         let (mut response, mut held, mut last, asked, ended) = state;
@@ -224,7 +224,7 @@ impl StreamableHttpClient for Http {
         last_event: Option<String>,
         _: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
-    ) -> Result<Events, Error> {
+    ) -> Result<McpEvents, Error> {
         let mut request = self.request(Method::GET, &uri, session.as_deref(), headers);
         if let Some(last_event) = last_event {
             request = request.header(LAST_EVENT, last_event);

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::http::Http;
 use super::lent::{CallAny, LentTool, Many, Search};
-use super::process::Process;
+use super::process::ServerProcess;
 use super::stdio::Stdio;
 use super::{Config, RESULT_BYTES_MAX, Via};
 use crate::tools::mcp::catalogue::{self, Offer, TOOLS_MAX};
@@ -67,13 +67,13 @@ pub struct Servers {
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) config: Config,
-    state: watch::Sender<State>,
+    state: watch::Sender<ServerState>,
     /// To be asked for its tools: it said that they changed, or something went wrong.
     look: Notify,
 }
 
 #[derive(Clone, Default)]
-struct State {
+struct ServerState {
     /// None while it is down.
     peer: Option<Peer<RoleClient>>,
     /// What it offered last; kept while it is down, so that prompts stay as they are.
@@ -164,7 +164,7 @@ impl Servers {
     async fn serve(&self, server: &Arc<Server>, stop: &CancellationToken) -> String {
         match &server.config.via {
             Via::Program(program) => {
-                let (mut process, pipes) = match Process::start(&server.name, program) {
+                let (mut process, pipes) = match ServerProcess::start(&server.name, program) {
                     Ok(started) => started,
                     Err(error) => return format!("cannot start {}: {error}", program.command),
                 };
@@ -209,7 +209,7 @@ impl Servers {
         T: IntoTransport<RoleClient, E, A>,
         E: std::error::Error + Send + Sync + 'static,
     {
-        let ear = Ear(Arc::clone(server));
+        let ear = NotificationHandler(Arc::clone(server));
         let begun = tokio::select! {
             () = stop.cancelled() => return String::new(),
             begun = timeout(INITIALIZE_TIME_MAX, ear.serve(transport)) => begun,
@@ -256,7 +256,7 @@ impl Servers {
         } else if *before == offers {
             return;
         }
-        server.state.send_replace(State {
+        server.state.send_replace(ServerState {
             peer: Some(peer.clone()),
             offers: Arc::new(offers),
             trouble: None,
@@ -286,7 +286,7 @@ impl Servers {
         } else {
             Lent::new(each, Vec::new())
         };
-        let lender = |(server, state): (&Arc<Server>, &State)| Lender {
+        let lender = |(server, state): (&Arc<Server>, &ServerState)| Lender {
             name: server.name.clone(),
             up: state.peer.is_some(),
             tools: state.offers.len(),
@@ -348,9 +348,9 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
 }
 
 /// Hears what a server says by itself; of what it asks, nothing is granted.
-struct Ear(Arc<Server>);
+struct NotificationHandler(Arc<Server>);
 
-impl ClientHandler for Ear {
+impl ClientHandler for NotificationHandler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.0.look.notify_one();
     }

@@ -22,19 +22,19 @@ const LAST_WORDS_WAIT: Duration = Duration::from_millis(100);
 /// What is kept of a line of its errors.
 const LINE_BYTES_MAX: usize = 400;
 
-pub(super) struct Process {
+pub(super) struct ServerProcess {
     child: Child,
-    group: Group,
+    group: ProcessGroup,
     stderr: Option<Errors>,
 }
 
 /// Kills all of a process group when it goes.
-struct Group(Option<Pid>);
+struct ProcessGroup(Option<Pid>);
 
 /// The two ends that are spoken over.
 pub(super) type Pipes = (ChildStdout, ChildStdin);
 
-impl Process {
+impl ServerProcess {
     #[expect(clippy::disallowed_methods, reason = "servers of tools are programs of the operator")]
     pub(super) fn start(server: &str, program: &Program) -> std::io::Result<(Self, Pipes)> {
         let mut command = Command::new(&program.command);
@@ -52,7 +52,7 @@ impl Process {
             command.current_dir(cwd);
         }
         let mut child = command.spawn()?;
-        let group = Group(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
+        let group = ProcessGroup(child.id().and_then(|id| Pid::from_raw(id.cast_signed())));
         let stderr = child.stderr.take().map(|pipe| Errors::new(server, pipe));
         let pipes = child.stdout.take().zip(child.stdin.take()).expect("both were asked for");
         Ok((Self { child, group, stderr }, pipes))
@@ -99,7 +99,7 @@ impl Process {
     }
 }
 
-impl Group {
+impl ProcessGroup {
     fn signal(&self, signal: Signal) {
         if let Some(group) = self.0 {
             // It may be gone.
@@ -108,7 +108,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }

@@ -22,7 +22,7 @@ const OPEN_MAX: usize = 64;
 
 pub(super) struct Stdio {
     server: String,
-    lines: Lines,
+    lines: BoundedLines,
     stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
     /// What was asked and not answered; sending and receiving are two tasks.
     open: Arc<Mutex<VecDeque<RequestId>>>,
@@ -34,7 +34,7 @@ impl Stdio {
     pub(super) fn new(server: &str, (stdout, stdin): Pipes) -> Self {
         Self {
             server: server.to_owned(),
-            lines: Lines::new(stdout),
+            lines: BoundedLines::new(stdout),
             stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             open: Arc::default(),
             ready: VecDeque::new(),
@@ -42,10 +42,10 @@ impl Stdio {
     }
 
     /// Takes a message in; none if it is none.
-    fn read(&mut self, line: Line) -> Option<ServerJsonRpcMessage> {
+    fn read(&mut self, line: BoundedLine) -> Option<ServerJsonRpcMessage> {
         let text = match line {
-            Line::Whole(text) => text,
-            Line::TooLong { begin, end } => {
+            BoundedLine::Whole(text) => text,
+            BoundedLine::TooLong { begin, end } => {
                 self.fail(&begin, &end);
                 return self.ready.pop_front();
             }
@@ -157,24 +157,24 @@ impl Transport<RoleClient> for Stdio {
 }
 
 /// Lines with a bound; what was read of one is kept when `next` is dropped.
-struct Lines {
+struct BoundedLines {
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,
     /// The last bytes of a line that is too long.
     end: Option<VecDeque<u8>>,
 }
 
-enum Line {
+enum BoundedLine {
     Whole(Vec<u8>),
     TooLong { begin: Vec<u8>, end: Vec<u8> },
 }
 
-impl Lines {
+impl BoundedLines {
     fn new(stdout: ChildStdout) -> Self {
         Self { stdout: BufReader::new(stdout), line: Vec::new(), end: None }
     }
 
-    async fn next(&mut self) -> Option<Line> {
+    async fn next(&mut self) -> Option<BoundedLine> {
         loop {
             let bytes = self.stdout.fill_buf().await.ok().filter(|bytes| !bytes.is_empty())?;
             let newline = bytes.iter().position(|byte| *byte == b'\n');
@@ -199,8 +199,8 @@ impl Lines {
             if newline.is_some() {
                 let line = std::mem::take(&mut self.line);
                 return Some(match self.end.take() {
-                    None => Line::Whole(line),
-                    Some(end) => Line::TooLong { begin: line, end: end.into() },
+                    None => BoundedLine::Whole(line),
+                    Some(end) => BoundedLine::TooLong { begin: line, end: end.into() },
                 });
             }
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{ExecArgs, Shell, shown};
 use crate::memory::audience;
-use crate::sandbox::{Input, Kept, Order};
+use crate::sandbox::{Input, KeptOutput, SandboxCommand};
 use crate::tools::{ToolContext, ToolError};
 use crate::workspace::path::{OF_OTHERS, OUTPUTS, SHARED};
 use crate::workspace::{Audience, FileError, Workspace, WorkspacePath};
@@ -22,7 +22,7 @@ pub(super) async fn order(
     shell: &Shell,
     cx: &ToolContext,
     args: &ExecArgs,
-) -> Result<Order, ToolError> {
+) -> Result<SandboxCommand, ToolError> {
     let audience = audience(cx.role, cx.place);
     if audience == Audience::Others && !shell.files_caged {
         return Err(ToolError::TellModel(
@@ -45,7 +45,7 @@ pub(super) async fn order(
                 Audience::Owner => Vec::new(),
                 Audience::Others => came.filter_map(|path| real(workspace, path)).collect(),
             };
-            Ok(Order { command, cwd, folder, read, time_max, input: Input::Pipe })
+            Ok(SandboxCommand { command, cwd, folder, read, time_max, input: Input::Pipe })
         })
         .await
 }
@@ -76,7 +76,7 @@ fn real(workspace: &Workspace, path: &str) -> Option<PathBuf> {
 
 /// Puts an output that a model is not shown whole into a file, whose name tells whether it may say what
 /// others wrote; gives its path.
-pub(super) async fn save(cx: &ToolContext, kept: &Kept, foreign: bool) -> Option<String> {
+pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;
     }

@@ -13,7 +13,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::{output, places, shown};
 use crate::replies;
-use crate::sandbox::{Cage, Caged, Ending, Feed, Kept, OUTPUT_BYTES_MAX, Order, Over};
+use crate::sandbox::{
+    Cage, Caged, CommandEnding, Feed, KeptOutput, OUTPUT_BYTES_MAX, Over, SandboxCommand,
+};
 use crate::tools::{ToolContext, ToolError, ToolOutput, tell};
 use crate::trust::instruction_watch::Watch;
 use crate::types::message::Address;
@@ -39,18 +41,18 @@ pub(super) struct Sessions {
     /// Of this run of the daemon.
     run: String,
     /// Locked for a moment only, and never over an await: calls of several conversations use it.
-    table: Mutex<Table>,
+    table: Mutex<SessionTable>,
 }
 
 #[derive(Default)]
-struct Table {
+struct SessionTable {
     last: u64,
-    sessions: BTreeMap<u64, Session>,
+    sessions: BTreeMap<u64, ShellSession>,
     tasks: JoinSet<()>,
 }
 
 #[derive(Clone)]
-struct Session {
+struct ShellSession {
     at: Address,
     command: String,
     /// Whether it may say what others wrote.
@@ -60,20 +62,20 @@ struct Session {
     input: mpsc::Sender<Vec<u8>>,
     stop: CancellationToken,
     /// What it has written, and how it ended.
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ShellState>>,
     /// Counts its changes.
     changed: watch::Receiver<u64>,
 }
 
 #[derive(Default)]
-struct State {
-    kept: Kept,
+struct ShellState {
+    kept: KeptOutput,
     /// Bytes that a model has seen.
     seen: u64,
-    ending: Option<(Ending, Duration)>,
+    ending: Option<(CommandEnding, Duration)>,
 }
 
-pub(super) enum Asked {
+pub(super) enum SessionRequest {
     Poll,
     Write(String),
     Kill,
@@ -87,7 +89,7 @@ impl Default for Sessions {
 }
 
 impl Sessions {
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, SessionTable> {
         self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -95,7 +97,7 @@ impl Sessions {
     pub(super) async fn begin(
         &self,
         cage: &Cage,
-        (order, others): (Order, Others),
+        (order, others): (SandboxCommand, Others),
         cx: &ToolContext,
         stdin: &str,
     ) -> Result<ToolOutput, ToolError> {
@@ -114,7 +116,7 @@ impl Sessions {
             input.try_send(stdin.as_bytes().to_vec()).ok();
         }
         let (change, changed) = watch::channel(0);
-        let session = Session {
+        let session = ShellSession {
             at: cx.address.clone(),
             command: order.command,
             others: Arc::new(others),
@@ -160,27 +162,27 @@ impl Sessions {
     pub(super) async fn ask(
         &self,
         name: &str,
-        asked: Asked,
+        asked: SessionRequest,
         cx: &ToolContext,
     ) -> Result<ToolOutput, ToolError> {
         let session = self.find(name, &cx.address).map_err(ToolError::TellModel)?;
         match asked {
-            Asked::Poll => {}
-            Asked::Write(_) if session.has_ended() => {
+            SessionRequest::Poll => {}
+            SessionRequest::Write(_) if session.has_ended() => {
                 return tell(format!("It has ended: {}.", session.how()));
             }
-            Asked::Write(text) => {
+            SessionRequest::Write(text) => {
                 if session.input.try_send(text.into_bytes()).is_err() {
                     return tell("It does not read what was written to it.".to_owned());
                 }
             }
-            Asked::Kill => session.stop.cancel(),
+            SessionRequest::Kill => session.stop.cancel(),
         }
         session.wait(POLL_WAIT).await;
         Ok(session.told(name, cx).await)
     }
 
-    fn find(&self, name: &str, at: &Address) -> Result<Session, String> {
+    fn find(&self, name: &str, at: &Address) -> Result<ShellSession, String> {
         let name = name.trim();
         let (run, id) = name.split_once('-').unwrap_or_default();
         let table = self.table();
@@ -195,7 +197,7 @@ impl Sessions {
     }
 }
 
-impl Table {
+impl SessionTable {
     /// Drops what ended first, if there is too much.
     fn forget(&mut self) {
         while self.sessions.len() >= KEPT_MAX {
@@ -206,8 +208,8 @@ impl Table {
     }
 }
 
-impl Session {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl ShellSession {
+    fn state(&self) -> MutexGuard<'_, ShellState> {
         self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
@@ -227,7 +229,8 @@ impl Session {
     /// Waits until there is something new.
     async fn wait(&self, most: Duration) {
         let mut changed = self.changed.clone();
-        let has_news = |state: &State| state.ending.is_some() || state.kept.total() > state.seen;
+        let has_news =
+            |state: &ShellState| state.ending.is_some() || state.kept.total() > state.seen;
         let news = async {
             while !has_news(&self.state()) && changed.changed().await.is_ok() {}
             // What is said together comes together.
@@ -274,7 +277,7 @@ async fn follow(
     mut caged: Caged,
     mut writes: mpsc::Receiver<Vec<u8>>,
     stop: CancellationToken,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<ShellState>>,
     change: watch::Sender<u64>,
 ) {
     let began = Instant::now();
@@ -309,7 +312,7 @@ async fn follow(
             None => tokio::select! {
                 ending = caged.end() => ending,
                 // Letting go of it ends it.
-                () = stop.cancelled() => Ending::Over(Over::Asked),
+                () = stop.cancelled() => CommandEnding::Over(Over::Asked),
             },
         }
     };

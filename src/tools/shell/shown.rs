@@ -1,6 +1,6 @@
 //! What a model is shown of a command's output: its beginning and its end, as text.
 
-use crate::sandbox::{Kept, readable};
+use crate::sandbox::{KeptOutput, readable};
 use crate::tools::RESULT_CHARS_MAX;
 
 /// Of a result's characters, so many are for the end, where programs say what went wrong.
@@ -18,12 +18,12 @@ const SAMPLE_BYTES: usize = 8 * 1024;
 const CHAR_BYTES_MAX: usize = 4;
 
 /// Whether a model sees all of it.
-pub(super) fn fits(kept: &Kept) -> bool {
+pub(super) fn fits(kept: &KeptOutput) -> bool {
     let few = kept.total() <= ((HEAD_CHARS + TAIL_CHARS) * CHAR_BYTES_MAX) as u64;
     few && is_text(kept) && readable(kept.since(0).0).chars().count() <= HEAD_CHARS + TAIL_CHARS
 }
 
-pub(super) fn is_text(kept: &Kept) -> bool {
+pub(super) fn is_text(kept: &KeptOutput) -> bool {
     let (head, _) = kept.since(0);
     let sample = &head[..head.len().min(SAMPLE_BYTES)];
     let broken = String::from_utf8_lossy(sample).chars().filter(|sign| *sign == '\u{fffd}').count();
@@ -31,12 +31,12 @@ pub(super) fn is_text(kept: &Kept) -> bool {
 }
 
 /// All of it; `whole` is the path of the file where it lies, if it is long.
-pub(super) fn all(kept: &Kept, whole: Option<&str>) -> String {
+pub(super) fn all(kept: &KeptOutput, whole: Option<&str>) -> String {
     since(kept, 0, whole)
 }
 
 /// What came at byte `from` and later.
-pub(super) fn since(kept: &Kept, from: u64, whole: Option<&str>) -> String {
+pub(super) fn since(kept: &KeptOutput, from: u64, whole: Option<&str>) -> String {
     let where_it_is = match whole {
         Some(path) if kept.missing() == 0 => format!("the whole is in {path}"),
         Some(path) => format!("its first megabyte is in {path}"),

@@ -101,13 +101,13 @@ fn is_nat64(ip: IpAddr) -> bool {
 
 /// A host of the owner's own that may be reached, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listed {
+pub struct AllowedHost {
     host: Host,
     /// None: every port that is not a bad one.
     port: Option<u16>,
 }
 
-impl FromStr for Listed {
+impl FromStr for AllowedHost {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
@@ -130,7 +130,7 @@ impl FromStr for Listed {
     }
 }
 
-impl fmt::Display for Listed {
+impl fmt::Display for AllowedHost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.port {
             Some(port) => write!(f, "{}:{port}", self.host),
@@ -159,11 +159,11 @@ pub struct Forbidden(pub String);
 /// Lets requests to public addresses pass, and to what is listed.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
-    listed: Arc<[Listed]>,
+    listed: Arc<[AllowedHost]>,
 }
 
 impl Gate {
-    pub fn new(listed: &[Listed]) -> Self {
+    pub fn new(listed: &[AllowedHost]) -> Self {
         Self { listed: listed.into() }
     }
 
@@ -226,7 +226,7 @@ impl Gate {
 
     fn lists(&self, host: &Host, port: u16) -> bool {
         let is_it =
-            |listed: &Listed| listed.host == *host && listed.port.is_none_or(|it| it == port);
+            |listed: &AllowedHost| listed.host == *host && listed.port.is_none_or(|it| it == port);
         self.listed.iter().any(is_it)
     }
 

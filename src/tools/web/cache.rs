@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::page::Page;
+use super::page::WebPage;
 
 /// As long as one talks about a page; what it says by then may be old.
 const AGE_MAX: Duration = Duration::from_secs(15 * 60);
@@ -16,39 +16,39 @@ const BYTES_MAX: usize = 2 * 1024 * 1024;
 
 /// Behind a lock, because calls are made side by side; held for a look only.
 #[derive(Default)]
-pub(super) struct Cache(Mutex<VecDeque<Kept>>);
+pub(super) struct Cache(Mutex<VecDeque<CachedPage>>);
 
-struct Kept {
+struct CachedPage {
     /// What was asked for, which a redirect may have led elsewhere.
     asked: String,
-    page: Arc<Page>,
+    page: Arc<WebPage>,
     at: Instant,
 }
 
 impl Cache {
-    pub(super) fn get(&self, asked: &str) -> Option<Arc<Page>> {
+    pub(super) fn get(&self, asked: &str) -> Option<Arc<WebPage>> {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.at.elapsed() < AGE_MAX);
         kept.iter().find(|kept| kept.asked == asked).map(|kept| Arc::clone(&kept.page))
     }
 
     /// Keeps a page in place of what was there, and of the oldest where there is no room.
-    pub(super) fn put(&self, asked: &str, page: &Arc<Page>) {
+    pub(super) fn put(&self, asked: &str, page: &Arc<WebPage>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.asked != asked);
-        kept.push_back(Kept {
+        kept.push_back(CachedPage {
             asked: asked.to_owned(),
             page: Arc::clone(page),
             at: Instant::now(),
         });
-        let mut bytes: usize = kept.iter().map(Kept::bytes).sum();
+        let mut bytes: usize = kept.iter().map(CachedPage::bytes).sum();
         while bytes > BYTES_MAX {
             bytes -= kept.pop_front().map_or(bytes, |oldest| oldest.bytes());
         }
     }
 }
 
-impl Kept {
+impl CachedPage {
     fn bytes(&self) -> usize {
         let title = self.page.title.as_ref().map_or(0, String::len);
         self.page.text.len() + self.page.url.as_str().len() + self.asked.len() + title + 256

@@ -10,11 +10,11 @@ use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 use url::Url;
 
-use super::address::{Gate, Listed};
+use super::address::{AllowedHost, Gate};
 use super::cache::Cache;
-use super::hops::{Hops, Limits};
+use super::hops::{FetchLimits, Hops};
 use crate::people::Role;
-use crate::tools::web::page::{self, Page};
+use crate::tools::web::page::{self, WebPage};
 use crate::tools::{
     Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
@@ -38,12 +38,12 @@ pub struct WebFetch {
 
 impl WebFetch {
     /// `names` looks names up; what it says is not believed but checked.
-    pub fn new(listed: &[Listed], names: Arc<dyn Resolve>, limits: Limits) -> Self {
+    pub fn new(listed: &[AllowedHost], names: Arc<dyn Resolve>, limits: FetchLimits) -> Self {
         let hops = Hops { gate: Gate::new(listed), names, limits };
         Self { hops, cache: Cache::default(), turns: Semaphore::new(AT_ONCE_MAX) }
     }
 
-    async fn page(&self, url: Url) -> Result<Arc<Page>, ToolError> {
+    async fn page(&self, url: Url) -> Result<Arc<WebPage>, ToolError> {
         let asked = url.to_string();
         if let Some(page) = self.cache.get(&asked) {
             return Ok(page);
@@ -122,7 +122,7 @@ fn address(text: &str) -> Result<Url, String> {
 }
 
 /// So many characters from there on, and how to read on.
-fn part(page: &Page, offset: usize, chars: usize) -> Result<String, String> {
+fn part(page: &WebPage, offset: usize, chars: usize) -> Result<String, String> {
     let cut = page.cut.as_ref().map(|why| format!("\n[There is more that I cannot show: {why}.]"));
     let cut = cut.unwrap_or_default();
     if page.text.trim().is_empty() {

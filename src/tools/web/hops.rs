@@ -24,7 +24,7 @@ const CAUSE_CHARS_MAX: usize = 200;
 
 /// What one fetch may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct FetchLimits {
     /// Of one connection.
     pub connect: Duration,
     /// From the first request to the last byte.
@@ -35,7 +35,7 @@ pub struct Limits {
     pub redirects: usize,
 }
 
-impl Default for Limits {
+impl Default for FetchLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -48,7 +48,7 @@ impl Default for Limits {
 }
 
 /// A body that may be read as text.
-pub(super) struct Fetched {
+pub(super) struct FetchedBody {
     /// Where it was in the end.
     pub(super) url: Url,
     pub(super) content_type: Option<String>,
@@ -93,7 +93,7 @@ impl Resolve for CheckedNames {
 pub(super) struct Hops {
     pub(super) gate: Gate,
     pub(super) names: Arc<dyn Resolve>,
-    pub(super) limits: Limits,
+    pub(super) limits: FetchLimits,
 }
 
 /// What a hop came to.
@@ -132,7 +132,7 @@ fn shown(url: &Url) -> String {
 
 impl Hops {
     /// Follows `url` to a text. What is told of places to which others have led is told as their words.
-    pub(super) async fn fetch(&self, url: Url) -> Result<Fetched, ToolError> {
+    pub(super) async fn fetch(&self, url: Url) -> Result<FetchedBody, ToolError> {
         let until = Instant::now() + self.limits.whole;
         let mut place = match self.hop(&url, until).await? {
             Hop::There(response) => return self.read(url, response, until).await,
@@ -187,7 +187,7 @@ impl Hops {
         url: Url,
         mut response: Response,
         until: Instant,
-    ) -> Result<Fetched, ToolError> {
+    ) -> Result<FetchedBody, ToolError> {
         answered(&url, response.status())?;
         let header = |name| {
             let value: Option<&reqwest::header::HeaderValue> = response.headers().get(name);
@@ -216,7 +216,7 @@ impl Hops {
                 break Some(format!("only its first {} bytes were read", self.limits.bytes));
             }
         };
-        Ok(Fetched { url, content_type, bytes, cut })
+        Ok(FetchedBody { url, content_type, bytes, cut })
     }
 
     fn late(&self) -> String {

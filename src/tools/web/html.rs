@@ -86,7 +86,7 @@ const BLOCKS: &[&str] = &[
     "menu",
 ];
 
-pub(super) struct Read {
+pub(super) struct ReadHtml {
     pub(super) title: Option<String>,
     pub(super) text: String,
     /// False where the page went beyond the bounds.
@@ -94,7 +94,7 @@ pub(super) struct Read {
 }
 
 /// The readable part of a page that came from `url`.
-pub(super) fn read(html: &str, url: &Url) -> Read {
+pub(super) fn read(html: &str, url: &Url) -> ReadHtml {
     let Tree { document, whole } = parse(html);
     let found = first(&document, "title").map(|title| words(&title));
     let title = found.map(|title| title.chars().take(TITLE_CHARS_MAX).collect());
@@ -103,7 +103,7 @@ pub(super) fn read(html: &str, url: &Url) -> Read {
     let main = first(&document, "main").map(|main| markdown(&main, base));
     let main = main.filter(|text| text.chars().nth(MAIN_CHARS_MIN).is_some());
     let text = main.unwrap_or_else(|| markdown(&document, base));
-    Read { title: title.filter(|title: &String| !title.is_empty()), text, whole }
+    ReadHtml { title: title.filter(|title: &String| !title.is_empty()), text, whole }
 }
 
 fn markdown(node: &Handle, base: &Url) -> String {

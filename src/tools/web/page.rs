@@ -4,7 +4,7 @@
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use url::Url;
 
-use super::hops::Fetched;
+use super::hops::FetchedBody;
 use super::html;
 
 /// What is kept of a text: many times what a model can be shown at once.
@@ -17,7 +17,7 @@ const TYPE_CHARS_MAX: usize = 80;
 const META_BYTES: usize = 1024;
 
 #[derive(Debug)]
-pub(super) struct Page {
+pub(super) struct WebPage {
     pub(super) url: Url,
     pub(super) title: Option<String>,
     pub(super) text: String,
@@ -68,8 +68,8 @@ fn essence(content_type: &str) -> &str {
 }
 
 /// Reads a body. Takes long for a long page, and blocks.
-pub(super) fn read(fetched: Fetched) -> Result<Page, String> {
-    let Fetched { url, content_type, bytes, mut cut } = fetched;
+pub(super) fn read(fetched: FetchedBody) -> Result<WebPage, String> {
+    let FetchedBody { url, content_type, bytes, mut cut } = fetched;
     let kind = match sort(content_type.as_deref())? {
         Type::Unknown => sniff(&bytes)?,
         kind => kind,
@@ -81,7 +81,7 @@ pub(super) fn read(fetched: Fetched) -> Result<Page, String> {
     }
     let (title, mut text) = match kind {
         Type::Html => {
-            let html::Read { title, text, whole } = html::read(&decoded, &url);
+            let html::ReadHtml { title, text, whole } = html::read(&decoded, &url);
             if !whole && cut.is_none() {
                 cut = Some("only its beginning was read, as its HTML is very large".to_owned());
             }
@@ -94,7 +94,7 @@ pub(super) fn read(fetched: Fetched) -> Result<Page, String> {
         text.shrink_to_fit();
         cut.get_or_insert_with(|| format!("only its first {TEXT_BYTES_MAX} bytes are kept"));
     }
-    Ok(Page { url, title, text, cut })
+    Ok(WebPage { url, title, text, cut })
 }
 
 fn sniff(bytes: &[u8]) -> Result<Type, String> {

@@ -40,7 +40,7 @@ const URL_CHARS_MAX: usize = 400;
 
 /// Whose API it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Api {
+pub enum EngineKind {
     Brave,
     Tavily,
     Searxng,
@@ -52,13 +52,13 @@ pub enum Api {
 pub struct Engine {
     /// The owner's name for it.
     pub name: String,
-    pub api: Api,
+    pub api: EngineKind,
     pub api_key: Option<Secret>,
     /// Without a slash at the end.
     pub base_url: String,
 }
 
-impl Api {
+impl EngineKind {
     /// Where the vendor is; SearXNG has none.
     pub fn home(self) -> Option<&'static str> {
         match self {
@@ -82,7 +82,7 @@ impl Api {
 impl Default for Engine {
     /// The one that needs nothing.
     fn default() -> Self {
-        let api = Api::DuckDuckGo;
+        let api = EngineKind::DuckDuckGo;
         let base_url = api.home().unwrap_or_default().to_owned();
         Self { name: api.as_str().to_owned(), api, api_key: None, base_url }
     }
@@ -126,11 +126,11 @@ impl Failed {
 }
 
 pub struct WebSearch {
-    engines: Vec<Link>,
+    engines: Vec<EngineLink>,
 }
 
 /// An engine and the client that speaks to it.
-struct Link {
+struct EngineLink {
     engine: Engine,
     client: Client,
 }
@@ -142,7 +142,7 @@ impl WebSearch {
             let url = Url::parse(&engine.base_url).context("base_url is not a URL")?;
             let client = http::client(&url, CONNECT_TIME_MAX).user_agent(AGENT);
             let client = client.build().context("cannot make an HTTP client")?;
-            Ok(Link { engine: engine.clone(), client })
+            Ok(EngineLink { engine: engine.clone(), client })
         };
         Ok(Self { engines: engines.iter().map(link).collect::<anyhow::Result<_>>()? })
     }
@@ -150,7 +150,7 @@ impl WebSearch {
     /// Who answered, and what.
     async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<Hit>), ToolError> {
         let (mut failures, mut passes) = (Vec::new(), false);
-        for Link { engine, client } in &self.engines {
+        for EngineLink { engine, client } in &self.engines {
             let asked = engines::ask(client, engine, query, count);
             let failed = match timeout(TIME_MAX, asked).await {
                 Ok(Ok(hits)) => return Ok((&engine.name, hits)),

@@ -3,7 +3,7 @@
 
 use rusqlite::Connection;
 
-use crate::bus::journal::{self, Fate, RowId, Unreadable};
+use crate::bus::journal::{self, Fate, RowId, UnreadableRow};
 use crate::bus::outbox;
 use crate::conversation::errands::Errand;
 use crate::conversation::transcript::{self, UnreadableTurn};
@@ -16,10 +16,10 @@ use crate::types::session::Ending;
 /// Closes messages and commands that cannot be read.
 pub(crate) async fn unreadable_rows(
     store: &Store,
-    rows: Vec<Unreadable>,
+    rows: Vec<UnreadableRow>,
 ) -> Result<(), StoreError> {
     let close = move |store: &Connection| {
-        rows.iter().try_for_each(|Unreadable { id, why }| {
+        rows.iter().try_for_each(|UnreadableRow { id, why }| {
             tracing::error!(row = id.0, why, "Cannot read a message, set it aside");
             close(store, *id, why, replies::MESSAGE_UNREADABLE)
         })

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 /// The machine around the workspace.
 #[derive(Clone, Debug, Default)]
-pub struct Surroundings {
+pub struct SkillEnvironment {
     /// The account's home folder; none hides what lies there.
     pub home: Option<PathBuf>,
     /// Where programs are looked for.
@@ -41,7 +41,7 @@ impl Needs {
     }
 
     /// A sentence why the skill cannot be used on this machine; none if it can.
-    pub fn missing(&self, around: &Surroundings) -> Option<String> {
+    pub fn missing(&self, around: &SkillEnvironment) -> Option<String> {
         let has = |bin: &String| around.path.iter().any(|folder| is_program(folder, bin));
         let mut missing = Vec::new();
         if !self.os.is_empty() && !self.os.iter().any(|os| is_this(os)) {

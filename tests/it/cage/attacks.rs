@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-use peacrab::sandbox::{Bounds, Ending, Over};
+use peacrab::sandbox::{Bounds, CommandEnding, Over};
 
 use super::degrade::{NO_NAMESPACES, without};
 use super::{MB, Scene};
@@ -159,7 +159,7 @@ async fn memory_that_sockets_hold_counts() {
         let command = scene.attack(attack);
         for command in [command.clone(), format!("for i in 1 2 3 4; do {command} & done; wait")] {
             let done = scene.run(&command).await;
-            assert_eq!(done.ending, Ending::Over(Over::Memory), "{attack}: {done:?}");
+            assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{attack}: {done:?}");
             assert!(done.took < SOON, "{done:?}");
         }
     }
@@ -175,7 +175,7 @@ fn memory_that_sockets_hold_counts_without_namespaces() {
         scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
         let command = scene.attack("fill");
         let done = scene.run(&command).await;
-        assert_eq!(done.ending, Ending::Over(Over::Memory), "{done:?}");
+        assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
     });
 }
 
@@ -196,7 +196,7 @@ async fn memory_by_which_memory_is_found_counts() {
     scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
     let tables = scene.attack("tables");
     let done = scene.run(&tables).await;
-    assert_eq!(done.ending, Ending::Over(Over::Memory), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
     assert!(done.took < SOON, "{done:?}");
 }
 
@@ -211,7 +211,10 @@ async fn many_threads_count() {
     if super::have("python3") {
         scene.write("threads.py", script);
         let done = scene.run("exec python3 threads.py 2>/dev/null").await;
-        assert!(matches!(done.ending, Ending::Over(Over::Processes) | Ending::Exit(1)), "{done:?}");
+        assert!(
+            matches!(done.ending, CommandEnding::Over(Over::Processes) | CommandEnding::Exit(1)),
+            "{done:?}"
+        );
         assert!(done.took < SOON, "{done:?}");
     }
 }
@@ -222,7 +225,7 @@ async fn empty_files_count() {
     scene.cage.bounds.files = 5_000;
     let files = scene.attack("files");
     let done = scene.run(&files).await;
-    assert_eq!(done.ending, Ending::Over(Over::Disk), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
     assert!(done.took < SOON, "{done:?}");
     // Nor can they fill memory.
     let done = scene.run(&format!("cd /tmp; {files}")).await.well();
@@ -248,7 +251,7 @@ async fn what_orphans_write_counts() {
     let orphans = "i=0; while :; do (head -c 20M /dev/urandom > f$i; sync f$i) & i=$((i + 1)); \
                    wait $!; done";
     let done = scene.run(&format!("(setsid sh -c '{orphans}' &); sleep 60")).await;
-    assert_eq!(done.ending, Ending::Over(Over::Disk), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
     for name in std::fs::read_dir(scene.workspace()).unwrap().flatten() {
         if name.path().is_file() {
             std::fs::remove_file(name.path()).unwrap();
@@ -258,7 +261,7 @@ async fn what_orphans_write_counts() {
     let orphan = "(setsid sh -c 'head -c 20M /dev/urandom > g$0; sync g$0' $i &)";
     let many = format!("i=0; while :; do {orphan}; sleep 0.1; i=$((i + 1)); done");
     let done = scene.run(&many).await;
-    assert_eq!(done.ending, Ending::Over(Over::Disk), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
 }
 
 #[tokio::test]

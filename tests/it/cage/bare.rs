@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use peacrab::sandbox::{self, Bounds, Ending, Over};
+use peacrab::sandbox::{self, Bounds, CommandEnding, Over};
 use tokio::time::{Instant, sleep};
 
 use super::degrade::{NO_NAMESPACES, without};
@@ -62,7 +62,7 @@ fn orphans_are_counted_and_none_is_left() {
             "while :; do (setsid sh -c '(sleep MARK &) &' >/dev/null 2>&1 &); done",
         ] {
             let done = scene.run(&format!("({bomb}) 2>/dev/null").replace("MARK", &mark)).await;
-            assert_eq!(done.ending, Ending::Over(Over::Processes), "{bomb}: {done:?}");
+            assert_eq!(done.ending, CommandEnding::Over(Over::Processes), "{bomb}: {done:?}");
             assert!(done.took < Duration::from_secs(30), "{done:?}");
             assert_eq!(alive(&mark), 0, "{bomb}");
         }
@@ -143,7 +143,7 @@ fn temporary_files_are_bounded_and_do_not_stay() {
             "mkdir -p a/b/c; for i in 1 2 3 4; do head -c 5M /dev/zero > a/b/c/$i; done; sleep 60",
         ] {
             let done = scene.run(&format!("{begin} {too_much}")).await;
-            assert_eq!(done.ending, Ending::Over(Over::Disk), "{too_much}: {done:?}");
+            assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{too_much}: {done:?}");
             gone(&scene);
         }
         // Whatever was made of the folder.
@@ -213,7 +213,7 @@ fn a_killed_guard_leaves_a_folder_that_the_next_start_removes() {
             rustix::process::kill_process(guard, rustix::process::Signal::KILL).unwrap();
         };
         let (done, ()) = tokio::join!(scene.run(command), kill);
-        assert_eq!(done.ending, Ending::Lost, "{done:?}");
+        assert_eq!(done.ending, CommandEnding::Lost, "{done:?}");
         let folder = PathBuf::from(scene.read("there").trim());
         assert!(folder.exists());
         let then = SystemTime::now() - Duration::from_secs(3_600);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use peacrab::sandbox::{self, Bounds, Ending, Kept, Order, Over};
+use peacrab::sandbox::{self, Bounds, CommandEnding, KeptOutput, Over, SandboxCommand};
 
 use super::{MB, Scene, have};
 
@@ -17,7 +17,10 @@ async fn a_fork_bomb_ends() {
         assert!(done.took < SOON, "{bomb}: {done:?}");
         // Killed by count, or it dies out as it can start no more.
         assert!(
-            matches!(done.ending, Ending::Over(Over::Processes | Over::Memory) | Ending::Exit(_)),
+            matches!(
+                done.ending,
+                CommandEnding::Over(Over::Processes | Over::Memory) | CommandEnding::Exit(_)
+            ),
             "{bomb}: {done:?}"
         );
         // And the next command runs.
@@ -31,12 +34,15 @@ async fn a_memory_bomb_ends() {
     scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
     // One process that takes too much is refused by the kernel.
     let done = scene.run("tail -n 1 /dev/zero").await;
-    assert!(matches!(done.ending, Ending::Exit(1..) | Ending::Over(Over::Memory)), "{done:?}");
+    assert!(
+        matches!(done.ending, CommandEnding::Exit(1..) | CommandEnding::Over(Over::Memory)),
+        "{done:?}"
+    );
     assert!(done.took < SOON);
     // Many that each take a little are counted together.
     let many = "for i in 1 2 3 4; do (head -c 40M /dev/zero | tail -n 1 | sleep 60) & done; wait";
     let done = scene.run(&format!("({many}) 2>/dev/null")).await;
-    assert_eq!(done.ending, Ending::Over(Over::Memory), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
     assert!(done.took < SOON);
     // Nor does a temporary file get more than its share.
     let done = scene.run("head -c 60M /dev/zero > /tmp/big; stat -c %s /tmp/big").await;
@@ -63,7 +69,7 @@ async fn memory_that_is_shared_and_has_no_name_counts() {
         let done = scene.run("exec python3 bomb.py 2>&1").await;
         assert!(done.took < SOON, "{script}: {done:?}");
         assert!(
-            matches!(done.ending, Ending::Over(Over::Memory) | Ending::Exit(1)),
+            matches!(done.ending, CommandEnding::Over(Over::Memory) | CommandEnding::Exit(1)),
             "{script}: {done:?}"
         );
     }
@@ -74,13 +80,13 @@ async fn a_disk_bomb_ends() {
     let scene = Scene::new();
     // One large file, by the kernel's limit.
     let done = scene.run("exec head -c 1G /dev/zero > big").await;
-    assert!(matches!(done.ending, Ending::Signal(25) | Ending::Exit(1)), "{done:?}");
+    assert!(matches!(done.ending, CommandEnding::Signal(25) | CommandEnding::Exit(1)), "{done:?}");
     assert!(std::fs::metadata(scene.workspace().join("big")).unwrap().len() <= 64 * MB);
     std::fs::remove_file(scene.workspace().join("big")).unwrap();
     // Many smaller ones, by what is left of the disk.
     let many = "i=0; while :; do head -c 20M /dev/urandom > f$i; sync f$i; i=$((i + 1)); done";
     let done = scene.run(many).await;
-    assert_eq!(done.ending, Ending::Over(Over::Disk), "{done:?}");
+    assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
 }
 
 #[tokio::test]
@@ -89,27 +95,28 @@ async fn endless_work_ends_at_its_time() {
     scene.order.time_max = Duration::from_secs(1);
     for work in ["while :; do :; done", "trap '' TERM INT HUP; while :; do :; done", "sleep 1000"] {
         let done = scene.run(work).await;
-        assert_eq!(done.ending, Ending::Over(Over::Time), "{work}");
+        assert_eq!(done.ending, CommandEnding::Over(Over::Time), "{work}");
         assert!(done.took < Duration::from_secs(10), "{work}: {done:?}");
     }
     // Also if it has let go of its output.
     let done = scene.run("exec >/dev/null 2>&1; sleep 1000").await;
-    assert_eq!(done.ending, Ending::Over(Over::Time));
+    assert_eq!(done.ending, CommandEnding::Over(Over::Time));
 }
 
 #[tokio::test]
 async fn ten_gigabytes_of_output_are_not_kept() {
     let scene = Scene::new();
-    let order = Order { command: "head -c 10G /dev/zero".to_owned(), ..scene.order.clone() };
+    let order =
+        SandboxCommand { command: "head -c 10G /dev/zero".to_owned(), ..scene.order.clone() };
     let run = sandbox::run(&scene.cage, &order, b"").await.unwrap();
-    assert_eq!(run.ending, Ending::Over(Over::Output));
+    assert_eq!(run.ending, CommandEnding::Over(Over::Output));
     assert!(run.kept.total() > 1024 * MB && run.kept.total() < 1200 * MB, "{}", run.kept.total());
     assert!(run.kept.whole().len() < 2 * 1024 * 1024);
 }
 
 #[test]
 fn the_beginning_and_the_end_of_an_output_are_kept() {
-    let mut kept = Kept::default();
+    let mut kept = KeptOutput::default();
     let lines: String = (0..400_000).map(|line| format!("{line}\n")).collect();
     for piece in lines.as_bytes().chunks(7_001) {
         kept.take(piece);
@@ -121,7 +128,7 @@ fn the_beginning_and_the_end_of_an_output_are_kept() {
     assert!(kept.missing() > 0 && whole.contains(&said));
     let (head, tail) = kept.since(kept.total() - 7);
     assert_eq!((head, tail), (&b""[..], &b"399999\n"[..]));
-    let mut short = Kept::default();
+    let mut short = KeptOutput::default();
     short.take(b"abc");
     assert_eq!((short.since(1).0, short.missing()), (&b"bc"[..], 0));
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use peacrab::sandbox::{self, CageState, Ending, Level, Network};
+use peacrab::sandbox::{self, CageState, CommandEnding, Level, Network};
 use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use super::{SECRET, Scene};
@@ -65,7 +65,10 @@ fn without_landlock_commands_are_refused() {
         let words = state.words();
         assert!(words.contains("not offered") && words.contains("Landlock"), "{words}");
         let done = scene.run("echo begun").await;
-        assert!(matches!(done.ending, Ending::Refused(_)) && done.out.is_empty(), "{done:?}");
+        assert!(
+            matches!(done.ending, CommandEnding::Refused(_)) && done.out.is_empty(),
+            "{done:?}"
+        );
     });
 }
 
@@ -158,7 +161,7 @@ fn where_the_network_or_dangerous_calls_cannot_be_kept_away_commands_are_refused
                 let state = sandbox::trial(&scene.cage);
                 assert!(!state.is_offered(), "{state:?}");
                 let done = scene.run("echo begun").await;
-                let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+                let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
                 assert!(why.contains("network") || why.contains("seccomp"), "{why}");
                 assert_eq!(done.out, "");
             }
@@ -190,7 +193,7 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
             let mut scene = self::level(level);
             scene.cage.least = all;
             let done = scene.run("echo begun").await;
-            let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+            let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
             assert!(why.contains("caged less than was found at my start"), "{why}");
             assert_eq!(done.out, "");
             scene.cage.least = bare;
@@ -199,7 +202,7 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
         without(NO_LANDLOCK, async move || {
             let mut scene = self::level(level);
             scene.cage.least = all;
-            assert!(matches!(scene.run("echo begun").await.ending, Ending::Refused(_)));
+            assert!(matches!(scene.run("echo begun").await.ending, CommandEnding::Refused(_)));
         });
     }
 }
@@ -212,7 +215,7 @@ async fn a_path_that_may_be_written_and_is_not_there_is_said() {
     assert!(!state.is_offered(), "{state:?}");
     assert!(state.words().contains("/nowhere/photos, which commands may write"), "{state:?}");
     let done = scene.run("echo begun").await;
-    let Ending::Refused(why) = &done.ending else { panic!("{done:?}") };
+    let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
     assert!(why.contains("/nowhere/photos") && done.out.is_empty(), "{why}");
     // Nothing else is lost by it where what there is is enough.
     let CageState::Caged { enforced: usual, .. } = sandbox::trial(&level(Level::BestEffort).cage)

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use peacrab::sandbox::{self, Cage, Ending, Over};
+use peacrab::sandbox::{self, Cage, CommandEnding, Over};
 
 use super::{SECRET, Scene, have};
 
@@ -148,7 +148,7 @@ async fn races_over_links_and_names_lead_nowhere() {
         let done = scene.run(&format!("({}) 2>/dev/null", filled(&scene, race))).await;
         assert!(!done.out.contains(SECRET), "{race}");
         // What it wrote to its own folder is its own.
-        assert!(matches!(done.ending, Ending::Exit(_)), "{done:?}");
+        assert!(matches!(done.ending, CommandEnding::Exit(_)), "{done:?}");
         scene.check();
     }
 }
@@ -248,11 +248,11 @@ async fn a_folder_that_is_not_there_is_said() {
     let mut scene = Scene::new();
     scene.order.cwd = scene.workspace().join("nowhere");
     let done = scene.run("echo begun").await;
-    let Ending::Refused(why) = done.ending else { panic!("{done:?}") };
+    let CommandEnding::Refused(why) = done.ending else { panic!("{done:?}") };
     assert!(why.contains("nowhere") && done.out.is_empty(), "{why}");
     scene.order.cwd = scene.workspace();
     scene.order.time_max = Duration::from_secs(1);
-    assert_eq!(scene.run("sleep 100").await.ending, Ending::Over(Over::Time));
+    assert_eq!(scene.run("sleep 100").await.ending, CommandEnding::Over(Over::Time));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::Stdio;
 use std::time::Duration;
 
-use peacrab::sandbox::{self, Ending, Input, Order, Over};
+use peacrab::sandbox::{self, CommandEnding, Input, Over, SandboxCommand};
 use tokio::time::{Instant, sleep};
 
 use super::{Scene, have};
@@ -52,12 +52,12 @@ async fn daemons_end_at_the_time_limit_and_when_nobody_waits_any_more() {
         let mut scene = Scene::new();
         scene.order.time_max = Duration::from_secs(1);
         let done = scene.run(&format!("{daemon}\nsleep 100")).await;
-        assert_eq!(done.ending, Ending::Over(Over::Time), "{daemon}");
+        assert_eq!(done.ending, CommandEnding::Over(Over::Time), "{daemon}");
         is_dead(&scene, daemon).await;
 
         let scene = Scene::new();
         let command = format!("{daemon}\nsleep 100");
-        let order = Order { command, ..scene.order.clone() };
+        let order = SandboxCommand { command, ..scene.order.clone() };
         tokio::select! {
             run = sandbox::run(&scene.cage, &order, b"") => panic!("{run:?}"),
             () = beats(&scene) => {}
@@ -76,7 +76,12 @@ async fn stands_for_a_daemon_when_it_is_told_to() {
     let scene = Scene::new();
     let workspace = std::path::PathBuf::from(workspace);
     let command = format!("{}\nsleep 100", DAEMONS[3]);
-    let order = Order { command, cwd: workspace.clone(), folder: workspace, ..scene.order.clone() };
+    let order = SandboxCommand {
+        command,
+        cwd: workspace.clone(),
+        folder: workspace,
+        ..scene.order.clone()
+    };
     sandbox::run(&scene.cage, &order, b"").await.unwrap();
 }
 

@@ -1,6 +1,6 @@
 //! Commands with a terminal of their own: what holds for the others holds for them.
 
-use peacrab::sandbox::{Ending, Input, Level, Over};
+use peacrab::sandbox::{CommandEnding, Input, Level, Over};
 
 use super::degrade::{NO_NAMESPACES, without};
 use super::{SECRET, Scene};
@@ -31,7 +31,7 @@ async fn hold(scene: &Scene) {
             command.replace("/P/", &format!("/{own}/")).replace("-0 P", &format!("-0 {own}"));
         let done = scene.run(&format!("test -t 0 && test -t 1 && ({command})")).await;
         assert!(!done.out.contains(SECRET), "{command}: {done:?}");
-        assert!(matches!(done.ending, Ending::Exit(_)), "{command}: {done:?}");
+        assert!(matches!(done.ending, CommandEnding::Exit(_)), "{command}: {done:?}");
     }
     scene.check();
 }
@@ -70,13 +70,19 @@ async fn what_a_command_at_a_terminal_has_started_ends_with_it() {
     tokio::time::sleep(std::time::Duration::from_millis(300)).await;
     assert_eq!(scene.read("beat"), beat);
     scene.order.time_max = std::time::Duration::from_secs(1);
-    assert_eq!(scene.run("trap '' HUP INT TERM; sleep 100").await.ending, Ending::Over(Over::Time));
+    assert_eq!(
+        scene.run("trap '' HUP INT TERM; sleep 100").await.ending,
+        CommandEnding::Over(Over::Time)
+    );
     scene.cage.level = Level::Required;
     scene.cage.bounds.processes = 16;
     scene.order.time_max = std::time::Duration::from_secs(5);
     let done =
         scene.run("while :; do (setsid sleep 100 &) >/dev/null 2>&1; done 2>/dev/null").await;
     // By our count, or where the kernel's is reached first, by the time.
-    let over = matches!(done.ending, Ending::Over(Over::Processes | Over::Time) | Ending::Exit(_));
+    let over = matches!(
+        done.ending,
+        CommandEnding::Over(Over::Processes | Over::Time) | CommandEnding::Exit(_)
+    );
     assert!(over, "{done:?}");
 }

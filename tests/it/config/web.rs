@@ -2,7 +2,7 @@
 
 use peacrab::people::Role;
 use peacrab::tools::web::Config;
-use peacrab::tools::web::search::{Api, Engine};
+use peacrab::tools::web::search::{Engine, EngineKind};
 
 use super::{load, secrets};
 
@@ -63,7 +63,7 @@ fn without_engines_it_is_the_one_that_needs_no_key() {
     assert_eq!(config.web, Config { enabled: false, ..Config::default() });
     assert!(config.describe().contains("web\n  off\n"));
     let duck = Engine::default();
-    assert_eq!((duck.api, duck.api_key), (Api::DuckDuckGo, None));
+    assert_eq!((duck.api, duck.api_key), (EngineKind::DuckDuckGo, None));
     let named = load("[search.duck]\ntype = \"duckduckgo\"\n", &secrets()).unwrap();
     assert_eq!(named.web.engines[0].base_url, duck.base_url);
 }

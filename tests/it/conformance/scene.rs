@@ -21,7 +21,7 @@ use peacrab::store;
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::ToolSet;
 use peacrab::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
-use peacrab::workspace::skills::Surroundings;
+use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -128,9 +128,9 @@ impl<S: Stage> Scene<S> {
             channels: channels.collect(),
             tools: ToolSet::standard(),
             mcp: BTreeMap::default(),
-            store: store::Options::default(),
+            store: store::StoreOptions::default(),
             intake: Intake::default(),
-            surroundings: Surroundings::default(),
+            surroundings: SkillEnvironment::default(),
             restarts: false,
             hooks: BTreeMap::default(),
             shell: Default::default(),

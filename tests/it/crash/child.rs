@@ -15,13 +15,14 @@ use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::Access;
 use peacrab::provider::rehearsal::Rehearsal;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Models, Provider, ProviderError, Request, StopReason, ToolCall,
+    Delta, DeltaStream, Models, PromptMessage, Provider, ProviderError, Request, StopReason,
+    ToolCall,
 };
 use peacrab::secret::Redactor;
-use peacrab::store::{Moment, Observer, Options, Phase};
+use peacrab::store::{Moment, Observer, Phase, StoreOptions};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{self, AnyTool, Lent, ToolSet};
-use peacrab::workspace::skills::Surroundings;
+use peacrab::workspace::skills::SkillEnvironment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -147,9 +148,9 @@ fn plan(spec: Spec) -> Plan {
         models: Models::default(),
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
-        store: Options { observer, ..Options::default() },
+        store: StoreOptions { observer, ..StoreOptions::default() },
         intake: Intake::default(),
-        surroundings: Surroundings::default(),
+        surroundings: SkillEnvironment::default(),
         restarts: false,
         hooks: BTreeMap::default(),
         commands: tools::shell::commands(&config, &standing),
@@ -202,7 +203,7 @@ impl Provider for Watchful {
             std::process::exit(3);
         }
         if request.messages.last().is_some_and(
-            |message| matches!(message, Message::User { text, .. } if text.contains(DEADLY)),
+            |message| matches!(message, PromptMessage::User { text, .. } if text.contains(DEADLY)),
         ) {
             std::process::abort();
         }
@@ -212,7 +213,7 @@ impl Provider for Watchful {
             json!({"action": "add", "when": when, "text": text, "kind": kind}).to_string()
         };
         let said = match request.messages.last() {
-            Some(Message::User { text, .. }) => text.as_str(),
+            Some(PromptMessage::User { text, .. }) => text.as_str(),
             _ => "",
         };
         let after_check = || {

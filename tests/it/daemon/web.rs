@@ -10,7 +10,7 @@ use crate::support::bot_api::line::{ADA, BOB};
 use crate::support::model_api::{ModelApi, Platform};
 use crate::support::search_api::SearchApi;
 use crate::support::site::{Answer, Site};
-use peacrab::tools::web::search::Api;
+use peacrab::tools::web::search::EngineKind;
 
 #[tokio::test]
 async fn a_page_that_was_awaited_at_a_kill_is_read_after_it() {
@@ -48,7 +48,8 @@ async fn a_page_that_was_awaited_at_a_kill_is_read_after_it() {
 #[tokio::test]
 async fn engines_are_asked_in_the_order_of_the_config_and_no_key_is_logged() {
     let (api, main) = (BotApi::start().await, ModelApi::start(Platform::OpenAi).await);
-    let (brave, tavily) = (SearchApi::start(Api::Brave).await, SearchApi::start(Api::Tavily).await);
+    let (brave, tavily) =
+        (SearchApi::start(EngineKind::Brave).await, SearchApi::start(EngineKind::Tavily).await);
     let key = crate::support::search_api::KEY;
     let engines = format!(
         "[web]\nengines = [\"second\", \"first\"]\n\

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use peacrab::bus::outbox::{self, Chunk, Head, Lane};
-use peacrab::store::{Options, Store};
+use peacrab::store::{Store, StoreOptions};
 use peacrab::types::message::{Address, Body, ChannelName, DeliveryId};
 use rusqlite::Connection;
 use tempfile::TempDir;
@@ -21,7 +21,7 @@ struct Outbox {
 impl Outbox {
     fn new() -> Self {
         let home = TempDir::new().unwrap();
-        drop(Store::open(home.path(), &Options::default()).unwrap());
+        drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
         let mut store = Connection::open(home.path().join("state.db")).unwrap();
         store.pragma_update(None, "synchronous", "off").unwrap();
         let steps = Arc::new(AtomicU64::new(0));
@@ -101,7 +101,7 @@ fn what_an_older_version_left_waiting_has_heads() {
                    VALUES ('home', ?, '{\"text\":\"hello\"}', 0, ?, 0)";
         store.execute(row, [chat, state]).unwrap();
     }
-    drop(Store::open(home.path(), &Options::default()).unwrap());
+    drop(Store::open(home.path(), &StoreOptions::default()).unwrap());
     let heads =
         outbox::heads(&store, &ChannelName::from("home"), false, 17, &HashSet::new()).unwrap();
     assert_eq!(heads.iter().map(|head| head.id.0).collect::<Vec<_>>(), [2, 3]);

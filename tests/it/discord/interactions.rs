@@ -4,7 +4,7 @@ use peacrab::bus::outbox;
 use peacrab::channels::Channel;
 use peacrab::people::Groups;
 use peacrab::replies;
-use peacrab::store::{Options, Sync};
+use peacrab::store::{StoreOptions, Sync};
 use peacrab::types::message::{
     Body, Choice, DeliveryId, Entitled, Outbound, Press, Question, SenderId,
 };
@@ -101,7 +101,7 @@ async fn is_answered_while_what_was_missed_is_read_back() {
 #[tokio::test]
 async fn strangers_and_places_that_are_off_are_told_so() {
     let api = DiscordApi::start().await;
-    let desk = Desk::with(&Options::default(), |access| {
+    let desk = Desk::with(&StoreOptions::default(), |access| {
         access.allow = vec![ADA.id.to_string()];
         access.groups = Groups::Off;
     });

@@ -6,7 +6,7 @@ use std::time::Duration;
 use peacrab::channels::discord::{Deadlines, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::Groups;
-use peacrab::store::Options;
+use peacrab::store::StoreOptions;
 use peacrab::types::message::{Body, DeliveryId, Outbound};
 
 use super::{DEADLINES, address, discord, discord_with};
@@ -77,7 +77,7 @@ async fn hears_once_what_it_is_told_twice() {
 
 #[tokio::test]
 async fn what_could_not_be_kept_is_told_again() {
-    let full = Options { pages_max: Some(1), ..Options::default() };
+    let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
     let (api, desk) = (DiscordApi::start().await, Desk::with(&full, |_| {}));
     let discord = discord(&api);
     let (error, ()) = tokio::join!(desk.listen(&discord), async {
@@ -253,7 +253,7 @@ async fn keeps_lines_between_people_as_context() {
 async fn a_server_a_channel_or_a_thread_can_have_its_own_setting() {
     let own = |groups: [(u64, Groups); 3]| {
         let chats = groups.map(|(id, groups)| (id.to_string(), groups));
-        Desk::with(&Options::default(), |access| access.chats = chats.into())
+        Desk::with(&StoreOptions::default(), |access| access.chats = chats.into())
     };
     let api = DiscordApi::start().await;
     let desk = own([(GUILD, Groups::Off), (CREW, Groups::Always), (THREAD, Groups::Mention)]);
@@ -320,7 +320,7 @@ async fn a_place_that_it_may_not_look_at_is_heard_all_the_same() {
 #[tokio::test]
 async fn lets_only_those_bots_speak_that_it_is_told_to() {
     let api = DiscordApi::start().await;
-    let desk = Desk::with(&Options::default(), |access| access.bots = vec!["77".to_owned()]);
+    let desk = Desk::with(&StoreOptions::default(), |access| access.bots = vec!["77".to_owned()]);
     let bot = |id, name| Person { id, name, is_bot: true };
     let say = |person: &Person| api.say(&Line::server(CREW, person, &BOT.mention()));
     desk.listening(&discord(&api), async {
@@ -482,7 +482,7 @@ async fn what_is_still_to_be_read_back_outlives_a_restart() {
 #[tokio::test]
 async fn reads_back_nothing_from_before_it_last_listened() {
     let always = |access: &mut peacrab::people::Access| access.groups = Groups::Always;
-    let (api, desk) = (DiscordApi::start().await, Desk::with(&Options::default(), always));
+    let (api, desk) = (DiscordApi::start().await, Desk::with(&StoreOptions::default(), always));
     let discord = discord(&api);
     desk.listening(&discord, async {
         api.wait_for_sessions(1, 0).await;
@@ -505,7 +505,7 @@ async fn reads_back_nothing_from_before_it_last_listened() {
 #[tokio::test]
 async fn an_old_line_that_is_changed_speaks_only_if_it_says_so() {
     let always = |access: &mut peacrab::people::Access| access.groups = Groups::Always;
-    let (api, desk) = (DiscordApi::start().await, Desk::with(&Options::default(), always));
+    let (api, desk) = (DiscordApi::start().await, Desk::with(&StoreOptions::default(), always));
     let aside = api.say(&Line::server(CREW, &BOB, "nobody was there"));
     desk.listening(&discord(&api), async {
         api.wait_for_sessions(1, 0).await;

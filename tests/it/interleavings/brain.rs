@@ -12,7 +12,8 @@ use async_trait::async_trait;
 use futures_util::{StreamExt, stream};
 use peacrab::people::Role;
 use peacrab::provider::{
-    Delta, DeltaStream, Message, Provider, ProviderError, Request, StopReason, ToolCall, ToolSchema,
+    Delta, DeltaStream, PromptMessage, Provider, ProviderError, Request, StopReason, ToolCall,
+    ToolSchema,
 };
 use peacrab::tools::{AnyTool, Kind, Terms, ToolContext, ToolError, ToolOutput};
 use serde_json::{Value, json};
@@ -108,13 +109,14 @@ impl Brain {
 
     /// The next step of all that was said since the last answer.
     fn act(known: &Known, request: &Request<'_>) -> (Does, Duration) {
-        let is_answer =
-            |message: &Message<'_>| matches!(message, Message::Assistant { calls: [], .. });
+        let is_answer = |message: &PromptMessage<'_>| {
+            matches!(message, PromptMessage::Assistant { calls: [], .. })
+        };
         let is_subagent = request.tools.iter().any(|tool| tool.name == "task_completion");
         // All of a subagent's transcript is one turn, also where it was reminded of how to end it.
         let begin = request.messages.iter().rposition(is_answer).filter(|_| !is_subagent);
         let turn = &request.messages[begin.map_or(0, |at| at + 1)..];
-        let said = turn.iter().filter(|it| matches!(it, Message::User { .. }));
+        let said = turn.iter().filter(|it| matches!(it, PromptMessage::User { .. }));
         let tokens: Vec<_> = said.flat_map(texts).flat_map(tokens).collect();
         let programs: Vec<_> =
             tokens.iter().filter_map(|token| Some((token, known.programs.get(token)?))).collect();
@@ -123,8 +125,9 @@ impl Brain {
         let steps = programs.iter().flat_map(|(token, program)| {
             program.steps.iter().enumerate().map(move |(step, calls)| (*token, step, calls))
         });
-        let has_calls =
-            |message: &&Message<'_>| matches!(message, Message::Assistant { calls: [_, ..], .. });
+        let has_calls = |message: &&PromptMessage<'_>| {
+            matches!(message, PromptMessage::Assistant { calls: [_, ..], .. })
+        };
         let made = turn.iter().filter(has_calls).count();
         if let Some((token, step, calls)) = steps.into_iter().nth(made)
             && request.may_call
@@ -135,7 +138,7 @@ impl Brain {
         }
         let text = format!("done {}", tokens.join(" "));
         let has_said = turn.iter().any(|message| {
-            matches!(message, Message::Assistant { calls, .. } if calls.iter().any(|it| it.tool == "message"))
+            matches!(message, PromptMessage::Assistant { calls, .. } if calls.iter().any(|it| it.tool == "message"))
         });
         let does = match programs.last().map_or(End::Says, |(_, program)| program.end) {
             End::Completes if is_subagent && request.may_call => {
@@ -193,19 +196,19 @@ impl Provider for Brain {
 }
 
 /// What people said and tools gave.
-fn texts(message: &Message<'_>) -> Vec<String> {
+fn texts(message: &PromptMessage<'_>) -> Vec<String> {
     match message {
-        Message::User { text, .. } => vec![text.clone()],
-        Message::Assistant { .. } => Vec::new(),
-        Message::Results(calls) => {
+        PromptMessage::User { text, .. } => vec![text.clone()],
+        PromptMessage::Assistant { .. } => Vec::new(),
+        PromptMessage::Results(calls) => {
             calls.iter().map(|call| call.outcome.for_model().to_owned()).collect()
         }
     }
 }
 
-fn newest_words(messages: &[Message<'_>]) -> String {
+fn newest_words(messages: &[PromptMessage<'_>]) -> String {
     let user = messages.iter().rev().find_map(|message| match message {
-        Message::User { text, .. } => Some(text.clone()),
+        PromptMessage::User { text, .. } => Some(text.clone()),
         _ => None,
     });
     user.unwrap_or_default()

@@ -17,11 +17,11 @@ use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::sandbox::CageState;
 use peacrab::secret::Redactor;
-use peacrab::store::{Options, Sync};
+use peacrab::store::{StoreOptions, Sync};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{Lent, ToolSet};
 use peacrab::types::message::{DeliveryId, Inbound, Press};
-use peacrab::workspace::skills::Surroundings;
+use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::{JoinSet, yield_now};
@@ -132,9 +132,9 @@ impl World {
             channels: [("home".into(), (Arc::clone(&self.home) as _, access))].into(),
             tools,
             mcp: BTreeMap::default(),
-            store: Options { observer: Some(trap.observer()), ..Options::default() },
+            store: StoreOptions { observer: Some(trap.observer()), ..StoreOptions::default() },
             intake: Intake::default(),
-            surroundings: Surroundings::default(),
+            surroundings: SkillEnvironment::default(),
             restarts: false,
             hooks: BTreeMap::default(),
             clock: Clock::default(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Config, Effort, Kind, Limits, Message, Pictures, Provider, Request, Tools, complete,
+    Config, Effort, HttpTimeouts, Pictures, PromptMessage, Provider, ProviderKind, Request, Tools,
+    complete,
 };
 use peacrab::secret::Secret;
 use peacrab::types::session::{Call, Thinking};
@@ -27,28 +28,30 @@ enum Said {
 }
 
 impl Kept {
-    pub(super) fn of(messages: &[Message<'_>]) -> Self {
-        let keep = |message: &Message<'_>| match message {
-            Message::User { text, .. } => Said::User(text.clone()),
-            Message::Assistant { text, thinking, calls } => {
+    pub(super) fn of(messages: &[PromptMessage<'_>]) -> Self {
+        let keep = |message: &PromptMessage<'_>| match message {
+            PromptMessage::User { text, .. } => Said::User(text.clone()),
+            PromptMessage::Assistant { text, thinking, calls } => {
                 Said::Assistant((*text).to_owned(), thinking.to_vec(), calls.to_vec())
             }
-            Message::Results(calls) => Said::Results(calls.to_vec()),
+            PromptMessage::Results(calls) => Said::Results(calls.to_vec()),
         };
         Self(messages.iter().map(keep).collect())
     }
 
-    fn messages(&self) -> Vec<Message<'_>> {
+    fn messages(&self) -> Vec<PromptMessage<'_>> {
         self.0.iter().map(Said::message).collect()
     }
 }
 
 impl Said {
-    fn message(&self) -> Message<'_> {
+    fn message(&self) -> PromptMessage<'_> {
         match self {
-            Self::User(text) => Message::User { text: text.clone(), images: Vec::new() },
-            Self::Assistant(text, thinking, calls) => Message::Assistant { text, thinking, calls },
-            Self::Results(calls) => Message::Results(calls),
+            Self::User(text) => PromptMessage::User { text: text.clone(), images: Vec::new() },
+            Self::Assistant(text, thinking, calls) => {
+                PromptMessage::Assistant { text, thinking, calls }
+            }
+            Self::Results(calls) => PromptMessage::Results(calls),
         }
     }
 }
@@ -109,8 +112,8 @@ impl Apis {
 fn connected(api: &ModelApi) -> Arc<dyn Provider> {
     let config = Config {
         kind: match api.platform {
-            Platform::OpenAi => Kind::OpenAi,
-            Platform::Anthropic => Kind::Anthropic,
+            Platform::OpenAi => ProviderKind::OpenAi,
+            Platform::Anthropic => ProviderKind::Anthropic,
         },
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(KEY)),
@@ -121,7 +124,7 @@ fn connected(api: &ModelApi) -> Arc<dyn Provider> {
         images: false,
     };
     let wait = Duration::from_secs(20);
-    let limits = Limits { connect: wait, begin: wait, stall: wait, whole: wait };
+    let limits = HttpTimeouts { connect: wait, begin: wait, stall: wait, whole: wait };
     match api.platform {
         Platform::OpenAi => Arc::new(OpenAi::new("main", &config, limits).unwrap()),
         Platform::Anthropic => Arc::new(Anthropic::new("main", &config, limits).unwrap()),

@@ -86,7 +86,7 @@ async fn a_busy_platform_is_asked_again() {
 #[tokio::test]
 async fn a_file_waits_for_the_network_as_long_as_there_is_patience_and_others_go_on() {
     let patience = Duration::from_secs(60);
-    let mut rig = Rig::of(taking(Limits { patience, ..LIMITS })).await;
+    let mut rig = Rig::of(taking(IntakeLimits { patience, ..LIMITS })).await;
     let busy = std::iter::repeat_with(|| Gives::Busy).take(40);
     rig.home.has_file("late", busy.chain([Gives::Bytes(JPEG.to_vec())]));
     rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
@@ -152,7 +152,7 @@ async fn a_file_that_hangs_holds_up_only_what_was_said_after_it_there() {
 #[tokio::test]
 async fn a_file_that_hangs_for_long_is_given_up() {
     let gate = Gate::shut();
-    let mut rig = Rig::of(taking(Limits { time_max: TIME_MAX, ..LIMITS })).await;
+    let mut rig = Rig::of(taking(IntakeLimits { time_max: TIME_MAX, ..LIMITS })).await;
     rig.home.has_file("slow", [Gives::Held(gate.clone(), JPEG.to_vec())]);
     rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
     // More than are fetched at once.
@@ -304,7 +304,7 @@ async fn a_folder_that_is_a_link_is_not_written_to() {
 
 #[tokio::test]
 async fn the_oldest_files_make_room() {
-    let mut rig = Rig::of(taking(Limits { inbox_max: 2_500, ..LIMITS })).await;
+    let mut rig = Rig::of(taking(IntakeLimits { inbox_max: 2_500, ..LIMITS })).await;
     rig.home.has_file("a", [Gives::Bytes(vec![0; 1_000])]);
     for n in 1..=4 {
         send(&rig, "1", "see", [photo("a")]);
@@ -352,7 +352,7 @@ async fn what_was_fetched_is_kept_while_the_store_fails() {
             seen.fetch_add(1, Ordering::SeqCst);
         }
     });
-    let store = store::Options { observer: Some(observer), ..Default::default() };
+    let store = store::StoreOptions { observer: Some(observer), ..Default::default() };
     let mut rig = Rig::of(Parts { store, ..taking(LIMITS) }).await;
     rig.home.has_file("a", [Gives::Bytes(JPEG.to_vec())]);
     rig.change(

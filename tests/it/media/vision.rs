@@ -3,7 +3,7 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use peacrab::provider::{self, Config, Kind, Tools};
+use peacrab::provider::{self, Config, ProviderKind, Tools};
 use peacrab::secret::Secret;
 use serde_json::{Value, json};
 
@@ -31,8 +31,8 @@ fn answer(platform: Platform) -> Reply {
 
 async fn rig_before(api: &ModelApi, images: bool) -> Rig {
     let kind = match api.platform {
-        Platform::OpenAi => Kind::OpenAi,
-        Platform::Anthropic => Kind::Anthropic,
+        Platform::OpenAi => ProviderKind::OpenAi,
+        Platform::Anthropic => ProviderKind::Anthropic,
     };
     let config = Config {
         kind,

@@ -60,7 +60,7 @@ async fn those_of_a_peak_are_closed_after_a_while() {
         }
     });
     let config = Config {
-        kind: Kind::OpenAi,
+        kind: ProviderKind::OpenAi,
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(KEY)),
         base_url,

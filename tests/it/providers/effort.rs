@@ -1,7 +1,7 @@
 //! How much a model is asked to think, as each API wants to hear it.
 
-use peacrab::provider::anthropic::effort::{Kind as Asked, budget, kind};
-use peacrab::provider::openai::dialect::Dialect;
+use peacrab::provider::anthropic::effort::{ThinkingMode as Asked, budget, kind};
+use peacrab::provider::openai::dialect::HostDialect;
 use url::Url;
 
 use super::*;
@@ -29,8 +29,8 @@ async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort
 fn of(platform: Platform, model: &str, tokens_max: u32) -> Config {
     Config {
         kind: match platform {
-            Platform::OpenAi => Kind::OpenAi,
-            Platform::Anthropic => Kind::Anthropic,
+            Platform::OpenAi => ProviderKind::OpenAi,
+            Platform::Anthropic => ProviderKind::Anthropic,
         },
         model: model.to_owned(),
         api_key: Some(Secret::new(KEY)),
@@ -129,33 +129,33 @@ fn leaves_room_for_words() {
 
 #[test]
 fn knows_a_host_by_its_name() {
-    let dialect = |host| Dialect::of(&Url::parse(&format!("https://{host}/v1")).unwrap());
+    let dialect = |host| HostDialect::of(&Url::parse(&format!("https://{host}/v1")).unwrap());
     for host in ["api.openai.com", "eu.api.openai.com", "mine.openai.azure.com"] {
-        assert_eq!(dialect(host), Dialect::OpenAi, "{host}");
+        assert_eq!(dialect(host), HostDialect::OpenAi, "{host}");
     }
-    assert_eq!(dialect("api.mistral.ai"), Dialect::Mistral);
-    assert_eq!(dialect("openrouter.ai"), Dialect::OpenRouter);
+    assert_eq!(dialect("api.mistral.ai"), HostDialect::Mistral);
+    assert_eq!(dialect("openrouter.ai"), HostDialect::OpenRouter);
     for host in ["127.0.0.1:11434", "notapi.openai.com", "api.openai.com.example"] {
-        assert_eq!(dialect(host), Dialect::Common, "{host}");
+        assert_eq!(dialect(host), HostDialect::Common, "{host}");
     }
 }
 
 #[test]
 fn asks_each_for_an_effort_in_its_own_words() {
-    let said = |dialect: Dialect, effort, model| {
+    let said = |dialect: HostDialect, effort, model| {
         dialect.effort(effort, model).map(|(field, value)| format!("{field} {value}"))
     };
     for (dialect, effort, model, expected) in [
-        (Dialect::Common, Effort::Default, "qwen3:8b", None),
-        (Dialect::Common, Effort::Off, "qwen3:8b", Some(r#"reasoning_effort "none""#)),
-        (Dialect::Common, Effort::Medium, "qwen3:8b", Some(r#"reasoning_effort "medium""#)),
-        (Dialect::OpenRouter, Effort::High, "x/y", Some(r#"reasoning {"effort":"high"}"#)),
-        (Dialect::OpenAi, Effort::Off, "gpt-5.1", Some(r#"reasoning_effort "none""#)),
-        (Dialect::OpenAi, Effort::Off, "gpt-5-mini", Some(r#"reasoning_effort "minimal""#)),
-        (Dialect::OpenAi, Effort::Off, "o4-mini", Some(r#"reasoning_effort "low""#)),
-        (Dialect::OpenAi, Effort::Low, "gpt-5-pro", Some(r#"reasoning_effort "high""#)),
-        (Dialect::OpenAi, Effort::High, "gpt-4.1", None),
-        (Dialect::Mistral, Effort::High, "magistral", None),
+        (HostDialect::Common, Effort::Default, "qwen3:8b", None),
+        (HostDialect::Common, Effort::Off, "qwen3:8b", Some(r#"reasoning_effort "none""#)),
+        (HostDialect::Common, Effort::Medium, "qwen3:8b", Some(r#"reasoning_effort "medium""#)),
+        (HostDialect::OpenRouter, Effort::High, "x/y", Some(r#"reasoning {"effort":"high"}"#)),
+        (HostDialect::OpenAi, Effort::Off, "gpt-5.1", Some(r#"reasoning_effort "none""#)),
+        (HostDialect::OpenAi, Effort::Off, "gpt-5-mini", Some(r#"reasoning_effort "minimal""#)),
+        (HostDialect::OpenAi, Effort::Off, "o4-mini", Some(r#"reasoning_effort "low""#)),
+        (HostDialect::OpenAi, Effort::Low, "gpt-5-pro", Some(r#"reasoning_effort "high""#)),
+        (HostDialect::OpenAi, Effort::High, "gpt-4.1", None),
+        (HostDialect::Mistral, Effort::High, "magistral", None),
     ] {
         assert_eq!(said(dialect, effort, model).as_deref(), expected, "{effort:?} {model}");
     }

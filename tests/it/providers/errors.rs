@@ -9,7 +9,7 @@ async fn sorted(platform: Platform, reply: Reply) -> String {
     sorted_within(LIMITS, platform, reply).await
 }
 
-async fn sorted_within(limits: Limits, platform: Platform, reply: Reply) -> String {
+async fn sorted_within(limits: HttpTimeouts, platform: Platform, reply: Reply) -> String {
     let api = ModelApi::start(platform).await;
     api.reply(reply);
     let error = ask(&*connected(&config(&api), "main", limits)).await.0.unwrap_err();
@@ -161,7 +161,7 @@ async fn ends_an_endless_answer() {
 #[test]
 fn refuses_a_config_that_cannot_work() {
     let config = |base_url: &str, key: &str| Config {
-        kind: Kind::OpenAi,
+        kind: ProviderKind::OpenAi,
         model: MODEL.to_owned(),
         api_key: Some(Secret::new(key)),
         base_url: base_url.to_owned(),

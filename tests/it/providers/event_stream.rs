@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use peacrab::provider::Limits;
+use peacrab::provider::HttpTimeouts;
 use peacrab::provider::http::Parser;
 use proptest::prelude::*;
 
@@ -24,7 +24,7 @@ fn reads_payloads_only() {
 
 #[test]
 fn waits_longer_for_this_machine() {
-    let stall = |url| Limits::of(url).stall.as_secs();
+    let stall = |url| HttpTimeouts::of(url).stall.as_secs();
     assert_eq!(stall("http://127.0.0.1:11434/v1"), 300);
     assert_eq!(stall("http://localhost:8080/v1"), 300);
     assert_eq!(stall("http://[::1]/v1"), 300);

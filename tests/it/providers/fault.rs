@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use peacrab::provider::ProviderError;
-use peacrab::provider::fault::{Fault, retry_after};
+use peacrab::provider::fault::{ApiFault, retry_after};
 use peacrab::secret::Secret;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 
@@ -28,7 +28,7 @@ fn reads_every_form_of_retry_after() {
 
 fn sorted(status: u16, body: &str) -> String {
     let secret = Secret::new("sk-very-secret");
-    match Fault::of_response(status, None, body).sort(Some(&secret)) {
+    match ApiFault::of_response(status, None, body).sort(Some(&secret)) {
         ProviderError::Busy { reason, .. } => format!("busy: {reason}"),
         ProviderError::TooLong => "too long".to_owned(),
         ProviderError::Refused(reason) => format!("refused: {reason}"),

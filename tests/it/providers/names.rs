@@ -1,6 +1,6 @@
 //! Tools' names, as APIs take them and back.
 
-use peacrab::provider::names::Names;
+use peacrab::provider::names::ToolNames;
 use peacrab::provider::{ToolSchema, wire};
 
 #[test]
@@ -12,7 +12,7 @@ fn respells_what_an_api_does_not_take_and_knows_it_again() {
         description: String::new(),
         parameters: serde_json::json!({}),
     });
-    let names = Names::of(&tools);
+    let names = ToolNames::of(&tools);
     let sent = given.map(|name| names.sent(name));
     for (at, name) in sent.iter().enumerate() {
         assert!(name.len() <= 64 && wire::tool_name(name) == *name, "{name}");

@@ -1,7 +1,7 @@
 //! What is particular to chat completions, and to those who imitate them.
 
-use peacrab::provider::names::Names;
-use peacrab::provider::{Message, Seen, StopReason, Usage};
+use peacrab::provider::names::ToolNames;
+use peacrab::provider::{PromptMessage, ReadPictures, StopReason, Usage};
 use peacrab::types::session::Thinking;
 
 use super::*;
@@ -314,7 +314,7 @@ async fn sends_what_every_imitator_knows() {
 #[test]
 fn says_to_mistral_only_what_it_takes() {
     let config = Config {
-        kind: Kind::OpenAi,
+        kind: ProviderKind::OpenAi,
         model: "m".to_owned(),
         api_key: None,
         base_url: "https://api.mistral.ai/v1".to_owned(),
@@ -323,17 +323,17 @@ fn says_to_mistral_only_what_it_takes() {
         tools: Tools::Native,
         images: false,
     };
-    let mistral = OpenAi::new("main", &config, Limits::default()).unwrap();
+    let mistral = OpenAi::new("main", &config, HttpTimeouts::default()).unwrap();
     let calls = ["call_1", "D681PevKs"].map(|id| call(id, Outcome::Done("seen".to_owned())));
     let messages = vec![
-        Message::User { text: "See?".to_owned(), images: Vec::new() },
-        Message::Assistant { text: "", thinking: &[], calls: &calls },
-        Message::Results(&calls),
+        PromptMessage::User { text: "See?".to_owned(), images: Vec::new() },
+        PromptMessage::Assistant { text: "", thinking: &[], calls: &calls },
+        PromptMessage::Results(&calls),
     ];
     let pictures = &Pictures::default();
     let effort = Effort::High;
     let request = Request { system: &[], tools: &[], may_call: true, effort, messages, pictures };
-    let body = mistral.body(&request, &Names::of(&[]), &Seen::default());
+    let body = mistral.body(&request, &ToolNames::of(&[]), &ReadPictures::default());
     assert_eq!(body.get("reasoning_effort"), None);
     assert_eq!(body.get("stream_options"), None);
     let id = |pointer| body.pointer(pointer).and_then(Value::as_str).unwrap();

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use futures_util::StreamExt as _;
-use peacrab::provider::retry::{Options, Retry};
+use peacrab::provider::retry::{Retry, RetryOptions};
 use peacrab::provider::{self, DeltaStream, StopReason};
 
 use super::*;
 
-const HASTY: Options = Options {
+const HASTY: RetryOptions = RetryOptions {
     attempts_max: 4,
     waiting_max: Duration::from_secs(10),
     pause: Duration::from_millis(2),
@@ -120,7 +120,7 @@ impl Provider for SlowlyFailingProvider {
 #[tokio::test(start_paused = true)]
 async fn does_not_wait_longer_than_a_person_would() {
     let slow = Arc::new(SlowlyFailingProvider::default());
-    let patient = Retry::new(slow.clone(), Options::default());
+    let patient = Retry::new(slow.clone(), RetryOptions::default());
     ask(&patient).await.0.unwrap_err();
     assert_eq!(slow.asked.load(Ordering::Relaxed), 2);
 }

@@ -1,7 +1,7 @@
 //! Texts with calls in them, in every form and split everywhere. How a provider uses this is tested
 //! against the fakes of the APIs, in `text_tools.rs`.
 
-use peacrab::provider::text_tools::scan::{BLOCK_BYTES_MAX, Piece, Reader, Scanner};
+use peacrab::provider::text_tools::scan::{AnswerPiece, BLOCK_BYTES_MAX, CallStrictness, Scanner};
 use peacrab::provider::{MALFORMED_CALL, ToolSchema};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -25,7 +25,7 @@ type Read = (String, Vec<String>);
 
 fn read_with<'a>(
     tools: &[ToolSchema],
-    reader: Reader,
+    reader: CallStrictness,
     texts: impl IntoIterator<Item = &'a str>,
 ) -> Read {
     let mut scanner = Scanner::new(tools, reader);
@@ -34,8 +34,8 @@ fn read_with<'a>(
     let (mut text, mut found) = (String::new(), Vec::new());
     for piece in pieces {
         match piece {
-            Piece::Text(words) => text += &words,
-            Piece::Calls(calls, _) => {
+            AnswerPiece::Text(words) => text += &words,
+            AnswerPiece::Calls(calls, _) => {
                 found.extend(calls.iter().map(|it| format!("{} {}", it.name, it.arguments)));
             }
         }
@@ -43,13 +43,13 @@ fn read_with<'a>(
     (text, found)
 }
 
-fn read(reader: Reader, text: &str) -> Read {
+fn read(reader: CallStrictness, text: &str) -> Read {
     read_with(&tools(), reader, [text])
 }
 
 /// The fault of the only call.
 fn fault(text: &str) -> String {
-    let (words, calls) = read(Reader::Strict, text);
+    let (words, calls) = read(CallStrictness::Strict, text);
     let [call] = &calls[..] else { panic!("{text}: {words:?} {calls:?}") };
     let arguments = call.strip_prefix(MALFORMED_CALL).unwrap_or_else(|| panic!("{call}"));
     let arguments: Value = serde_json::from_str(arguments.trim()).unwrap();
@@ -93,7 +93,7 @@ fn reads_our_form() {
         ),
     ] {
         let expected = (words.to_owned(), calls.into_iter().map(str::to_owned).collect());
-        assert_eq!(read(Reader::Strict, &text), expected, "{text}");
+        assert_eq!(read(CallStrictness::Strict, &text), expected, "{text}");
     }
 }
 
@@ -127,7 +127,7 @@ fn says_what_is_wrong_with_a_call() {
 #[test]
 fn goes_on_behind_a_call_that_cannot_be_read() {
     let text = format!("{}{LOOK} Bye", LOOK.replace(r#""a""#, "\"a"));
-    let (words, calls) = read(Reader::Strict, &text);
+    let (words, calls) = read(CallStrictness::Strict, &text);
     assert_eq!(words, " Bye");
     assert!(calls[0].starts_with(MALFORMED_CALL), "{calls:?}");
     assert_eq!(calls[1..], [r#"look {"path":"a"}"#]);
@@ -148,7 +148,7 @@ fn lets_talk_of_calls_through() {
         "{\"name\": \"peek\", \"parameters\": {}}",
         "  {\n ``` ` `` [ < <| <｜tool",
     ] {
-        for reader in [Reader::Strict, Reader::Lenient] {
+        for reader in [CallStrictness::Strict, CallStrictness::Lenient] {
             assert_eq!(read(reader, text), (text.to_owned(), vec![]), "{text}");
         }
     }
@@ -162,7 +162,7 @@ fn lets_talk_of_calls_through() {
         "<|python_tag|>print(1)".to_owned(),
         "<tool_call>{\"name\": \"look\"".to_owned(),
     ] {
-        assert_eq!(read(Reader::Lenient, &text), (text.clone(), vec![]), "{text}");
+        assert_eq!(read(CallStrictness::Lenient, &text), (text.clone(), vec![]), "{text}");
     }
 }
 
@@ -241,7 +241,7 @@ fn reads_the_forms_of_others() {
     for (text, calls) in FOREIGN {
         let words = if calls.is_empty() { text } else { "" };
         let expected = (words.to_owned(), calls.iter().map(|it| (*it).to_owned()).collect());
-        for reader in [Reader::Strict, Reader::Lenient] {
+        for reader in [CallStrictness::Strict, CallStrictness::Lenient] {
             assert_eq!(read(reader, text), expected, "{text}");
         }
     }
@@ -252,17 +252,17 @@ fn gives_up_a_block_that_never_ends() {
     let long = "x".repeat(BLOCK_BYTES_MAX);
     let own = LOOK.replace("\"a\"", &format!("\"{long}\""));
     assert_eq!(fault(&own), "it is longer than 256 kB");
-    let (words, calls) = read(Reader::Strict, &format!("{own} Bye{LOOK}"));
+    let (words, calls) = read(CallStrictness::Strict, &format!("{own} Bye{LOOK}"));
     assert_eq!((&*words, calls.len(), &*calls[1]), (" Bye", 2, LOOK_A));
-    let (words, calls) = read(Reader::Lenient, &own);
+    let (words, calls) = read(CallStrictness::Lenient, &own);
     assert_eq!((words, calls), (own.clone(), vec![]));
     let whole = format!("[look(path=\"{long}");
-    assert_eq!(read(Reader::Strict, &whole), (whole, vec![]));
+    assert_eq!(read(CallStrictness::Strict, &whole), (whole, vec![]));
 }
 
 #[test]
 fn reads_no_more_calls_than_an_answer_can_have() {
-    let (words, calls) = read(Reader::Strict, &LOOK.repeat(100));
+    let (words, calls) = read(CallStrictness::Strict, &LOOK.repeat(100));
     assert_eq!((&*words, calls.len()), ("", 65));
     assert!(calls[64].starts_with(MALFORMED_CALL));
 }
@@ -344,7 +344,7 @@ proptest! {
     #[test]
     fn does_not_care_where_a_text_is_split(parts in parts(), sizes in prop::collection::vec(1usize..9, 1..9)) {
         let (text, tools) = (parts.concat(), tools());
-        for reader in [Reader::Strict, Reader::Lenient] {
+        for reader in [CallStrictness::Strict, CallStrictness::Lenient] {
             let whole = read(reader, &text);
             for sizes in [&sizes[..], &[1]] {
                 let pieces = split(&text, sizes);
@@ -357,7 +357,7 @@ proptest! {
     #[test]
     fn loses_nothing_of_a_text_without_calls(parts in parts()) {
         let text = parts.concat();
-        let (words, calls) = read_with(&[], Reader::Lenient, [&*text]);
+        let (words, calls) = read_with(&[], CallStrictness::Lenient, [&*text]);
         prop_assert_eq!((words, calls), (text, vec![]));
     }
 
@@ -365,14 +365,14 @@ proptest! {
     fn loses_nothing_beside_the_blocks(before in "[a-z \n`\\[{<]{0,20}", behind in "[a-z \n]{0,20}") {
         let text = format!("{before}!{LOOK}!{behind}");
         let expected = (format!("{before}!!{behind}"), vec![LOOK_A.to_owned()]);
-        prop_assert_eq!(read(Reader::Strict, &text), expected);
+        prop_assert_eq!(read(CallStrictness::Strict, &text), expected);
     }
 
     #[test]
     fn never_shows_a_part_of_a_block(before in "[a-z ]{0,9}", cut in 7usize..80) {
         let text = format!("{before}{}", &LOOK[..cut]);
         let pieces = split(&text, &[1]);
-        let (words, _) = read_with(&tools(), Reader::Strict, pieces.iter().map(String::as_str));
+        let (words, _) = read_with(&tools(), CallStrictness::Strict, pieces.iter().map(String::as_str));
         prop_assert_eq!(words, before);
     }
 }

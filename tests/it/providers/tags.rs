@@ -3,12 +3,12 @@
 use std::collections::VecDeque;
 
 use peacrab::provider::Delta;
-use peacrab::provider::openai::tags::Tags;
+use peacrab::provider::openai::tags::ThinkTags;
 use proptest::prelude::*;
 
 /// The reasoning and the words of a text that comes in these pieces.
 fn read<'a>(pieces: impl IntoIterator<Item = &'a str>) -> (String, String) {
-    let (mut tags, mut deltas) = (Tags::default(), VecDeque::new());
+    let (mut tags, mut deltas) = (ThinkTags::default(), VecDeque::new());
     pieces.into_iter().for_each(|piece| tags.take(piece, &mut deltas));
     tags.finish(&mut deltas);
     let (mut reasoning, mut words) = (String::new(), String::new());

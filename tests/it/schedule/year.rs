@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Duration, TimeZone, Utc};
 use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
-use peacrab::store::{Options, Store, Sync};
+use peacrab::store::{Store, StoreOptions, Sync};
 use peacrab::tasks::schedule::{
     self, Brief, Came, Commanded, Commands, Ended, Grounds, JobId, LATE_AFTER, Missed, Order,
     Payload, Timing, Where, Whose, pass,
@@ -31,7 +31,7 @@ struct Scene {
 impl Scene {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(folder.path(), &Options::default()).unwrap();
+        let store = Store::open(folder.path(), &StoreOptions::default()).unwrap();
         let access = Access { owners: vec![ADA.to_owned()], ..Access::default() };
         let people = People::new([("home".into(), access)].into());
         let grounds = Grounds {
@@ -119,7 +119,7 @@ impl Scene {
 
     /// The power goes and comes back.
     fn power_cut(&mut self) {
-        self.store = Store::open(self.folder.path(), &Options::default()).unwrap();
+        self.store = Store::open(self.folder.path(), &StoreOptions::default()).unwrap();
     }
 
     /// The runs that were claimed since one.

@@ -1,6 +1,6 @@
 //! SKILL.md as text, however carelessly it was written.
 
-use peacrab::workspace::skills::Surroundings;
+use peacrab::workspace::skills::SkillEnvironment;
 use peacrab::workspace::skills::format::parse;
 
 #[track_caller]
@@ -62,7 +62,7 @@ fn reads_metadata_as_a_map_and_as_json_in_a_text() {
         let text = format!("---\nname: a\ndescription: x\n{metadata}\n---\n");
         let parsed = parse(&text, "").unwrap();
         assert!(parsed.always, "{metadata}");
-        let missing = parsed.needs.missing(&Surroundings::default());
+        let missing = parsed.needs.missing(&SkillEnvironment::default());
         assert_eq!(missing.unwrap(), "it needs the program no-such", "{metadata}");
     }
 }

@@ -6,7 +6,7 @@ use peacrab::channels::slack::{Config, Deadlines, Slack, Threads};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::{Access, Groups};
 use peacrab::secret::Secret;
-use peacrab::store::Options;
+use peacrab::store::StoreOptions;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
@@ -59,7 +59,7 @@ async fn a_mention_is_heard_once_whichever_event_comes_first() {
 
 #[tokio::test]
 async fn acknowledges_nothing_that_could_not_be_kept() {
-    let full = Options { pages_max: Some(1), ..Options::default() };
+    let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
     let (api, desk) = (SlackApi::start().await, Desk::with(&full, |_| {}));
     api.say(&from_ada(&"long ".repeat(20_000)));
     let error = desk.listen(&slack(&api)).await;
@@ -348,7 +348,7 @@ async fn a_name_that_is_not_to_be_had_holds_nothing_up() {
 }
 
 fn desk_with(change: impl FnOnce(&mut Access)) -> Desk {
-    Desk::with(&Options::default(), change)
+    Desk::with(&StoreOptions::default(), change)
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 use peacrab::bus::{Bus, Link, Publisher};
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::people::{Access, People};
-use peacrab::store::{Options, Store};
+use peacrab::store::{Store, StoreOptions};
 use peacrab::types::message::Inbound;
 use tempfile::TempDir;
 use tokio::time::timeout;
@@ -27,10 +27,10 @@ pub(crate) struct Desk {
 
 impl Desk {
     pub(crate) fn new() -> Self {
-        Self::with(&Options::default(), |_| {})
+        Self::with(&StoreOptions::default(), |_| {})
     }
 
-    pub(crate) fn with(options: &Options, change: impl FnOnce(&mut Access)) -> Self {
+    pub(crate) fn with(options: &StoreOptions, change: impl FnOnce(&mut Access)) -> Self {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open(home.path(), options).unwrap();
         let mut access = Access { allow: vec!["*".to_owned()], ..Access::default() };

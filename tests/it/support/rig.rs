@@ -19,7 +19,7 @@ use peacrab::tasks::schedule::{Clock, Commands};
 use peacrab::tools::{ToolSet, mcp};
 use peacrab::types::event::Events;
 use peacrab::types::message::{Inbound, ThreadId};
-use peacrab::workspace::skills::Surroundings;
+use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
@@ -60,14 +60,14 @@ pub(crate) struct Parts {
     pub(crate) access: Access,
     pub(crate) tools: ToolSet,
     pub(crate) mcp: BTreeMap<String, mcp::Config>,
-    pub(crate) store: store::Options,
+    pub(crate) store: store::StoreOptions,
     pub(crate) intake: Intake,
     pub(crate) hooks: BTreeMap<String, Hook>,
     pub(crate) redactor: Redactor,
     /// Besides `home`.
     pub(crate) channels: Vec<(&'static str, Arc<Double>)>,
     pub(crate) models: Models,
-    pub(crate) surroundings: Surroundings,
+    pub(crate) surroundings: SkillEnvironment,
     pub(crate) restarts: bool,
     pub(crate) clock: Clock,
     /// How jobs have commands run.
@@ -89,13 +89,13 @@ impl Default for Parts {
             },
             tools: ToolSet::standard(),
             mcp: BTreeMap::new(),
-            store: store::Options::default(),
+            store: store::StoreOptions::default(),
             intake: Intake::default(),
             hooks: BTreeMap::new(),
             redactor: Redactor::default(),
             channels: Vec::new(),
             models: Models::default(),
-            surroundings: Surroundings::default(),
+            surroundings: SkillEnvironment::default(),
             restarts: false,
             clock: Clock::default(),
             commands: None,

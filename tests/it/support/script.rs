@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use futures_util::StreamExt;
 use futures_util::stream;
 use peacrab::provider::{
-    Delta, DeltaStream, Effort, Message, Provider, ProviderError, Request, Seen, StopReason,
-    ToolCall, ToolSchema, Usage,
+    Delta, DeltaStream, Effort, PromptMessage, Provider, ProviderError, ReadPictures, Request,
+    StopReason, ToolCall, ToolSchema, Usage,
 };
 use serde_json::Value;
 use tokio::sync::watch;
@@ -174,7 +174,7 @@ impl Script {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, request: &Request<'_>, seen: &Seen) -> Reply {
+    fn take(&self, request: &Request<'_>, seen: &ReadPictures) -> Reply {
         let newest = newest_words(&request.messages);
         let mut written = self.written();
         written.faults.extend(faults(&request.messages));
@@ -235,9 +235,9 @@ impl Provider for Script {
     }
 }
 
-fn newest_words(messages: &[Message<'_>]) -> String {
+fn newest_words(messages: &[PromptMessage<'_>]) -> String {
     let user = messages.iter().rev().find_map(|message| match message {
-        Message::User { text, .. } => Some(text.clone()),
+        PromptMessage::User { text, .. } => Some(text.clone()),
         _ => None,
     });
     user.unwrap_or_default()
@@ -249,37 +249,41 @@ fn said(text: &str) -> String {
     lines.join(" ").trim().to_owned()
 }
 
-fn lines(message: &Message<'_>, seen: &Seen) -> Vec<String> {
+fn lines(message: &PromptMessage<'_>, seen: &ReadPictures) -> Vec<String> {
     match message {
-        Message::User { text, images } => {
+        PromptMessage::User { text, images } => {
             let shown = images.iter().filter(|image| seen.get(image).is_some());
             let shown = shown.map(|image| format!("image: {} {}", image.path, image.mime));
             shown.chain([format!("user: {text}")]).collect()
         }
-        Message::Assistant { text, calls, .. } => {
+        PromptMessage::Assistant { text, calls, .. } => {
             let words = (!text.is_empty()).then(|| format!("assistant: {text}"));
             let calls = calls.iter().map(|call| format!("call: {} {}", call.tool, call.arguments));
             words.into_iter().chain(calls).collect()
         }
-        Message::Results(calls) => {
+        PromptMessage::Results(calls) => {
             calls.iter().map(|call| format!("result: {}", call.outcome.for_model())).collect()
         }
     }
 }
 
 /// What the vendors would refuse a transcript for.
-pub(crate) fn faults(messages: &[Message<'_>]) -> Vec<String> {
-    let valid = |pair: &[Message<'_>]| match pair {
-        [Message::User { text, .. }, after] => {
-            !text.trim().is_empty() && matches!(after, Message::Assistant { .. })
+pub(crate) fn faults(messages: &[PromptMessage<'_>]) -> Vec<String> {
+    let valid = |pair: &[PromptMessage<'_>]| match pair {
+        [PromptMessage::User { text, .. }, after] => {
+            !text.trim().is_empty() && matches!(after, PromptMessage::Assistant { .. })
         }
-        [Message::Assistant { calls: [], .. }, after] => matches!(after, Message::User { .. }),
-        [Message::Assistant { calls, .. }, Message::Results(results)] => calls == results,
-        [Message::Results(_), after] => !matches!(after, Message::Results(_)),
+        [PromptMessage::Assistant { calls: [], .. }, after] => {
+            matches!(after, PromptMessage::User { .. })
+        }
+        [PromptMessage::Assistant { calls, .. }, PromptMessage::Results(results)] => {
+            calls == results
+        }
+        [PromptMessage::Results(_), after] => !matches!(after, PromptMessage::Results(_)),
         _ => false,
     };
-    let whole = matches!(messages.first(), Some(Message::User { .. }))
-        && matches!(messages.last(), Some(Message::User { .. } | Message::Results(_)));
+    let whole = matches!(messages.first(), Some(PromptMessage::User { .. }))
+        && matches!(messages.last(), Some(PromptMessage::User { .. } | PromptMessage::Results(_)));
     let mut faults: Vec<_> = messages
         .windows(2)
         .filter(|pair| !valid(pair))

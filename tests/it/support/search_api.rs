@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode, Uri};
 use axum::response::{IntoResponse as _, Response};
 use peacrab::secret::Secret;
-use peacrab::tools::web::search::{Api, Engine};
+use peacrab::tools::web::search::{Engine, EngineKind};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -33,14 +33,14 @@ struct Seen {
 }
 
 pub(crate) struct SearchApi {
-    pub(crate) api: Api,
+    pub(crate) api: EngineKind,
     pub(crate) base_url: String,
     seen: Arc<Mutex<Seen>>,
     _server: JoinSet<()>,
 }
 
 impl SearchApi {
-    pub(crate) async fn start(api: Api) -> Self {
+    pub(crate) async fn start(api: EngineKind) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base_url = format!("http://{}", listener.local_addr().unwrap());
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -51,7 +51,8 @@ impl SearchApi {
     }
 
     pub(crate) fn engine(&self) -> Engine {
-        let api_key = matches!(self.api, Api::Brave | Api::Tavily).then(|| Secret::new(KEY));
+        let api_key =
+            matches!(self.api, EngineKind::Brave | EngineKind::Tavily).then(|| Secret::new(KEY));
         let name = self.api.as_str().to_owned();
         Engine { name, api: self.api, api_key, base_url: self.base_url.clone() }
     }
@@ -78,7 +79,7 @@ impl SearchApi {
 }
 
 async fn answer(
-    State((api, seen)): State<(Api, Arc<Mutex<Seen>>)>,
+    State((api, seen)): State<(EngineKind, Arc<Mutex<Seen>>)>,
     method: Method,
     uri: Uri,
     headers: HeaderMap,
@@ -100,7 +101,7 @@ async fn answer(
     check(header("user-agent").starts_with("peacrab/"), "who is it");
     check(!headers.contains_key("cookie") && !headers.contains_key("referer"), "headers");
     let (query, count) = match api {
-        Api::Brave => {
+        EngineKind::Brave => {
             check(method == Method::GET && uri.path() == "/res/v1/web/search", "the place");
             check(header("x-subscription-token") == KEY, "the key");
             check(header("accept") == "application/json", "accept");
@@ -110,7 +111,7 @@ async fn answer(
             check((1..=20).contains(&count), "count");
             (terms["q"].clone(), Some(count))
         }
-        Api::Tavily => {
+        EngineKind::Tavily => {
             check(
                 method == Method::POST && uri.path() == "/search" && keys.is_empty(),
                 "the place",
@@ -124,12 +125,12 @@ async fn answer(
             check(count <= 20, "max_results");
             (body["query"].as_str().unwrap().to_owned(), Some(count))
         }
-        Api::Searxng => {
+        EngineKind::Searxng => {
             check(method == Method::GET && uri.path() == "/search", "the place");
             check(keys == ["format", "q"] && terms["format"] == "json", "the terms");
             (terms["q"].clone(), None)
         }
-        Api::DuckDuckGo => {
+        EngineKind::DuckDuckGo => {
             check(method == Method::GET && uri.path() == "/html/", "the place");
             check(keys == ["q"], "the terms");
             (terms["q"].clone(), None)
@@ -147,15 +148,16 @@ async fn answer(
         Some(reply) if faults.is_empty() => reply,
         _ => (422, faults.join("; ")),
     };
-    let kind = if api == Api::DuckDuckGo { "text/html; charset=UTF-8" } else { "application/json" };
+    let kind =
+        if api == EngineKind::DuckDuckGo { "text/html; charset=UTF-8" } else { "application/json" };
     (StatusCode::from_u16(status).unwrap(), [("content-type", kind)], body).into_response()
 }
 
 /// As each of them writes what it has found.
-fn body(api: Api, hits: &[(&str, &str, &str)]) -> String {
+fn body(api: EngineKind, hits: &[(&str, &str, &str)]) -> String {
     let each = |make: fn(&(&str, &str, &str)) -> Value| hits.iter().map(make).collect::<Vec<_>>();
     match api {
-        Api::Brave => json!({
+        EngineKind::Brave => json!({
             "type": "search",
             "query": { "original": "…", "more_results_available": true },
             "mixed": { "type": "mixed", "main": [] },
@@ -165,14 +167,14 @@ fn body(api: Api, hits: &[(&str, &str, &str)]) -> String {
             })) },
         })
         .to_string(),
-        Api::Tavily => json!({
+        EngineKind::Tavily => json!({
             "query": "…", "answer": null, "images": [], "response_time": 1.67, "request_id": "1",
             "results": each(|(title, url, text)| json!({
                 "title": title, "url": url, "content": text, "score": 0.81, "raw_content": null,
             })),
         })
         .to_string(),
-        Api::Searxng => json!({
+        EngineKind::Searxng => json!({
             "query": "…", "number_of_results": 0, "answers": [], "corrections": [], "infoboxes": [],
             "suggestions": [], "unresponsive_engines": [["google", "timeout"]],
             "results": each(|(title, url, text)| json!({
@@ -181,7 +183,7 @@ fn body(api: Api, hits: &[(&str, &str, &str)]) -> String {
             })),
         })
         .to_string(),
-        Api::DuckDuckGo => {
+        EngineKind::DuckDuckGo => {
             let hits = hits.iter().map(|(title, url, text)| {
                 let url: String = url::form_urlencoded::byte_serialize(url.as_bytes()).collect();
                 let link = format!("//duckduckgo.com/l/?uddg={url}&amp;rut=0123abc");

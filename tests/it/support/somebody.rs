@@ -16,7 +16,7 @@ use tempfile::TempDir;
 /// What tools are told of Ada, and the folder that it lies in.
 pub(crate) fn somebody(role: Role, place: Place) -> (ToolContext, TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    let store = Store::open(folder.path(), &store::Options::default()).unwrap();
+    let store = Store::open(folder.path(), &store::StoreOptions::default()).unwrap();
     let actions = Actions { store, images: Images::open(folder.path()).unwrap() };
     let workspace = Workspace::open(&folder.path().join("workspace")).unwrap();
     let cx = ToolContext {

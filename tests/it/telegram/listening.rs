@@ -6,7 +6,7 @@ use std::time::Duration;
 use peacrab::bus::outbox;
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::replies;
-use peacrab::store::{Moment, Options, Phase, Sync};
+use peacrab::store::{Moment, Phase, StoreOptions, Sync};
 use peacrab::types::message::{Body, Choice, Entitled, Outbound, Question};
 use serde_json::json;
 
@@ -42,7 +42,7 @@ async fn keeps_what_it_hears_and_then_confirms_it() {
 
 #[tokio::test]
 async fn confirms_nothing_that_could_not_be_kept() {
-    let full = Options { pages_max: Some(1), ..Options::default() };
+    let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
     let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
     api.say(&from_ada(&"long ".repeat(20_000)));
     let error = desk.listen(&telegram(&api, DEADLINES)).await;
@@ -59,7 +59,7 @@ async fn what_one_poll_brings_is_kept_with_one_commit() {
             seen.lock().unwrap().push(moment.labels.to_vec());
         }
     });
-    let options = Options { observer: Some(observer), ..Options::default() };
+    let options = StoreOptions { observer: Some(observer), ..StoreOptions::default() };
     let (api, desk) = (BotApi::start().await, Desk::with(&options, |_| {}));
     api.say(&from_ada("one"));
     let two = api.say(&from_ada("two"));
@@ -72,7 +72,7 @@ async fn what_one_poll_brings_is_kept_with_one_commit() {
 
 #[tokio::test]
 async fn of_what_comes_together_nothing_overtakes_what_cannot_be_kept() {
-    let full = Options { pages_max: Some(1), ..Options::default() };
+    let full = StoreOptions { pages_max: Some(1), ..StoreOptions::default() };
     let (api, desk) = (BotApi::start().await, Desk::with(&full, |_| {}));
     for text in ["one".to_owned(), "long ".repeat(20_000), "three".to_owned()] {
         api.say(&from_ada(&text));

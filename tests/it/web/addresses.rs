@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use peacrab::tools::web::address::{Forbidden, Gate, Listed, not_public};
+use peacrab::tools::web::address::{AllowedHost, Forbidden, Gate, not_public};
 use proptest::prelude::*;
 use url::Url;
 
@@ -198,7 +198,7 @@ fn names_with_a_way_from_ipv6_to_ipv4_beside_their_own_addresses_are_fine() {
 #[test]
 fn listed_hosts_are_meant_as_they_are_written() {
     let gate = |listed: &[&str]| {
-        let listed: Vec<Listed> = listed.iter().map(|text| text.parse().unwrap()).collect();
+        let listed: Vec<AllowedHost> = listed.iter().map(|text| text.parse().unwrap()).collect();
         Gate::new(&listed)
     };
     let passes = |gate: &Gate, url: &str| gate.check(&Url::parse(url).unwrap()).is_ok();
@@ -223,6 +223,6 @@ fn listed_hosts_are_meant_as_they_are_written() {
     assert_eq!(other, Forbidden(words.to_owned()));
     assert!(named.choose("evil.example", 8080, [home]).is_err());
     for wrong in ["", "*", "*.local", "a b", "nas:0", "nas:99999", "http://nas", "nas/x", "u@nas"] {
-        assert!(wrong.parse::<Listed>().is_err(), "{wrong}");
+        assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong}");
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use peacrab::tools::web::Limits;
+use peacrab::tools::web::FetchLimits;
 
 use super::{Reader, hasty};
 use crate::support::site::{Answer, Site};
@@ -13,7 +13,7 @@ const TEXT: &str = "200 OK\r\ncontent-type: text/plain";
 async fn a_body_without_an_end_is_read_up_to_a_bound() {
     let site = Site::start().await;
     site.has("/", Answer::Endless(TEXT.to_owned(), b"0123456789abcdef\n".repeat(512)));
-    let limits = Limits { bytes: 100_000, ..Limits::default() };
+    let limits = FetchLimits { bytes: 100_000, ..FetchLimits::default() };
     let reader = Reader::hasty(&site, limits);
     let text = reader.fetch(&site.url("/")).await.text();
     assert!(text.contains("[Characters 0 to 7000 of 100000. Read on with offset 7000.]"), "{text}");
@@ -100,8 +100,10 @@ async fn a_bomb_of_headers_is_refused() {
     // Without an end.
     let open = format!("HTTP/1.1 200 OK\r\nx-open: {}", "y".repeat(900_000));
     site.has("/open", Answer::Raw(open.into()));
-    let reader =
-        Reader::hasty(&site, Limits { whole: Duration::from_secs(5), bytes: 10_000, ..hasty() });
+    let reader = Reader::hasty(
+        &site,
+        FetchLimits { whole: Duration::from_secs(5), bytes: 10_000, ..hasty() },
+    );
     for path in ["/many", "/long", "/open"] {
         let words = reader.fetch(&site.url(path)).await.passing();
         assert!(words.contains("could not be fetched"), "{path}: {words}");

@@ -1,13 +1,14 @@
 //! Searching by engines of all four kinds, and what is done when one does not answer.
 
-use peacrab::tools::web::search::{Api, Engine, WebSearch};
+use peacrab::tools::web::search::{Engine, EngineKind, WebSearch};
 use serde_json::{Value, json};
 
 use super::{Came, call, somebody};
 use crate::support::search_api::{KEY, SearchApi};
 use crate::support::wire::closed_port;
 
-const ALL: [Api; 4] = [Api::Brave, Api::Tavily, Api::Searxng, Api::DuckDuckGo];
+const ALL: [EngineKind; 4] =
+    [EngineKind::Brave, EngineKind::Tavily, EngineKind::Searxng, EngineKind::DuckDuckGo];
 
 /// Searches with these, the first first.
 async fn search(engines: &[Engine], arguments: Value) -> Came {
@@ -21,8 +22,8 @@ async fn search_for(engines: &[Engine], query: &str) -> Came {
 }
 
 /// Whether the engine can be told how many are wanted.
-fn counts(api: Api, count: u64) -> Option<u64> {
-    matches!(api, Api::Brave | Api::Tavily).then_some(count)
+fn counts(api: EngineKind, count: u64) -> Option<u64> {
+    matches!(api, EngineKind::Brave | EngineKind::Tavily).then_some(count)
 }
 
 #[tokio::test]
@@ -39,13 +40,13 @@ async fn every_engine_gives_titles_addresses_and_snippets() {
         assert!(text.ends_with(end), "{text}");
         match api {
             // These two write HTML.
-            Api::Brave | Api::DuckDuckGo => assert_eq!(
+            EngineKind::Brave | EngineKind::DuckDuckGo => assert_eq!(
                 text,
                 format!(
                     "1. Peas & beans\n   https://a.example/peas?x=1&y=2\n   All about peas.\n{end}"
                 )
             ),
-            Api::Tavily | Api::Searxng => {
+            EngineKind::Tavily | EngineKind::Searxng => {
                 assert!(text.contains("   All about <b>peas</b>."), "{text}")
             }
         }
@@ -78,7 +79,7 @@ async fn nothing_found_is_an_answer() {
         let text = search_for(&[fake.engine()], "xyzzy").await.text();
         assert_eq!(text, format!("{} found nothing for: xyzzy", api.as_str()));
     }
-    let brave = SearchApi::start(Api::Brave).await;
+    let brave = SearchApi::start(EngineKind::Brave).await;
     brave.replies(200, r#"{"type":"search","query":{"original":"xyzzy"}}"#);
     assert!(search_for(&[brave.engine()], "xyzzy").await.text().contains("found nothing"));
 }
@@ -88,7 +89,7 @@ async fn when_one_does_not_answer_the_next_is_asked() {
     for status in [429, 500, 401, 403, 404, 422, 302] {
         for api in ALL {
             let (first, second) =
-                (SearchApi::start(api).await, SearchApi::start(Api::Searxng).await);
+                (SearchApi::start(api).await, SearchApi::start(EngineKind::Searxng).await);
             first.replies(status, "{\"error\": \"no\"}");
             second.finds(&[("Found", "https://x.example/", "")]);
             let text = search_for(&[first.engine(), second.engine()], "x").await.text();
@@ -99,15 +100,17 @@ async fn when_one_does_not_answer_the_next_is_asked() {
     }
     let (_port, url) = closed_port();
     let gone = Engine { base_url: url, ..Engine::default() };
-    let second = SearchApi::start(Api::Brave).await;
+    let second = SearchApi::start(EngineKind::Brave).await;
     second.finds(&[("Found", "https://x.example/", "")]);
     assert!(search_for(&[gone, second.engine()], "x").await.text().contains("Found"));
 }
 
 #[tokio::test]
 async fn the_first_that_answers_is_the_only_one_that_is_asked() {
-    let (first, second) =
-        (SearchApi::start(Api::Tavily).await, SearchApi::start(Api::DuckDuckGo).await);
+    let (first, second) = (
+        SearchApi::start(EngineKind::Tavily).await,
+        SearchApi::start(EngineKind::DuckDuckGo).await,
+    );
     first.finds(&[("Found", "https://x.example/", "")]);
     search_for(&[first.engine(), second.engine()], "x").await.text();
     first.finish(&[("x", Some(5))]);
@@ -116,8 +119,8 @@ async fn the_first_that_answers_is_the_only_one_that_is_asked() {
 
 #[tokio::test]
 async fn what_failed_is_told_without_the_key() {
-    let brave = SearchApi::start(Api::Brave).await;
-    let searxng = SearchApi::start(Api::Searxng).await;
+    let brave = SearchApi::start(EngineKind::Brave).await;
+    let searxng = SearchApi::start(EngineKind::Searxng).await;
     let engines = [brave.engine(), searxng.engine()];
     brave.replies(401, &format!("{{\"error\": \"{KEY}\"}}"));
     searxng.replies(403, "");
@@ -146,7 +149,7 @@ async fn an_engine_that_takes_us_for_a_machine_has_not_answered() {
     let riddle = r#"<html><body><form id="challenge-form"><div class="anomaly-modal__title">
         Unfortunately, bots use DuckDuckGo too.</div></form></body></html>"#;
     for status in [202, 200] {
-        let duck = SearchApi::start(Api::DuckDuckGo).await;
+        let duck = SearchApi::start(EngineKind::DuckDuckGo).await;
         duck.replies(status, riddle);
         let words = search_for(&[duck.engine()], "x").await.passing();
         assert!(words.contains("duckduckgo: it wants proof that a person asks"), "{words}");
@@ -155,7 +158,7 @@ async fn an_engine_that_takes_us_for_a_machine_has_not_answered() {
 
 #[tokio::test]
 async fn what_engines_say_is_kept_within_bounds() {
-    let fake = SearchApi::start(Api::Tavily).await;
+    let fake = SearchApi::start(EngineKind::Tavily).await;
     let long = "very ".repeat(500);
     fake.finds(&[
         (&long, "https://long.example/", &long),
@@ -188,7 +191,7 @@ async fn what_engines_say_is_kept_within_bounds() {
 
 #[tokio::test]
 async fn bad_arguments_are_answered_with_what_would_be_right() {
-    let fake = SearchApi::start(Api::Brave).await;
+    let fake = SearchApi::start(EngineKind::Brave).await;
     for (arguments, part) in [
         (json!({}), "missing field `query`"),
         (json!({ "query": " \n " }), "The query is empty"),

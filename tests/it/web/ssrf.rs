@@ -3,14 +3,14 @@
 
 use std::net::SocketAddr;
 
-use peacrab::tools::web::Limits;
+use peacrab::tools::web::FetchLimits;
 
 use super::Reader;
 use crate::support::site::{Answer, Names, Site};
 
 /// One that may reach nothing but what is public; there are no names.
 fn stranger() -> Reader {
-    Reader::new(&[], &Names::default(), Limits::default())
+    Reader::new(&[], &Names::default(), FetchLimits::default())
 }
 
 #[tokio::test]
@@ -104,7 +104,7 @@ async fn reaches_no_name_that_leads_there() {
         &["0.0.0.0"],
     ] {
         let names = Names::of(&[("inner.example", addresses)]);
-        let reader = Reader::new(&[], &names, Limits::default());
+        let reader = Reader::new(&[], &names, FetchLimits::default());
         let words = reader.fetch(&format!("http://Inner.EXAMPLE:{port}/")).await.refused();
         assert!(words.contains("inner.example leads to "), "{words}");
         assert!(words.contains("which is not public"), "{words}");
@@ -148,7 +148,7 @@ async fn a_name_that_changes_its_mind_is_held_to_what_was_checked() {
         ("rebinding.example", &["127.0.0.2", "127.0.0.1"]),
     ]);
     // What stands for the public address is the one that is listed.
-    let reader = Reader::new(&["127.0.0.2"], &names, Limits::default());
+    let reader = Reader::new(&["127.0.0.2"], &names, FetchLimits::default());
     let url = format!("http://rebinding.example:{}", site.at.port());
     assert!(reader.fetch(&url).await.text().contains("checked"));
     assert_eq!(names.left(), 3, "it was asked once");
@@ -168,7 +168,7 @@ async fn a_name_says_nothing_of_the_port() {
     // The double gives port 9 with each answer.
     let names = Names::of(&[("nas.example", &["127.0.0.1"])]);
     let listed = format!("nas.example:{}", site.at.port());
-    let reader = Reader::new(&[&listed], &names, Limits::default());
+    let reader = Reader::new(&[&listed], &names, FetchLimits::default());
     assert!(reader.fetch(&format!("http://{listed}/")).await.text().contains("here"));
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use peacrab::tools::web::Limits;
+use peacrab::tools::web::FetchLimits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolSet};
 use serde_json::json;
@@ -14,7 +14,7 @@ use crate::support::site::{Answer, Names, Site};
 
 async fn rig(site: &Site) -> Rig {
     let listed = [site.at.to_string().parse().unwrap()];
-    let tool = WebFetch::new(&listed, Arc::new(Names::default()), Limits::default());
+    let tool = WebFetch::new(&listed, Arc::new(Names::default()), FetchLimits::default());
     let tools = ToolSet::standard_with(vec![Arc::new(tool) as Arc<dyn AnyTool>]);
     Rig::of(Parts { tools, ..Parts::default() }).await
 }

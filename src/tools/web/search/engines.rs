@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use url::Url;
 
-use super::{Api, Engine, Failed, Hit};
+use super::{Engine, EngineKind, Failed, Hit};
 use crate::http;
 use crate::tools::web::tree;
 
@@ -24,7 +24,7 @@ pub(super) async fn ask(
     let at = |path: &str| format!("{}{path}", engine.base_url);
     match engine.api {
         // https://api-dashboard.search.brave.com/app/documentation/web-search
-        Api::Brave => {
+        EngineKind::Brave => {
             let count = count.to_string();
             let terms = [("q", query), ("count", &count), ("text_decorations", "false")];
             let request = client.get(at("/res/v1/web/search")).query(&terms);
@@ -34,13 +34,13 @@ pub(super) async fn ask(
             Ok(results.into_iter().map(BraveHit::plain).collect())
         }
         // https://docs.tavily.com/documentation/api-reference/endpoint/search
-        Api::Tavily => {
+        EngineKind::Tavily => {
             let body = json!({ "query": query, "max_results": count, "search_depth": "basic" });
             let request = client.post(at("/search")).bearer_auth(key).json(&body);
             json::<Results>(request).await.map(Results::hits)
         }
         // https://docs.searxng.org/dev/search_api.html
-        Api::Searxng => {
+        EngineKind::Searxng => {
             let request = client.get(at("/search")).query(&[("q", query), ("format", "json")]);
             let request = match &engine.api_key {
                 Some(key) => request.bearer_auth(key.reveal()),
@@ -56,7 +56,7 @@ pub(super) async fn ask(
             })
         }
         // The page without scripts; there is no API.
-        Api::DuckDuckGo => {
+        EngineKind::DuckDuckGo => {
             let (status, page) = send(client.get(at("/html/")).query(&[("q", query)])).await?;
             duckduckgo(status, &page)
         }
