@@ -44,7 +44,7 @@ use crate::types::session::Session;
 use aside::Asides;
 use asks::Asks;
 use backlog::{Backlog, Person};
-use failing::Failing;
+use failing::{Failing, Item};
 use fairness::Claim;
 use idle::Idle;
 
@@ -154,7 +154,8 @@ impl Agent {
             let all_closed = self.close_all_unreadable(commands, turns).await;
             let mut controls = look.controls;
             controls.retain(|it| {
-                self.serves(&it.inbound.from) && !self.must_wait(it) && !self.failing.rests(it.id)
+                let rests = self.failing.rests(Item::Row(it.id)).is_some();
+                self.serves(&it.inbound.from) && !self.must_wait(it) && !rests
             });
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
@@ -281,16 +282,16 @@ impl Agent {
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%address, %error, "A turn was cut off, will take it up again");
-                if running.shown.borrow().turn.is_none() {
-                    self.not_begun(running.rows, &address, &error).await;
+                let begun = running.shown.borrow().turn.is_some();
+                match begun {
+                    true => self.failing.note_cut_off(&address, &running, &error),
+                    false => self.not_begun(running.rows, &address, &error).await,
                 }
             }
             Err(error) => {
                 tracing::error!(%address, %error, "A turn panicked, will take it up again");
-                let broke = commits::broke(&self.means.bus.store, running.rows, address.clone());
-                if let Err(error) = broke.await {
-                    tracing::error!(%error, "Could not say that a turn broke");
-                }
+                let begun = running.shown.borrow().turn.is_some();
+                self.has_panicked(running.rows, &address, begun).await;
             }
         }
         self.take_over_folded(&address).await;

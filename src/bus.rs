@@ -4,6 +4,7 @@
 mod admission;
 mod arrivals;
 pub mod asides;
+pub mod freshness;
 pub mod journal;
 pub mod outbox;
 pub mod overheard;
@@ -22,6 +23,7 @@ use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Line, Messa
 
 pub use admission::{Received, receive};
 pub use arrivals::Arrival;
+use freshness::{ClockLag, Heard, since_boot};
 use overheard::Overheard;
 
 /// Commands that never wait behind turns, by their first word.
@@ -61,6 +63,9 @@ pub const KEPT: Duration = Duration::days(90);
 
 /// How long a place that fell silent is looked at for what was missed.
 const CAUGHT_UP: Duration = Duration::days(30);
+
+/// The change that takes in a new message.
+const PUBLISH: &str = "publish";
 
 /// What is kept of a message that could not be read.
 const RAW_CHARS_MAX: usize = 20_000;
@@ -102,12 +107,22 @@ pub struct Bus {
     /// Messages that may wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
+    pub clock_lag: ClockLag,
 }
 
 impl Bus {
     pub fn new(store: Store, people: People, waiting_max: usize) -> Self {
         let (inbox, outbox, jobs) = (Wake::default(), Wake::default(), Wake::default());
-        Self { store, people, inbox, outbox, jobs, waiting_max, overheard: Overheard::default() }
+        Self {
+            store,
+            people,
+            inbox,
+            outbox,
+            jobs,
+            waiting_max,
+            overheard: Overheard::default(),
+            clock_lag: ClockLag::default(),
+        }
     }
 
     /// A channel's way onto the bus, and where it says that the store took nothing.
@@ -173,7 +188,7 @@ impl Publisher {
     /// Admits a message and commits it to the journal. When this returns `Ok`, the platform may be
     /// told that the message has arrived.
     pub async fn publish(&self, inbound: Inbound) -> Result<Published, PublishError> {
-        self.take("publish", inbound, admission::admit).await
+        self.take(PUBLISH, inbound, admission::admit).await
     }
 
     /// A message was changed: while it waits, so does what it says now. One that was not known
@@ -199,7 +214,8 @@ impl Publisher {
         inbound: Inbound,
         take: fn(&Connection, &Bus, Inbound) -> rusqlite::Result<Published>,
     ) -> Result<Published, PublishError> {
-        self.link.heard(|state| state.last_event = Some(Utc::now()));
+        // One that was changed was said before.
+        self.heard_event((label == PUBLISH).then_some(&inbound));
         let (from, bus) = (inbound.from.clone(), self.bus.clone());
         let taken = move |store: &Connection| take(store, &bus, inbound);
         match self.bus.store.write(label, Sync::Now, taken).await {
@@ -212,6 +228,20 @@ impl Publisher {
                 self.rejected.try_send(from).ok();
                 Err(error.into())
             }
+        }
+    }
+
+    /// Notes that messages came, and by how much the clocks differ if they have just been said.
+    fn heard_event<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
+        let now = Utc::now();
+        let mut is_steady = false;
+        self.link.heard(|state| {
+            state.last_event = Some(now);
+            is_steady = state.heard.is_some_and(Heard::is_steady);
+        });
+        let last = messages.into_iter().filter(|it| it.body.press.is_none()).last();
+        if let Some(message) = last.filter(|_| is_steady) {
+            self.bus.clock_lag.note(now - message.at);
         }
     }
 
@@ -272,6 +302,7 @@ impl Publisher {
     /// Notes that the platform has accepted our token. `about` is shown by `status`.
     pub fn link_up(&self, about: String) {
         self.link.heard(|state| {
+            state.ups += u64::from(!state.up);
             state.up = true;
             state.about = about;
         });
@@ -320,9 +351,15 @@ pub struct Link(
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct LinkState {
     pub up: bool,
+    /// How often it has come up since the start.
+    #[serde(skip)]
+    pub ups: u64,
     pub about: String,
     pub last_byte: Option<DateTime<Utc>>,
     pub last_event: Option<DateTime<Utc>>,
+    /// Since it was last down.
+    #[serde(skip)]
+    pub heard: Option<Heard>,
     /// Why it is down.
     pub trouble: Option<String>,
 }
@@ -332,9 +369,15 @@ impl Link {
         self.0.borrow().clone()
     }
 
+    /// Wakes when the link goes up or down.
+    pub fn watch(&self) -> watch::Receiver<LinkState> {
+        self.0.subscribe()
+    }
+
     pub fn down(&self, trouble: &str) {
         self.0.send_modify(|state| {
             state.up = false;
+            state.heard = None;
             state.trouble = Some(trouble.to_owned());
         });
     }
@@ -354,6 +397,7 @@ impl Link {
         self.0.send_if_modified(|state| {
             let was_up = state.up;
             state.last_byte = Some(Utc::now());
+            state.heard = Some(Heard::again(state.heard, since_boot()));
             state.trouble = None;
             change(state);
             state.up != was_up

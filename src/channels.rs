@@ -82,6 +82,9 @@ pub struct Limits {
     pub messages_max: usize,
     /// Whether a sign at a message that was taken up is the custom there.
     pub reacts: bool,
+    /// A message can name the one that it answers. Where it cannot, a line of it quotes that one if it is not plain
+    /// which it is.
+    pub replies: bool,
 }
 
 /// How an answer is shown while it is written, and the least time between two such signs.

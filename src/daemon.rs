@@ -373,7 +373,8 @@ impl Daemon {
         let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
         let redactor = self.means.redactor.clone();
         let arrivals = Arrivals::default();
-        let post = Post { name, channel, bus, workspace, events, redactor, arrivals };
+        let link = self.link(&name);
+        let post = Post { name, channel, bus, workspace, events, redactor, arrivals, link };
         let until = stop.clone();
         delivering
             .spawn(forever("deliveries", until, move |stop| deliver::run(post.clone(), stop)));

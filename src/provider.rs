@@ -8,6 +8,7 @@ pub mod fault;
 pub mod http;
 pub mod models;
 pub mod names;
+pub mod offered;
 pub mod openai;
 pub mod rehearsal;
 pub mod retry;

@@ -7,6 +7,7 @@ mod changes;
 mod lock;
 mod pages;
 mod schema;
+mod savepoint;
 mod threads;
 mod slices;
 
@@ -29,6 +30,7 @@ pub use changes::ChangedRow;
 use changes::Changes;
 pub use lock::HomeLock;
 pub use pages::Pages;
+pub use savepoint::apart;
 pub use slices::{SLICE, slice};
 pub use threads::AboutToWrite;
 

@@ -14,6 +14,7 @@ pub mod invoked;
 pub mod progress;
 pub mod parking;
 pub mod calls;
+pub mod job_commands;
 pub mod notes;
 pub mod run;
 

@@ -2,6 +2,7 @@
 
 use rusqlite::Connection;
 
+use crate::agent::failing::Item;
 use crate::bus::journal;
 use crate::bus::journal::{RowId, Span};
 use crate::conversation::asks;
@@ -20,8 +21,8 @@ use crate::types::session::Outcome;
 use super::{Agent, STORE_PAUSE, queue::Parts};
 use crate::turn::parking::unpark;
 
-/// The outcome of a look at what turns wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The outcome of a look at what turns wait for, of several the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asks {
     /// Nothing has changed.
     Same,
@@ -35,34 +36,46 @@ impl Agent {
     /// Unparks what has waited for too long, and what was answered by what waits where something has
     /// changed.
     pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Asks {
-        let mut outcomes = Vec::new();
+        let mut asks = Asks::Same;
         for ask in overdue {
-            outcomes.push(self.expire(ask).await.map(|()| true));
+            if self.failing.rests(Item::Ask(ask.id)).is_some() {
+                asks = Asks::Failed;
+                continue;
+            }
+            let expired = self.expire(ask.clone()).await.map(|()| true);
+            asks = asks.max(self.settled(ask, expired).await);
         }
         for (ask, newest) in self.backlog.heard_questions() {
             let at = ask.at.clone();
-            let heard = self.hear_answer(ask, newest).await;
+            if let Some(pause) = self.failing.rests(Item::Ask(ask.id)) {
+                self.backlog.look_again(&at, pause);
+                continue;
+            }
+            let heard = self.hear_answer(ask.clone(), newest).await;
             if heard.is_err() {
                 self.backlog.look_again(&at, STORE_PAUSE);
             }
-            outcomes.push(heard);
-        }
-        let mut asks = Asks::Same;
-        for outcome in outcomes {
-            match outcome {
-                Ok(false) => {}
-                Ok(true) if asks == Asks::Failed => {}
-                Ok(true) => asks = Asks::Settled,
-                Err(error) => {
-                    tracing::error!(%error, "Cannot settle what a turn waits for, will try again");
-                    asks = Asks::Failed;
-                }
-            }
+            asks = asks.max(self.settled(ask, heard).await);
         }
         if asks != Asks::Same {
             self.means.bus.outbox.up();
         }
         asks
+    }
+
+    /// What became of an ask that was to be settled.
+    async fn settled(&mut self, ask: Ask, settled: Result<bool, StoreError>) -> Asks {
+        match settled {
+            Ok(false) => Asks::Same,
+            Ok(true) => {
+                self.failing.forget(Item::Ask(ask.id));
+                Asks::Settled
+            }
+            Err(error) => {
+                self.ask_failed(ask, &error).await;
+                Asks::Failed
+            }
+        }
     }
 
     async fn expire(&mut self, ask: Ask) -> Result<(), StoreError> {

@@ -1,13 +1,14 @@
-//! Rows whose work fails in the store: each is tried again after a rest, which holds up nothing else, and
-//! after some times it is closed alone.
+//! Messages, commands and asks whose work fails in the store: each is tried again after a rest, which holds up
+//! nothing else, and after some times it is closed alone.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::agent::{Agent, STORE_PAUSE};
+use crate::agent::{Agent, Running, STORE_PAUSE};
 use crate::bus::journal::{RowId, UnreadableRow, Waiting, unreadable_at};
+use crate::conversation::asks::{Ask, AskId};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::replies;
 use crate::store::StoreError;
@@ -18,9 +19,22 @@ use crate::types::message::Address;
 /// Times that a row's work may fail for a reason of its own; by then it will not work by itself.
 const FAILURES_MAX: u32 = 3;
 
-/// What fails, by its first row.
+/// Something that waits in the store and whose work can fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Item {
+    /// A command, or the first message of a turn.
+    Row(RowId),
+    Ask(AskId),
+}
+
+/// What fails.
 #[derive(Default)]
-pub(super) struct Failing(HashMap<RowId, Failure>);
+pub(super) struct Failing {
+    failures: HashMap<Item, Failure>,
+    /// Addresses where a turn could not begin with several messages, and the last of these: each of them is
+    /// tried in a turn of its own, so that only the one that fails is closed.
+    apart: HashMap<Address, RowId>,
+}
 
 struct Failure {
     at: Address,
@@ -30,37 +44,74 @@ struct Failure {
 }
 
 impl Failing {
-    /// Counts one more failure, and lets the row rest. True if that is the last one.
-    fn count(&mut self, row: RowId, at: &Address, error: &StoreError) -> bool {
+    /// Counts one more failure, and lets the item rest. True if that is the last one.
+    fn count(&mut self, item: Item, at: &Address, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
         let failure =
-            self.0.entry(row).or_insert_with(|| Failure { at: at.clone(), times: 0, next });
+            self.failures.entry(item).or_insert_with(|| Failure { at: at.clone(), times: 0, next });
         failure.next = next;
-        // A disk that is full or fails is no fault of the row.
+        // A disk that is full or fails is no fault of the item.
         failure.times += u32::from(matches!(error, StoreError::Change(_)));
         failure.times >= FAILURES_MAX
     }
 
-    pub(super) fn forget(&mut self, row: RowId) {
-        self.0.remove(&row);
+    pub(super) fn forget(&mut self, item: Item) {
+        self.failures.remove(&item);
     }
 
-    /// Returns true while the row is not to be tried.
-    pub(super) fn rests(&self, row: RowId) -> bool {
-        self.0.get(&row).is_some_and(|failure| failure.next > Instant::now())
+    /// How long the item is not to be tried; none if it may be tried now.
+    pub(super) fn rests(&self, item: Item) -> Option<Duration> {
+        let now = Instant::now();
+        let failure = self.failures.get(&item).filter(|failure| failure.next > now)?;
+        Some(failure.next - now)
+    }
+
+    /// Has the messages that wait at an address be tried each in a turn of its own, up to the last one of
+    /// `rows`. False if that was so before, or there is only one.
+    fn take_apart(&mut self, at: &Address, rows: &[RowId]) -> bool {
+        let [first, .., last] = rows else { return false };
+        if self.is_apart(at, *first) {
+            return false;
+        }
+        self.apart.insert(at.clone(), *last);
+        true
+    }
+
+    /// A turn failed in the store. It goes on without the messages that it was handed since it began, one of
+    /// which may be the reason: these are tried each in a turn of its own.
+    pub(super) fn note_cut_off(&mut self, at: &Address, turn: &Running, error: &TurnError) {
+        let is_change =
+            matches!(error, TurnError::Commit(CommitError::Store(StoreError::Change(_))));
+        let begun_with = turn.rows.last().copied().unwrap_or(RowId(0));
+        if is_change && turn.given > begun_with {
+            self.apart.insert(at.clone(), turn.given);
+        }
+    }
+
+    /// Returns true if a turn with this message is to begin with it alone.
+    pub(super) fn is_apart(&self, at: &Address, first: RowId) -> bool {
+        self.apart.get(at).is_some_and(|last| first <= *last)
+    }
+
+    /// A turn begins at an address, with this message first.
+    pub(super) fn begins(&mut self, at: &Address, first: RowId) {
+        if !self.is_apart(at, first) {
+            self.apart.remove(at);
+        }
     }
 
     /// How long something at the address still rests, before which nothing is begun there.
     pub(super) fn rests_at(&self, at: &Address) -> Option<Duration> {
         let now = Instant::now();
-        let there = self.0.values().filter(|failure| failure.at == *at && failure.next > now);
+        let there =
+            self.failures.values().filter(|failure| failure.at == *at && failure.next > now);
         there.map(|failure| failure.next - now).max()
     }
 
     /// How long until something is to be tried again.
     pub(super) fn next(&self) -> Option<Duration> {
         let now = Instant::now();
-        self.0
+        self.failures
             .values()
             .map(|failure| failure.next)
             .filter(|next| *next > now)
@@ -74,7 +125,7 @@ impl Agent {
     pub(super) async fn try_to_obey(&mut self, control: Waiting) {
         let (row, at) = (control.id, control.inbound.from.clone());
         match self.obey(control).await {
-            Ok(()) => self.failing.forget(row),
+            Ok(()) => self.failing.forget(Item::Row(row)),
             Err(error) => {
                 tracing::error!(row = row.0, %error, "A command failed");
                 self.has_failed(vec![row], &at, &error, replies::COMMAND_FAILED).await;
@@ -97,14 +148,51 @@ impl Agent {
         words: &'static str,
     ) {
         let Some(first) = rows.first().copied() else { return };
-        if !self.failing.count(first, at, error) {
+        let is_change = matches!(error, StoreError::Change(_));
+        if is_change && self.failing.take_apart(at, &rows) {
+            tracing::warn!(
+                rows = rows.len(),
+                "A turn could not begin, will try its messages one by one"
+            );
+            return;
+        }
+        if !self.failing.count(Item::Row(first), at, error) {
             return;
         }
         match commits::failed(&self.means.bus.store, rows, error.to_string(), words).await {
-            Ok(()) => self.failing.forget(first),
+            Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close what fails"),
         }
         self.means.bus.outbox.up();
+    }
+
+    /// A turn panicked that may not have begun with these rows. Several are tried again one by one, one alone
+    /// is closed.
+    pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Address, begun: bool) {
+        if !begun && self.failing.take_apart(at, &rows) {
+            return;
+        }
+        let broke = commits::broke(&self.means.bus.store, rows, at.clone());
+        if let Err(error) = broke.await {
+            tracing::error!(%error, "Could not say that a turn broke");
+        }
+    }
+
+    /// What a turn has asked could not be settled: it rests, and after some times it is closed with its turn.
+    pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
+        let item = Item::Ask(ask.id);
+        tracing::error!(ask = ask.id.0, %error, "Cannot settle what a turn waits for, will try again");
+        if !self.failing.count(item, &ask.at, error) {
+            return;
+        }
+        let id = ask.id.0;
+        match commits::failed_ask(&self.means.bus.store, ask, error.to_string()).await {
+            Ok(at) => {
+                self.failing.forget(item);
+                at.into_iter().for_each(|at| drop(self.idle.take(&at)));
+            }
+            Err(error) => tracing::error!(ask = id, %error, "Cannot close what fails"),
+        }
     }
 
     /// Sets rows aside that cannot be read. Returns true if there were any.

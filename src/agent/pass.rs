@@ -162,6 +162,7 @@ impl Agent {
             }
             return Ok(());
         };
+        self.failing.begins(address, first.id);
         let mut sender = first.sender().clone();
         sender.id = first.inbound.cause.voice();
         self.start(address.clone(), (sender, claim), Begin::New(rows));

@@ -37,7 +37,9 @@ impl Agent {
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(look).await?;
+        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(address, first.id));
         match mode.unwrap_or(self.means.queue) {
+            _ if is_apart => rows.truncate(first_message(&rows)),
             QueueMode::Followup => rows.truncate(first_message(&rows)),
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
         }
@@ -83,6 +85,9 @@ impl Agent {
         let rows = Span { after: running.given, until: newest };
         let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
         let rows = self.read(next).await?;
+        if rows.first().is_some_and(|first| self.failing.is_apart(address, first.id)) {
+            return Ok(None);
+        }
         match self.parts_to_come(&rows).await? {
             Parts::None => {}
             Parts::Within(pause) => return Ok(Some(pause)),

@@ -43,7 +43,10 @@ impl Publisher {
             marked.map_or(Ok(()), |mark| set_mark(store, &channel, &mark))?;
             Ok(taken)
         };
-        self.link.heard(|state| state.last_event = Some(Utc::now()));
+        self.heard_event(arrivals.iter().filter_map(|arrival| match arrival {
+            Arrival::New(inbound) => Some(inbound),
+            Arrival::Changed(_) | Arrival::Amended(_) | Arrival::Unreadable { .. } => None,
+        }));
         match self.bus.store.write("publish", Sync::Now, take_all).await {
             Ok(taken) => {
                 self.bus.inbox.up();

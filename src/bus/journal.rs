@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 pub use self::past::{
-    bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last,
+    bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last, text_of,
     was_turned_away,
 };
 pub use self::pruning::prune;

@@ -15,8 +15,8 @@ use crate::types::message::{
 };
 
 pub use failing::{
-    DeliveryFailure, FailingDeliveries, Failures, Lost, dead, failing, fails, hasten_failing,
-    note_question,
+    DeliveryFailure, FailingDeliveries, Failures, Lost, begin_pauses_again, dead, failing, fails,
+    hasten_after_outage, hasten_failing, note_question,
 };
 pub use lanes::{Head, Lane, hasten, heads};
 

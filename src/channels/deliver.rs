@@ -2,7 +2,10 @@
 //! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
 
 mod arrivals;
+mod ending;
 pub mod patience;
+mod question;
+mod reachable;
 mod set_back;
 
 use std::borrow::Cow;
@@ -20,8 +23,8 @@ use tokio_util::sync::CancellationToken;
 pub use self::set_back::SetBack;
 use super::supervise::AFTER_MAX;
 use super::{Channel, ChannelError, Found, Sent};
-use crate::bus::Bus;
 use crate::bus::outbox::{self, Chunk, Delivery, Head, Lane, Lost};
+use crate::bus::{Bus, Link};
 use crate::channels::parcel::{self, NoContent};
 use crate::replies;
 use crate::secret::Redactor;
@@ -65,6 +68,8 @@ pub struct Post {
     /// Nothing that it knows leaves.
     pub redactor: Redactor,
     pub arrivals: Arrivals,
+    /// The channel's link, which hears from the platform while nothing is delivered.
+    pub link: Arc<Link>,
 }
 
 /// Delivers for one channel until `stop`, and then what is due at once.
@@ -72,10 +77,14 @@ pub async fn run(post: Post, stop: CancellationToken) {
     let mut woken = post.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
-    let mut set_back = SetBack::begin(Utc::now(), std::time::Instant::now());
+    let mut set_back = SetBack::at_start(&post).await;
+    let mut link = post.link.watch();
+    let mut ups = 0;
     loop {
         woken.mark_unchanged();
         set_back.follow(&post).await;
+        let risen = link.borrow_and_update().ups;
+        ups = post.hasten_after_outage(risen, ups).await;
         let wait = match post.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {
@@ -91,6 +100,7 @@ pub async fn run(post: Post, stop: CancellationToken) {
                 busy.remove(&ended.expect("a send catches its panics, and is not aborted"));
             }
             changed = woken.changed() => if changed.is_err() { return },
+            changed = link.changed() => changed.expect("the post has the link"),
             () = sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             () = stop.cancelled(), if !stop.is_cancelled() => {}
         }
@@ -161,6 +171,7 @@ impl Post {
         };
         let is_cut = !delivery.chunks.is_empty();
         if !is_cut {
+            self.quote_question(&mut delivery.message).await?;
             let text = delivery.message.body.text_mut();
             if let Cow::Owned(redacted) = self.redactor.redact(text) {
                 *text = redacted;
@@ -189,6 +200,15 @@ enum Fate {
     Kept,
     /// This sending has certainly not arrived; what is not known of an earlier one is not forgotten.
     NotSent,
+}
+
+/// What an attempt knows of the ones before.
+#[derive(Clone, Copy)]
+struct Knowledge {
+    /// An earlier one may have arrived, and nobody will ever know.
+    doubt: bool,
+    /// The platform was heard since the last one: if this one fails too, the platform is not away.
+    is_heard: bool,
 }
 
 /// What is to be done after a chunk.
@@ -223,11 +243,12 @@ impl Deliverer<'_> {
             return self.dead(Lost::GivenUp, "it could not be delivered for a week").await;
         }
         let message = self.message(chunk, chunk.doubts > 0);
-        let mut doubt = false;
+        let (mut doubt, mut is_heard) = (false, self.link_is_heard());
         if let Some(since) = chunk.sending_since {
             match self.ask(&message, since).await {
                 Ok(Found::Sent(sent)) => return self.sent(chunk, sent.id).await,
-                Ok(Found::Absent) => {}
+                // The platform answers.
+                Ok(Found::Absent) => is_heard = true,
                 // A draft that is edited twice is the same as edited once.
                 Ok(Found::Unknowable) if message.replaces.is_some() => {}
                 Ok(Found::Unknowable)
@@ -237,6 +258,9 @@ impl Deliverer<'_> {
                 }
                 Ok(Found::Unknowable) if self.sends_no_more(chunk) => {
                     let reason = "nobody can say whether it arrived".to_owned();
+                    if self.fails_while_heard(is_heard) >= patience::HEARD_MIN {
+                        return self.give_up(chunk, &reason).await;
+                    }
                     return self.fails(chunk, Fate::Kept, AFTER_MAX, reason).await;
                 }
                 Ok(Found::Unknowable) => doubt = true,
@@ -246,7 +270,7 @@ impl Deliverer<'_> {
                 }
             }
         }
-        self.send(chunk, doubt).await
+        self.send(chunk, Knowledge { doubt, is_heard }).await
     }
 
     /// Returns true if so many copies of a chunk may be there that the next one waits until anything arrives.
@@ -255,7 +279,8 @@ impl Deliverer<'_> {
         chunk.doubts + 1 >= patience::COPIES_MAX && self.post.arrivals.last() <= failed
     }
 
-    async fn send(&self, chunk: &Chunk, doubt: bool) -> Result<Then, StoreError> {
+    async fn send(&self, chunk: &Chunk, known: Knowledge) -> Result<Then, StoreError> {
+        let (doubt, ups) = (known.doubt, self.post.link.state().ups);
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let overtakes = self.delivery.message.overtakes;
         let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
@@ -274,8 +299,11 @@ impl Deliverer<'_> {
         match sent {
             Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
-                let pause =
-                    patience::pause_after_failure(self.delivery.attempts, after.map(bounded));
+                let attempts = self.delivery.attempts;
+                // Begun before the link was up again, it failed for a reason of then.
+                let is_over = self.post.link.state().ups != ups;
+                let attempts = if is_over { 0 } else { attempts };
+                let pause = patience::pause_after_failure(attempts, after.map(bounded));
                 self.fails(chunk, Fate::NotSent, pause, reason).await
             }
             Ok(Err(ChannelError::Closed(reason))) => {
@@ -288,10 +316,10 @@ impl Deliverer<'_> {
                     self.dead(Lost::Refused, &reason).await
                 }
             },
-            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, doubt, reason).await,
+            Ok(Err(ChannelError::Ambiguous(reason))) => self.doubt(chunk, known, reason).await,
             Err(_) => {
                 let reason = "the platform did not answer in time".to_owned();
-                self.doubt(chunk, doubt, reason).await
+                self.doubt(chunk, known, reason).await
             }
         }
     }
@@ -306,26 +334,20 @@ impl Deliverer<'_> {
         }
     }
 
-    /// A file that cannot be sent, or is not taken, takes no words along: they follow in its place.
-    async fn do_without(
-        &self,
-        chunk: &Chunk,
-        file: &Attachment,
-        reason: &str,
-    ) -> Result<Then, StoreError> {
-        self.late(reason);
-        let bodies = parcel::instead_of(file, reason, &self.channel.limits());
-        let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
-        self.store.write("no file", Sync::Later, replace).await?;
-        Ok(Then::Leave)
-    }
-
     /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
     /// may be over, later each time.
-    async fn doubt(&self, chunk: &Chunk, again: bool, reason: String) -> Result<Then, StoreError> {
+    async fn doubt(
+        &self,
+        chunk: &Chunk,
+        known: Knowledge,
+        reason: String,
+    ) -> Result<Then, StoreError> {
+        let times = self.fails_while_heard(known.is_heard);
+        if times >= patience::UPLOADS_MAX && matches!(chunk.body, Body::File(_)) {
+            return self.give_up(chunk, &reason).await;
+        }
         let least = self.channel.limits().doubt_pause;
-        let doubts = chunk.doubts + u32::from(again);
+        let doubts = chunk.doubts + u32::from(known.doubt);
         let pause = patience::pause_in_doubt(least, self.delivery.attempts, doubts);
         self.fails(chunk, Fate::Kept, pause, reason).await
     }
@@ -389,6 +411,7 @@ impl Deliverer<'_> {
     ) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let was_away = self.post.arrivals.note_arrival(Utc::now());
+        self.post.arrivals.forget(id);
         let channel = self.post.name.clone();
         let sent = move |store: &_| {
             outbox::sent(store, id, seq, platform_id.as_ref())?;
@@ -397,38 +420,6 @@ impl Deliverer<'_> {
         self.store.write("sent", Sync::Later, sent).await?;
         self.emit(|| Happening::Delivered { delivery: id, part: seq });
         Ok(Then::GoOn)
-    }
-
-    /// Certainly not sent: it goes out as a message of its own.
-    async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
-        let (id, chunk) =
-            (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });
-        let forget = move |store: &_| {
-            outbox::forget_draft(store, id)?;
-            outbox::not_sent(store, id, &chunk)?;
-            outbox::begin_anew(store, id, "its draft is gone")
-        };
-        self.store.write("draft gone", Sync::Later, forget).await?;
-        Ok(Then::Leave)
-    }
-
-    async fn give_up(&self, chunk: &Chunk, reason: &str) -> Result<Then, StoreError> {
-        match &chunk.body {
-            Body::File(file) => self.do_without(chunk, file, reason).await,
-            Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
-                self.dead(Lost::GivenUp, reason).await
-            }
-        }
-    }
-
-    async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
-        tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
-        let delivery = self.delivery.message.id;
-        self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
-        let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
-        let dead = move |store: &_| outbox::dead(store, &message, (lost, &reason));
-        self.store.write("dead", Sync::Later, dead).await?;
-        Ok(Then::Leave)
     }
 
     fn emit(&self, what: impl FnOnce() -> Happening) {

@@ -153,6 +153,7 @@ impl Channel for Discord {
             file_max: FILE_MAX,
             messages_max: MESSAGES_MAX,
             reacts: true,
+            replies: true,
         }
     }
 

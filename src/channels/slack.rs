@@ -208,6 +208,7 @@ impl Channel for Slack {
             file_max: files::FILE_MAX,
             messages_max: MESSAGES_MAX,
             reacts: true,
+            replies: false,
         }
     }
 

@@ -21,7 +21,7 @@ use crate::types::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
 /// Nobody waits for longer after an outage. A try is a request or two, so this is no burden.
-const BACKOFF_MAX: Duration = Duration::from_secs(30);
+pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// Where the back-off goes on after a change of the network, at four seconds: the first try may have
 /// come too early.

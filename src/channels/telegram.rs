@@ -360,6 +360,7 @@ impl Channel for Telegram {
             file_max: FILE_MAX,
             messages_max: MESSAGES_MAX,
             reacts: false,
+            replies: true,
         }
     }
 

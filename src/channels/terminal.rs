@@ -114,6 +114,7 @@ impl Channel for Terminal {
             file_max: 0,
             messages_max: usize::MAX,
             reacts: false,
+            replies: false,
         }
     }
 

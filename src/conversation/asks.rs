@@ -7,7 +7,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal::RowId;
+use crate::bus::journal::{self, RowId};
 use crate::bus::outbox;
 use crate::people::Role;
 use crate::store::slice;
@@ -207,6 +207,24 @@ pub fn end(store: &Connection, ask: &Ask, how: Ended, words: &str) -> rusqlite::
         return Ok(false);
     }
     outbox::close_question(store, ask.delivery, words)?;
+    Ok(true)
+}
+
+/// Closes one that cannot be ended, and keeps its row for a person to look at; false if it is not open.
+pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<bool> {
+    let id = ask.id.0;
+    let raw: Option<String> = store
+        .prepare_cached(
+            "UPDATE asks SET state = 'cancelled' WHERE id = ? AND state = 'open'
+             RETURNING json_object('turn', turn, 'call', call, 'kind', kind, 'delivery', delivery,
+                 'channel', channel, 'chat', chat, 'thread', thread, 'who', who, 'after', after,
+                 'expires', expires)",
+        )?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    let Some(raw) = raw else { return Ok(false) };
+    let (key, channel) = (format!("ask {id}"), ask.at.channel.as_str());
+    journal::keep_row(store, (&key, channel), &raw, why)?;
     Ok(true)
 }
 

@@ -19,7 +19,7 @@ pub(crate) use calls::{
     set_undo,
 };
 pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
-pub(crate) use unreadable::{UnreadableTurn, keep_turn};
+pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 use unreadable::{from_json_or, turn_of};
 
 use crate::bus::journal::read_address;
@@ -381,10 +381,7 @@ pub(crate) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusq
         )?
         .execute([now, turn.0])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
-    store
-        .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
-        .execute(params![now, to_json(&ending), turn.0])?;
-    Ok(())
+    end_turn_alone(store, turn, ending)
 }
 
 /// Books what a completion has cost, on a turn or, if that was forgotten meanwhile, on none.

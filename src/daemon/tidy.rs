@@ -68,20 +68,41 @@ impl Tidier {
     /// Tidies until `stop`.
     pub(super) async fn run(self, stop: CancellationToken) {
         loop {
-            let up = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
-            match schedule::pruned_until(self.clock.now(), self.opened.newest, up) {
-                None => tracing::warn!("The clock is wrong; nothing is forgotten by it"),
-                Some(now) => {
-                    let tidied = stop.run_until_cancelled(self.tidy(now)).await;
-                    if let Some(Err(error)) = tidied {
-                        tracing::warn!(%error, "Cannot tidy the store");
-                    }
-                }
+            let tidied = stop.run_until_cancelled(self.tidy_by_clock()).await;
+            if let Some(Err(error)) = tidied {
+                tracing::warn!(%error, "Cannot tidy the store");
             }
             if timeout(TIDY_EVERY, stop.cancelled()).await.is_ok() {
                 return;
             }
         }
+    }
+
+    /// Tidies by as much of the clock's time as can be believed, and notes that.
+    async fn tidy_by_clock(&self) -> Result<(), StoreError> {
+        let store = &self.means.bus.store;
+        let look = |store: &Connection| {
+            Ok((schedule::newest_of_platforms(store)?, schedule::last_believed(store)?))
+        };
+        let (platforms, before) = store.read(look).await?;
+        let newest = schedule::believed(self.opened.newest, platforms.max(before));
+        let up = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
+        // A platform may have told a newer one since.
+        let (newest, up) = match platforms {
+            Some(at) if newest.is_none_or(|newest| at > newest + up) => {
+                (platforms, chrono::Duration::zero())
+            }
+            _ => (newest, up),
+        };
+        let Some(now) = schedule::pruned_until(self.clock.now(), newest, up) else {
+            tracing::warn!("The clock is wrong; nothing is forgotten by it");
+            return Ok(());
+        };
+        if let Some(at) = newest.map(|newest| now.min(newest + up)).max(before) {
+            let note = move |store: &Connection| schedule::note_believed(store, at);
+            store.write("clock believed", Sync::Later, note).await?;
+        }
+        self.tidy(now).await
     }
 
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {

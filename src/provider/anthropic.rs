@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
+use super::offered::{Body, Offered};
 use super::{
     Config, Delta, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
     ReadPictures, Request, StopReason, ToolCall, ToolSchema, Usage,
@@ -35,6 +36,7 @@ pub struct Anthropic {
     tokens_max: u32,
     images: bool,
     room: u64,
+    offered: Offered,
     endpoint: ModelEndpoint,
 }
 
@@ -54,21 +56,27 @@ impl Anthropic {
             tokens_max: config.tokens_max.unwrap_or(TOKENS_MAX),
             images: config.images,
             room: config.room(),
+            offered: Offered::default(),
             endpoint: ModelEndpoint::new(&format!("{base}/v1/messages"), key, headers, limits)?,
         })
     }
 
     /// What changes comes last, so that requests share their beginning.
-    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
+    fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Body {
+        let mut tools = None;
         let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
-            let mut tools: Vec<_> = request.tools.iter().map(|it| tool(it, names)).collect();
             // A breakpoint in the system prompt is after the tools, and so keeps them too.
-            if system.is_empty() {
-                tools.last_mut().map(cut);
-            }
-            body["tools"] = tools.into();
+            let is_cut = system.is_empty();
+            tools = Some(self.offered.get(request.tools, is_cut, || {
+                let mut tools: Vec<_> = request.tools.iter().map(|it| tool(it, names)).collect();
+                if is_cut {
+                    tools.last_mut().map(cut);
+                }
+                tools
+            }));
+            body["tools"] = Value::Null;
             if !request.may_call {
                 body["tool_choice"] = json!({"type": "none"});
             }
@@ -84,7 +92,7 @@ impl Anthropic {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
         }
         body["messages"] = messages.into();
-        body
+        Body { fields: body, tools }
     }
 
     /// `thinks`: whether thinking may be passed back.

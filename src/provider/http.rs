@@ -13,7 +13,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use super::ProviderError;
+use super::{ProviderError, offered};
 use crate::http;
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
@@ -99,7 +99,7 @@ impl ModelEndpoint {
     }
 
     /// Posts `body` and returns the answer's events once it has begun well.
-    pub(super) async fn post(&self, body: Value) -> Result<SseEvents, ProviderError> {
+    pub(super) async fn post(&self, body: offered::Body) -> Result<SseEvents, ProviderError> {
         let bytes = written(&body);
         // It may hold pictures, and need not be there twice while the answer is waited for.
         drop(body);
@@ -161,7 +161,7 @@ impl ModelEndpoint {
 }
 
 /// A body as it is sent. Counted first, as what grows meanwhile may take twice the room.
-fn written(body: &Value) -> Vec<u8> {
+fn written(body: &offered::Body) -> Vec<u8> {
     let mut count = Count(0);
     let counted = serde_json::to_writer(&mut count, body);
     let mut bytes = Vec::with_capacity(count.0);

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::http::ModelEndpoint;
 use super::names::ToolNames;
+use super::offered::{Body, Offered};
 use super::wire;
 use super::{
     Config, DeltaStream, HttpTimeouts, Picture, PromptMessage, Provider, ProviderError,
@@ -28,6 +29,7 @@ pub struct OpenAi {
     images: bool,
     room: u64,
     dialect: HostDialect,
+    offered: Offered,
     endpoint: ModelEndpoint,
 }
 
@@ -45,11 +47,12 @@ impl OpenAi {
             images: config.images,
             room: config.room(),
             dialect: HostDialect::of(&endpoint.url),
+            offered: Offered::default(),
             endpoint,
         })
     }
 
-    /// The JSON of a request. Parts that change come last, so that requests share their beginning.
+    /// The JSON of a request, with null in place of the tools. Parts that change come last, so that requests share their beginning.
     pub fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
@@ -62,8 +65,7 @@ impl OpenAi {
         }
         body.extend(self.dialect.effort(request.effort, &self.model));
         if !request.tools.is_empty() {
-            let tools = request.tools.iter().map(|it| tool(it, names)).collect();
-            body.insert("tools".to_owned(), tools);
+            body.insert("tools".to_owned(), Value::Null);
             if !request.may_call {
                 body.insert("tool_choice".to_owned(), json!("none"));
             }
@@ -128,9 +130,13 @@ impl Provider for OpenAi {
         let names = ToolNames::of(request.tools);
         let seen =
             if self.images { request.pictures.load().await } else { ReadPictures::default() };
-        let body = self.body(request, &names, &seen);
+        let fields = self.body(request, &names, &seen);
+        let tools = (!request.tools.is_empty()).then(|| {
+            let write = || request.tools.iter().map(|it| tool(it, &names)).collect();
+            self.offered.get(request.tools, false, write)
+        });
         let _in_turn = seen.written();
-        let events = self.endpoint.post(body).await?;
+        let events = self.endpoint.post(Body { fields, tools }).await?;
         Ok(wire::deltas(events, OpenAiAnswer::new(&self.model, names)))
     }
 }

@@ -4,6 +4,9 @@ use std::fmt::Display;
 
 use super::as_is;
 
+/// As many characters of a question are quoted: enough to know it again, and one line on a phone.
+const QUOTED_CHARS_MAX: usize = 60;
+
 pub fn undeliverable(to: impl Display, reason: &str) -> String {
     format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
 }
@@ -31,4 +34,17 @@ pub fn given_up_here(count: i64, reason: &str) -> String {
 /// Marks a chunk that the platform may already have.
 pub fn perhaps_repeated(text: &str) -> String {
     format!("(perhaps sent twice)\n{text}")
+}
+
+/// Quotes the beginning of a question over its answer.
+pub fn quoting(question: &str, answer: &str) -> String {
+    let words = question.split_whitespace().collect::<Vec<_>>().join(" ");
+    let quoted = match words.char_indices().nth(QUOTED_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", words[..end].trim_end()),
+        None => words,
+    };
+    match quoted.is_empty() {
+        true => answer.to_owned(),
+        false => format!("> {}\n\n{answer}", as_is(&quoted)),
+    }
 }

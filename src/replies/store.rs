@@ -15,6 +15,8 @@ pub const MESSAGE_FAILED: &str = "I could not begin to work on your message: I t
 
 pub const COMMAND_FAILED: &str = "I could not carry out this command: I tried several times, and it failed each time. The reason is in my log.";
 
+pub const ASK_FAILED: &str = "I have asked something here and could not go on with it: I tried several times, and keeping what came of it failed each time. So I have stopped. The reason is in my log. Please ask me again.";
+
 pub const RULES_UNREADABLE: &str = "I can't read any more what my instructions and skills were before the last command ran, so I can't tell whether it changed them. Please look through AGENTS.md and my skills.";
 
 /// Stands in for somebody whose name cannot be read.

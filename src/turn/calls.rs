@@ -13,6 +13,7 @@ use crate::people::Role;
 use crate::replies;
 use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
 use crate::turn::commits::{self, Ends, Starts};
+use crate::turn::job_commands::refused_commands;
 use crate::turn::means::Means;
 use crate::turn::run::TurnError;
 use crate::turn::{parking, prompt};
@@ -131,6 +132,9 @@ pub(crate) async fn run(
             refuse(means, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
         }
         Ok(output) => {
+            if let Some(words) = refused_commands(means, calling.role, &output.effects).await? {
+                return refuse(means, turn, call, words).await;
+            }
             let reach = tool.reach(&call.arguments, &cx.address);
             match detour(means, cx, reach, output.change.as_ref()).await {
                 Some(path) => refuse(means, turn, call, prompt::rule_by_detour(&path)).await,

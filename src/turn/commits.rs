@@ -11,7 +11,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-pub(crate) use closing::{failed, unreadable_rows, unreadable_turn};
+pub(crate) use closing::{failed, failed_ask, unreadable_rows, unreadable_turn};
 pub(crate) use delegated::awaits;
 pub(crate) use errands::gave_up;
 pub use errands::obey_order;

@@ -15,6 +15,8 @@ mod discord;
 mod drafts;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod end_everywhere;
+#[cfg(all(feature = "telegram", target_os = "linux"))]
+mod full_disk;
 #[cfg(feature = "telegram")]
 mod groups;
 #[cfg(feature = "telegram")]

@@ -2,6 +2,7 @@
 
 mod drain;
 mod patience;
+mod reachable;
 
 use std::fs;
 use std::sync::Arc;
@@ -165,6 +166,24 @@ async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
     let uploads = rig.home.tried("1").iter().filter(|text| text.is_empty()).count();
     assert!((5..=7).contains(&uploads), "{uploads}");
     rig.finish().await;
+}
+
+#[tokio::test]
+async fn what_overtakes_quotes_its_question_where_messages_cannot_name_it() {
+    let double = Double::taking_files_and_knowing(1_000).giving_up_soon().without_replies();
+    let mut rig = Rig::with(double, Parts::default()).await;
+    fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
+    rig.home.always_files(Manner::Loses);
+    let file = json!({"files": ["plan.md"]});
+    rig.model.on("send", [calls(&[("message", file)]), says("NO_REPLY")]);
+    rig.say("1", "send it");
+    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    assert_eq!(rig.ask("1", "hello").await, "> hello\n\nre: hello");
+    let long = "when is high water, and how long does it take to walk to the island and back?";
+    rig.model.on("high water", [says("At six.")]);
+    let quoted = "> when is high water, and how long does it take to walk to the…\n\nAt six.";
+    assert_eq!(rig.ask("1", long).await, quoted);
+    rig.stop().await;
 }
 
 #[tokio::test]

@@ -8,6 +8,7 @@ mod errors;
 mod event_stream;
 mod fault;
 mod names;
+mod offered;
 mod openai;
 mod patience;
 mod quirks;

@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, HashSet};
 
 use chrono::{DateTime, Duration, Utc};
+use peacrab::bus::freshness::Heard;
 use peacrab::bus::outbox;
 use peacrab::channels::deliver::SetBack;
 use peacrab::conversation::sessions::{self, Note};
 use peacrab::daemon::forget_old;
 use peacrab::replies;
 use peacrab::store::{Pages, Store, StoreOptions, Sync};
-use peacrab::tasks::schedule::{Clock, pruned_until};
+use peacrab::tasks::schedule::{Clock, believed, pruned_until};
 use peacrab::turn::run::late::{Times, is_late};
 use peacrab::types::message::{Address, Sender};
 use peacrab::types::session::SessionId;
@@ -19,6 +20,7 @@ use serde_json::json;
 use tempfile::TempDir;
 use tokio::sync::watch;
 
+use crate::support::double::Manner;
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{calls, says};
 
@@ -348,6 +350,51 @@ async fn a_start_in_another_century_forgets_nothing_that_is_new() {
 }
 
 #[test]
+fn a_gap_of_more_than_400_days_is_not_believed_before_it_is_confirmed() {
+    let day = |day: i64| DateTime::from_timestamp(1_790_000_000 + day * 86_400, 0).unwrap();
+    let check = |newest: Option<i64>, known: Option<i64>, expected: Option<i64>| {
+        assert_eq!(believed(newest.map(day), known.map(day)), expected.map(day));
+    };
+    check(None, Some(10), None);
+    check(Some(10), None, Some(10));
+    check(Some(40), Some(10), Some(40));
+    check(Some(10), Some(40), Some(10));
+    check(Some(410), Some(10), Some(410));
+    check(Some(411), Some(10), Some(10));
+}
+
+/// Has the newest message and its turn be of another century, as if the clock had been wrong before.
+const WRONG_BEFORE: &str = "
+    UPDATE inbound SET received = received + 27000 * 86400000 WHERE id = (SELECT max(id) FROM inbound);
+    UPDATE turns SET started = started + 27000 * 86400000 WHERE id = (SELECT max(id) FROM turns);
+    INSERT INTO unreadable (key, received, channel, raw) VALUES ('old', 1, 'home', 'x')";
+
+#[tokio::test]
+async fn a_second_start_in_another_century_forgets_nothing_that_is_new() {
+    let (hands, clock) = watch::channel(Utc::now());
+    let mut rig = Rig::of(Parts { clock: Clock::with_hands(clock), ..Parts::default() }).await;
+    for text in ["hello", "and now?"] {
+        assert_eq!(rig.ask("1", text).await, format!("re: {text}"));
+    }
+    rig.stop().await;
+    rig.change(WRONG_BEFORE);
+    hands.send_replace(Utc::now() + Duration::days(27_001));
+    rig.start().await;
+    rig.counts("SELECT count(*) FROM unreadable", 0).await;
+    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    // Nor where no platform tells the time: what was believed before counts.
+    rig.stop().await;
+    rig.change("UPDATE inbound SET message = json_remove(message, '$.id')");
+    rig.change(
+        "INSERT INTO unreadable (key, received, channel, raw) VALUES ('old', 1, 'home', 'x')",
+    );
+    rig.start().await;
+    rig.counts("SELECT count(*) FROM unreadable", 0).await;
+    assert_eq!(rig.look("SELECT outcome FROM inbound"), ["answered", "answered"]);
+    rig.finish().await;
+}
+
+#[test]
 fn a_message_is_not_late_if_the_one_before_it_was_as_late() {
     let at = |seconds: i64| DateTime::from_timestamp(1_790_000_000 + seconds, 0).unwrap();
     let times = |said: i64, found: i64| Times { at: at(said), received: at(found) };
@@ -374,6 +421,69 @@ async fn answers_messages_that_all_look_late_because_the_clock_is_ahead() {
     );
     rig.say_changed(OWNER, "1", "and now?", |message| message.at = said);
     assert_eq!(rig.hear("1").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn answers_the_first_message_of_a_conversation_though_the_clock_is_ahead() {
+    let mut rig = Rig::new().await;
+    let said = Utc::now() - Duration::hours(30);
+    // What was heard elsewhere, a while ago, looked as late.
+    rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
+    assert_eq!(rig.hear("1").await, replies::TOO_LATE);
+    rig.say_changed(OWNER, "2", "hello", |message| message.at = said);
+    assert_eq!(rig.hear("2").await, replies::TOO_LATE, "both may have been kept by the platform");
+    rig.change(
+        "UPDATE inbound SET received = received - 3600000,
+         message = json_set(message, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 hours'))",
+    );
+    rig.say_changed(OWNER, "3", "hello", |message| message.at = said);
+    assert_eq!(rig.hear("3").await, "re: hello");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn answers_what_has_just_been_said_whatever_the_clocks_show() {
+    let mut rig = Rig::new().await;
+    let said = Utc::now() - Duration::hours(30);
+    rig.clock_lag.as_ref().unwrap().note(Duration::hours(30));
+    rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
+    assert_eq!(rig.hear("1").await, "re: hello");
+    let older = said - Duration::hours(5);
+    rig.say_changed(OWNER, "2", "hello", |message| message.at = older);
+    assert_eq!(rig.hear("2").await, replies::TOO_LATE);
+    rig.finish().await;
+}
+
+#[test]
+fn what_a_channel_tells_has_just_been_said_once_it_was_heard_without_a_gap() {
+    let heard = |minutes: &[u64]| {
+        let at = minutes.iter().map(|minute| std::time::Duration::from_secs(60 * minute));
+        at.fold(None, |before, at| Some(Heard::again(before, at))).is_some_and(Heard::is_steady)
+    };
+    assert!(!heard(&[5]));
+    assert!(!heard(&[5, 7, 9, 11, 13]));
+    assert!(heard(&[5, 7, 9, 11, 13, 15]));
+    // The machine slept.
+    assert!(!heard(&[5, 7, 9, 11, 13, 2000]));
+    assert!(!heard(&[5, 7, 9, 11, 13, 2000, 2003]));
+}
+
+#[tokio::test]
+async fn what_waits_to_be_delivered_waits_for_its_pause_if_the_clock_was_set_back_between_two_runs()
+{
+    let mut rig = Rig::new().await;
+    rig.home.next("1", [Manner::Busy(std::time::Duration::from_secs(20))]);
+    rig.say("1", "hello");
+    rig.counts("SELECT count(*) FROM outbox WHERE failing_since IS NOT NULL", 1).await;
+    rig.stop().await;
+    // By the clock of then, an hour later.
+    rig.change(
+        "UPDATE outbox SET created = created + 3600000, next = created + 3600000 + 1500,
+         failing_since = NULL, failed_at = NULL",
+    );
+    rig.start().await;
+    assert_eq!(rig.hear("1").await, "re: hello");
     rig.finish().await;
 }
 

@@ -43,6 +43,7 @@ impl Channel for ShortLived {
             file_max: 0,
             messages_max: 1,
             reacts: false,
+            replies: true,
         }
     }
 

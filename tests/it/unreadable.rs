@@ -1,9 +1,15 @@
 //! Rows that cannot be read or that fail each time: each is closed alone, with words to its person, and
 //! everything else goes on.
 
-use peacrab::replies;
+use std::time::Duration;
 
-use crate::support::rig::Rig;
+use peacrab::config::AgentConfig;
+use peacrab::conversation::asks::Asking;
+use peacrab::replies;
+use serde_json::json;
+
+use crate::support::rig::{Parts, Rig};
+use crate::support::script::{Gate, Reply, calls, held, says};
 
 /// What no version has written.
 const UNREADABLE: &str = r#"{"written": "by another version"}"#;
@@ -131,6 +137,101 @@ async fn a_message_that_no_turn_can_begin_with_is_closed_alone() {
     assert_eq!(rig.ask("2", "are you there?").await, "re: are you there?");
     assert_eq!(rig.hear("1").await, replies::MESSAGE_FAILED);
     assert_eq!(rig.ask("1", "/new").await, replies::NEW_SESSION);
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+/// No turn can take a message that says *bad*.
+const BAD: &str = "CREATE TRIGGER bad BEFORE UPDATE OF state ON inbound
+    WHEN NEW.state = 'in turn' AND NEW.message LIKE '%\"bad\"%'
+    BEGIN SELECT raise(ABORT, 'bad'); END";
+
+#[tokio::test]
+async fn of_messages_that_begin_a_turn_together_only_the_one_that_fails_is_closed() {
+    let mut rig = Rig::new().await;
+    rig.ask("1", "/queue collect").await;
+    let gate = Gate::shut();
+    rig.model.on("wait", [held(&gate, says("done"))]);
+    rig.say("1", "wait");
+    rig.hangs_at(&gate).await;
+    rig.change(BAD);
+    for text in ["one", "bad", "three"] {
+        rig.say("1", text);
+    }
+    rig.waiting(3).await;
+    gate.open();
+    assert_eq!(rig.ask("2", "are you there?").await, "re: are you there?");
+    let heard = rig.heard("1", 4).await;
+    assert_eq!(heard, ["done", "re: one", replies::MESSAGE_FAILED, "re: three"]);
+    let kept = rig.look("SELECT why FROM unreadable WHERE raw LIKE '%\"bad\"%'");
+    assert_eq!(kept, ["the database failed (bad)"]);
+    // Later ones are collected again.
+    rig.change("DROP TRIGGER bad");
+    assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_message_that_fails_while_a_turn_works_does_not_end_the_turn() {
+    let mut rig = Rig::new().await;
+    let gate = Gate::shut();
+    let looks = calls(&[("list_files", json!({"path": "."}))]);
+    rig.model.on("wait", [held(&gate, looks), says("done")]);
+    rig.say("1", "wait");
+    rig.hangs_at(&gate).await;
+    rig.change(BAD);
+    rig.say("1", "bad");
+    rig.say("1", "good");
+    rig.waiting(2).await;
+    gate.open();
+    let heard = rig.heard("1", 3).await;
+    assert_eq!(heard, ["done", replies::MESSAGE_FAILED, "re: good"]);
+    rig.finish().await;
+}
+
+fn asks() -> Reply {
+    calls(&[("ask_question", json!({"question": "Which?", "choices": ["red", "blue"]}))])
+}
+
+/// What was kept of the question, and why.
+fn kept_question(rig: &Rig) -> Vec<String> {
+    rig.look(
+        "SELECT json_extract(raw, '$.kind') || ': ' || why FROM unreadable WHERE key = 'ask 1'",
+    )
+}
+
+#[tokio::test]
+async fn a_question_whose_answer_cannot_be_kept_is_closed_alone() {
+    let mut rig = Rig::new().await;
+    rig.model.on("paint", [asks()]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    rig.change(
+        "CREATE TRIGGER broken BEFORE UPDATE ON calls BEGIN SELECT raise(ABORT, 'broken'); END",
+    );
+    rig.say("1", "blue");
+    assert_eq!(rig.ask("2", "are you there?").await, "re: are you there?");
+    let closed = replies::closed("Which?", replies::NO_LONGER_NEEDED);
+    assert_eq!(rig.heard("1", 3).await, [&*closed, replies::ASK_FAILED, "re: blue"]);
+    assert_eq!(kept_question(&rig), ["question: the database failed (broken)"]);
+    rig.change("DROP TRIGGER broken; UPDATE calls SET state = 'skipped'");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_ended_in_time_is_closed_alone() {
+    let asking = Asking { question_time: Duration::from_millis(200), ..Asking::default() };
+    let agent = AgentConfig { asking, ..AgentConfig::default() };
+    let mut rig = Rig::of(Parts { agent, ..Parts::default() }).await;
+    rig.change(
+        "CREATE TRIGGER broken BEFORE UPDATE OF state ON asks WHEN NEW.state = 'expired'
+         BEGIN SELECT raise(ABORT, 'broken'); END",
+    );
+    rig.model.on("paint", [asks()]);
+    assert_eq!(rig.ask("1", "paint it").await, "Which?");
+    assert_eq!(rig.ask("2", "are you there?").await, "re: are you there?");
+    let closed = replies::closed("Which?", replies::NO_LONGER_NEEDED);
+    assert_eq!(rig.heard("1", 2).await, [&*closed, replies::ASK_FAILED]);
+    assert_eq!(kept_question(&rig), ["question: the database failed (broken)"]);
     assert_eq!(rig.ask("1", "and now?").await, "re: and now?");
     rig.finish().await;
 }

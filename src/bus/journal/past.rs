@@ -122,3 +122,23 @@ pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Mes
         .optional()?;
     Ok(id.flatten().map(Into::into))
 }
+
+/// What a message said that came to an address lately, by what its platform calls it.
+pub fn text_of(
+    store: &Connection,
+    at: &Address,
+    message: &MessageId,
+) -> rusqlite::Result<Option<String>> {
+    let (channel, chat, thread) = address_params(at);
+    let limit = i64::try_from(LOOKED_BACK_MAX).expect("a small number");
+    let text: Option<Option<String>> = store
+        .prepare_cached(
+            "SELECT json_extract(message, '$.body.text') FROM
+             (SELECT message FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
+              ORDER BY id DESC LIMIT ?)
+             WHERE json_extract(message, '$.id') = ?",
+        )?
+        .query_row(params![channel, chat, thread, limit, message.as_str()], |row| row.get(0))
+        .optional()?;
+    Ok(text.flatten())
+}

@@ -1,6 +1,8 @@
 //! Deliveries that fail: since when, what overtakes them, and how those that are given up are explained.
 //! How long to wait and when to give up is decided in `channels::deliver`.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::{Deserialize, Serialize};
@@ -104,6 +106,49 @@ pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Re
              AND others_arrived = 0",
         )?
         .execute([channel.as_str()])?;
+    Ok(())
+}
+
+/// Tries what failed on a channel at once: its link is up again. A pause that is longer than `own_max` stays, for
+/// the platform wished it. What may have arrived still waits for the `least` pause, once.
+pub fn hasten_after_outage(
+    store: &Connection,
+    channel: &ChannelName,
+    (least, own_max): (Duration, Duration),
+) -> rusqlite::Result<()> {
+    let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
+    let (least, own_max) = (millis(least), millis(own_max));
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = 0
+             WHERE state = 'pending' AND channel = ?1 AND failing_since IS NOT NULL
+             AND next - failed_at <= ?2
+             AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id AND state = 'sending')",
+        )?
+        .execute(params![channel.as_str(), own_max])?;
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = min(next, failed_at + ?2)
+             WHERE state = 'pending' AND channel = ?1 AND failing_since IS NOT NULL
+             AND EXISTS (SELECT 1 FROM chunks
+                         WHERE delivery = outbox.id AND state = 'sending' AND doubts = 0)",
+        )?
+        .execute(params![channel.as_str(), least])?;
+    Ok(())
+}
+
+/// Has pauses that began after `now` begin now: the clock was set back since.
+pub fn begin_pauses_again(
+    store: &Connection,
+    channel: &ChannelName,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "UPDATE outbox SET next = ?1 + max(0, next - ifnull(failed_at, created))
+             WHERE state = 'pending' AND channel = ?2 AND next > ?1 AND ifnull(failed_at, created) > ?1",
+        )?
+        .execute(params![now.timestamp_millis(), channel.as_str()])?;
     Ok(())
 }
 

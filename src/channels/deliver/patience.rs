@@ -29,6 +29,13 @@ const DOUBTS_MAX: u32 = 3;
 /// The same while nothing else arrives either: the next one waits until something does.
 pub(super) const COPIES_MAX: u32 = 6;
 
+/// Failures while the platform is heard otherwise, among them, after which it does not wait: the platform is not away.
+pub(super) const HEARD_MIN: u32 = 3;
+
+/// Uploads of one file that come to nothing while the platform is heard otherwise, before words take its place, also
+/// while nothing else is delivered: about a quarter of an hour of pauses.
+pub const UPLOADS_MAX: u32 = 12;
+
 /// Attempts whose pauses the platform may choose; beyond, they grow whatever it says.
 const PLATFORM_PAUSES_MAX: u32 = 8;
 

@@ -31,6 +31,17 @@ impl SetBack {
         (back >= SET_BACK_MIN).then_some(back)
     }
 
+    /// Has what waits for a pause that began later than now, by the clock of then, wait for it from now on.
+    pub(super) async fn at_start(post: &Post) -> Self {
+        let (now, at) = (Utc::now(), Instant::now());
+        let name = post.name.clone();
+        let again = move |store: &_| outbox::begin_pauses_again(store, &name, now);
+        if let Err(error) = post.bus.store.write("pauses", Sync::Later, again).await {
+            tracing::warn!(channel = %post.name, %error, "Deliveries may wait by an older clock");
+        }
+        Self::begin(now, at)
+    }
+
     /// Moves what waits, if the clock was set back; tried again with the next look if that fails.
     pub(super) async fn follow(&mut self, post: &Post) {
         let (now, at) = (Utc::now(), Instant::now());

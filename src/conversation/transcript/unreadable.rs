@@ -1,13 +1,14 @@
 //! Rows of conversations that this version cannot read: a turn that has not ended is closed alone, and of
 //! what has ended the rest is shown to the model.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use chrono::Utc;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
 use crate::bus::journal::{self, read_address};
-use crate::conversation::transcript::{Unfinished, from_json};
+use crate::conversation::transcript::{Unfinished, from_json, to_json};
 use crate::types::message::{Address, MessageId};
-use crate::types::session::TurnId;
+use crate::types::session::{Ending, TurnId};
 
 /// A turn that has not ended and cannot be read.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +51,19 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
         .optional()?;
     let (key, channel) = (format!("turn {}", unreadable.turn), unreadable.address.channel.as_str());
     journal::keep_row(store, (&key, channel), &raw.unwrap_or_default(), &unreadable.why)
+}
+
+/// Ends a turn, and leaves its calls and what it has asked as they are.
+pub(crate) fn end_turn_alone(
+    store: &Connection,
+    turn: TurnId,
+    ending: Ending,
+) -> rusqlite::Result<()> {
+    let now = Utc::now().timestamp_millis();
+    store
+        .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
+        .execute(params![now, to_json(&ending), turn.0])?;
+    Ok(())
 }
 
 /// A value in JSON, or another one in its place if it cannot be read.

@@ -67,6 +67,22 @@ pub fn pruned_until(
     is_sane(now, newest).then(|| now.min(known))
 }
 
+/// A gap of so long in what the store has seen is not believed before a platform has confirmed it: no bot is off
+/// for so long, and a clock that was wrong may have written the newer rows.
+const GAP_MAX: Duration = Duration::days(400);
+
+/// The newest time that the store has seen, as far as it can be believed: `known` is the newest that platforms have
+/// said, or that was believed before.
+pub fn believed(
+    newest: Option<DateTime<Utc>>,
+    known: Option<DateTime<Utc>>,
+) -> Option<DateTime<Utc>> {
+    match (newest, known) {
+        (Some(newest), Some(known)) if newest > known + GAP_MAX => Some(known),
+        (newest, _) => newest,
+    }
+}
+
 #[cfg(target_os = "linux")]
 mod system {
     //! A timer of the kernel's, which follows the clock and hears when it is set. It costs no

@@ -10,6 +10,7 @@ use crate::tasks::schedule::job::{self, Brief, Job, JobId, Missed, Payload, Stat
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
 use crate::tasks::schedule::wanted::{Kind, payload};
+use crate::types::message::Place;
 
 /// Jobs of one person that are not done.
 pub const JOBS_MAX: usize = 50;
@@ -29,6 +30,39 @@ pub enum Order {
     /// At once, in place of the next time.
     Run(JobId),
     History(JobId),
+}
+
+impl Order {
+    /// The job that it makes have a command, if it is there already, and where what comes of it is sent if not;
+    /// none if it makes no command.
+    pub fn command_for(&self) -> Option<CommandFor> {
+        match self {
+            Self::Add(brief) => {
+                let has_command = brief.payload.command().is_some();
+                has_command.then_some(CommandFor::New(brief.place))
+            }
+            Self::Edit(id, change) => {
+                let check = change.check.as_ref().is_some_and(|check| !check.is_empty());
+                let has_command = check || change.kind == Some(Kind::Command);
+                has_command.then_some(CommandFor::Job(*id))
+            }
+            Self::List
+            | Self::Show(_)
+            | Self::Pause(_)
+            | Self::Resume(_)
+            | Self::Remove(_)
+            | Self::Run(_)
+            | Self::History(_) => None,
+        }
+    }
+}
+
+/// For which job a command is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandFor {
+    /// One that is made, for such a place.
+    New(Place),
+    Job(JobId),
 }
 
 /// What is to be another; none stays.

@@ -6,11 +6,12 @@ use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use rusqlite::{Connection, ErrorCode};
+use rusqlite::Connection;
 
 use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
+use crate::store::apart;
 use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::doing;
 use crate::tasks::schedule::due::{self, Due, What};
@@ -122,39 +123,6 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
     }
     let wake = job::next_due(store, now, &grounds.channels)?;
     Ok(Passed { needs: false, claimed, wake })
-}
-
-/// Does something for one job alone: what it has changed when it fails is taken back. The outer error is
-/// the store's, with which nothing can go on; the inner one says what is wrong with the job.
-fn apart<T>(
-    store: &Connection,
-    work: impl FnOnce() -> rusqlite::Result<T>,
-) -> rusqlite::Result<Result<T, String>> {
-    store.execute_batch("SAVEPOINT job")?;
-    match work() {
-        Ok(done) => store.execute_batch("RELEASE job").map(|()| Ok(done)),
-        Err(error) if is_the_stores(&error) => Err(error),
-        Err(error) => {
-            store.execute_batch("ROLLBACK TO job; RELEASE job")?;
-            Ok(Err(error.to_string()))
-        }
-    }
-}
-
-fn is_the_stores(error: &rusqlite::Error) -> bool {
-    let code = error.sqlite_error_code();
-    !matches!(
-        code,
-        // Nothing of SQLite's, or what a statement or its values did wrong.
-        None | Some(
-            ErrorCode::Unknown
-                | ErrorCode::ConstraintViolation
-                | ErrorCode::TypeMismatch
-                | ErrorCode::TooBig
-                | ErrorCode::ApiMisuse
-                | ErrorCode::ParameterOutOfRange
-        )
-    )
 }
 
 /// A job that breaks is paused, and the owner is told.

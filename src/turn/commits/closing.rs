@@ -5,10 +5,11 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, Fate, RowId, UnreadableRow};
 use crate::bus::outbox;
+use crate::conversation::asks::{self, Ask};
 use crate::conversation::errands::Errand;
-use crate::conversation::transcript::{self, UnreadableTurn};
+use crate::conversation::transcript::{self, UnreadableTurn, end_turn_alone};
 use crate::replies;
-use crate::store::{Store, StoreError, Sync};
+use crate::store::{Store, StoreError, Sync, apart};
 use crate::turn::commits::{CommitError, errands, guarded};
 use crate::types::message::Address;
 use crate::types::session::Ending;
@@ -43,6 +44,60 @@ pub(crate) async fn failed(
         })
     };
     store.write("failed", Sync::Now, close).await
+}
+
+/// Closes what a turn has asked and what cannot be settled, with the turn, whatever else of it fails. Gives the
+/// turn's address.
+pub(crate) async fn failed_ask(
+    store: &Store,
+    ask: Ask,
+    why: String,
+) -> Result<Option<Address>, StoreError> {
+    let close = move |store: &Connection| {
+        tracing::error!(ask = ask.id.0, why, "Closed what a turn has asked, which fails each time");
+        if !asks::set_aside(store, &ask, &why)? {
+            return Ok(None);
+        }
+        let closed = apart(store, || {
+            outbox::close_question(store, ask.delivery, replies::NO_LONGER_NEEDED)
+        })?;
+        if let Err(why) = closed {
+            tracing::warn!(ask = ask.id.0, why, "Left the buttons of a closed question");
+        }
+        end_asking_turn(store, &ask)
+    };
+    store.write("ask failed", Sync::Now, close).await
+}
+
+/// Ends the turn that has asked, and says so where it was asked of it.
+fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Address>> {
+    let turn = ask.turn;
+    let (at, reply_to) = match transcript::unfinished_turn(store, turn)? {
+        None => return Ok(None),
+        Some(Ok(turn)) => (turn.address, turn.reply_to),
+        Some(Err(turn)) => (turn.address, turn.reply_to),
+    };
+    let errand = Errand::of(&at);
+    let ended = apart(store, || match errand {
+        Some(errand) => errands::given_up(store, turn, (errand, &at)),
+        None => {
+            transcript::end_turn(store, turn, Ending::Failed)?;
+            journal::settle_turn(store, turn, Fate::Refused)?;
+            errands::interrupted(store, turn)
+        }
+    })?;
+    if let Err(why) = &ended {
+        tracing::error!(turn = turn.0, why, "Ended a turn without what follows from that");
+        end_turn_alone(store, turn, Ending::Failed)?;
+        drop(apart(store, || journal::settle_turn(store, turn, Fate::Refused))?);
+    }
+    match (errand, ended) {
+        // Whoever asked for it has been told.
+        (Some(_), Ok(())) => {}
+        (Some(_), Err(_)) => drop(outbox::put(store, &ask.at, None, replies::ASK_FAILED)?),
+        (None, _) => drop(outbox::put(store, &at, reply_to.as_ref(), replies::ASK_FAILED)?),
+    }
+    Ok(Some(at))
 }
 
 fn close(store: &Connection, row: RowId, why: &str, words: &str) -> rusqlite::Result<()> {

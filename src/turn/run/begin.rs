@@ -51,7 +51,7 @@ impl<'a> Active<'a> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
         let (address, place) = (first.from.clone(), first.place);
         let sender = rows[0].sender().clone();
-        if late::are_late(&means.bus.store, &rows).await? {
+        if late::are_late(&means.bus, &rows).await? {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }

@@ -2,10 +2,11 @@
 //! must not silence the bot.
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use crate::bus::Bus;
 use crate::bus::journal::{Waiting, address_params};
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
 /// What is found so much later than it was said gets one line, not an answer.
 const LATE_AFTER: Duration = Duration::hours(24);
@@ -39,34 +40,63 @@ pub fn is_late(message: Times, earlier: Option<Times>) -> bool {
     message.lag() > LATE_AFTER && !earlier.is_some_and(is_as_late)
 }
 
+/// How long before another message one elsewhere was found that tells of our clock: what a platform has kept for
+/// several conversations comes within that.
+const ELSEWHERE_GAP_MIN: Duration = Duration::minutes(10);
+
+/// Of the last messages, so many are looked at for one elsewhere.
+const ELSEWHERE_LOOKED_AT: i64 = 200;
+
 /// Returns true if all of these messages, which begin a turn, were found too late.
-pub(super) async fn are_late(store: &Store, rows: &[Waiting]) -> Result<bool, StoreError> {
+pub(super) async fn are_late(bus: &Bus, rows: &[Waiting]) -> Result<bool, StoreError> {
     let times = |row: &Waiting| Times { at: row.inbound.at, received: row.received };
     let Some(first) = rows.first().filter(|_| rows.iter().all(|row| is_late(times(row), None)))
     else {
         return Ok(false);
     };
     let (first, at) = (first.clone(), times(first));
-    let earlier = store.read(move |store| before(store, &first)).await?;
-    Ok(is_late(at, earlier))
+    // The clocks differ by as much.
+    if bus.clock_lag.get().is_some_and(|lag| (at.lag() - lag).abs() <= SAME_LAG) {
+        return Ok(false);
+    }
+    let look = move |store: &_| Ok([before(store, &first)?, elsewhere_before(store, &first)?]);
+    let earlier = bus.store.read(look).await?;
+    Ok(earlier.into_iter().all(|earlier| is_late(at, earlier)))
+}
+
+/// The times of the newest message of any conversation on a platform that was found well before another one.
+fn elsewhere_before(store: &Connection, message: &Waiting) -> rusqlite::Result<Option<Times>> {
+    let until = (message.received - ELSEWHERE_GAP_MIN).timestamp_millis();
+    store
+        .prepare_cached(
+            "SELECT received, json_extract(message, '$.at') FROM
+             (SELECT id, received, message FROM inbound WHERE id < ? ORDER BY id DESC LIMIT ?)
+             WHERE received <= ? AND json_extract(message, '$.id') IS NOT NULL
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![message.id.0, ELSEWHERE_LOOKED_AT, until], read_times)
+        .optional()
+        .map(Option::flatten)
+}
+
+fn read_times(row: &Row<'_>) -> rusqlite::Result<Option<Times>> {
+    let (received, at): (i64, Option<String>) = (row.get(0)?, row.get(1)?);
+    let at = at.and_then(|at| Some(DateTime::parse_from_rfc3339(&at).ok()?.to_utc()));
+    let received = DateTime::from_timestamp_millis(received);
+    Ok(at.zip(received).map(|(at, received)| Times { at, received }))
 }
 
 /// The times of the newest message there that was found well before another one.
 fn before(store: &Connection, message: &Waiting) -> rusqlite::Result<Option<Times>> {
     let (channel, chat, thread) = address_params(&message.inbound.from);
     let until = (message.received - GAP_MIN).timestamp_millis();
-    let found: Option<(i64, Option<String>)> = store
+    store
         .prepare_cached(
             "SELECT received, json_extract(message, '$.at') FROM inbound
              WHERE channel = ? AND chat = ? AND thread IS ? AND id < ? AND received <= ?
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(params![channel, chat, thread, message.id.0, until], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-        .optional()?;
-    Ok(found.and_then(|(received, at)| {
-        let at = DateTime::parse_from_rfc3339(&at?).ok()?.to_utc();
-        Some(Times { at, received: DateTime::from_timestamp_millis(received)? })
-    }))
+        .query_row(params![channel, chat, thread, message.id.0, until], read_times)
+        .optional()
+        .map(Option::flatten)
 }

@@ -435,6 +435,16 @@ async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
     assert!(told.contains(why), "{told}");
     let told = scene.rig.ask("1", "/jobs check 1 date").await;
     assert!(told.contains(why), "{told}");
+    let edit = json!({"action": "edit", "id": 1, "text": "date", "kind": "command"});
+    let check = json!({"action": "edit", "id": 1, "kind": "prompt", "check": "date"});
+    for change in [edit, check] {
+        scene.rig.model.on("change it", [schedules(change), says("I cannot.")]);
+        assert_eq!(scene.rig.ask("1", "change it").await, "I cannot.");
+        let told = scene.rig.model.last().transcript();
+        assert!(told.contains(&format!("result: Not done: {why}, ")), "{told}");
+    }
+    let kept = scene.rig.look("SELECT payload FROM jobs");
+    assert_eq!(kept, [r#"{"message":"Tea."}"#]);
     assert!(scene.cron(date, "1").await.contains("Job 2 "));
     scene.rig.finish().await;
 }

@@ -92,6 +92,8 @@ struct State {
     history: Vec<Line>,
     reactions: Vec<(String, Reaction)>,
     erased: Vec<MessageId>,
+    /// Its link breaks, and cannot be made.
+    away: bool,
 }
 
 /// What somebody does with a message.
@@ -115,6 +117,9 @@ pub(crate) struct Double {
     messages_max: usize,
     drafts: Drafts,
     give_up_after: Duration,
+    /// Whether its messages name those that they answer.
+    replies: bool,
+    doubt_pause: Duration,
 }
 
 impl Double {
@@ -128,7 +133,29 @@ impl Double {
         let state = Mutex::default();
         let (file_max, messages_max) = (0, usize::MAX);
         let give_up_after = GIVE_UP_AFTER;
-        Self { state, spoken, got, knows, text_max, file_max, messages_max, drafts, give_up_after }
+        Self {
+            state,
+            spoken,
+            got,
+            knows,
+            text_max,
+            file_max,
+            messages_max,
+            drafts,
+            give_up_after,
+            replies: true,
+            doubt_pause: Duration::from_millis(300),
+        }
+    }
+
+    /// One whose messages cannot name those that they answer.
+    pub(crate) fn without_replies(self) -> Self {
+        Self { replies: false, ..self }
+    }
+
+    /// One for which what may have arrived is sent again soon.
+    pub(crate) fn doubting_shortly(self) -> Self {
+        Self { doubt_pause: Duration::from_micros(100), ..self }
     }
 
     /// One for which nothing is tried for long while others arrive.
@@ -247,6 +274,12 @@ impl Double {
         self.state().files_always = Some(manner);
     }
 
+    /// The link breaks, and cannot be made until it is back.
+    pub(crate) fn goes_away(&self, away: bool) {
+        self.state().away = away;
+        self.spoken.notify_one();
+    }
+
     /// Takes back what was to become of the next sends to a chat.
     pub(crate) fn forget(&self, chat: &str) {
         self.state().next.remove(chat);
@@ -302,7 +335,7 @@ impl Double {
         let got = Got {
             chat: message.to.chat.to_string(),
             thread: message.to.thread.as_ref().map(ToString::to_string),
-            reply_to: message.reply_to.as_ref().map(ToString::to_string),
+            reply_to: message.reply_to.as_ref().filter(|_| self.replies).map(ToString::to_string),
             text: text.clone(),
             delivery: message.id.0,
             file,
@@ -325,19 +358,25 @@ impl Channel for Double {
             unit: Unit::Chars,
             caption_max: self.text_max,
             typing_every: Some(Duration::from_millis(500)),
-            doubt_pause: Duration::from_millis(300),
+            doubt_pause: self.doubt_pause,
             give_up_after: self.give_up_after,
             drafts: self.drafts,
             markup: Markup::Plain,
             file_max: self.file_max,
             messages_max: self.messages_max,
             reacts: true,
+            replies: self.replies,
         }
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
-        publisher.link_up("a double".to_owned());
+        if !self.state().away {
+            publisher.link_up("a double".to_owned());
+        }
         loop {
+            if self.state().away {
+                return Err(ChannelError::unavailable("away"));
+            }
             let first = self.state().said.front().cloned();
             let Some((deed, mut message)) = first else {
                 self.spoken.notified().await;

@@ -142,6 +142,7 @@ impl Channel for Platform {
             file_max: 0,
             messages_max: usize::MAX,
             reacts: false,
+            replies: true,
         }
     }
 

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use peacrab::bus::freshness::ClockLag;
 use peacrab::channels::intake::Intake;
 use peacrab::config::AgentConfig;
 use peacrab::daemon::{Daemon, Plan};
@@ -52,6 +53,7 @@ pub(crate) struct Rig {
     /// Of the daemon that runs.
     pub(crate) events: Option<Events>,
     pub(crate) heart: Option<Heart>,
+    pub(crate) clock_lag: Option<ClockLag>,
 }
 
 /// What a test may choose.
@@ -132,6 +134,7 @@ impl Rig {
             daemon: JoinSet::new(),
             events: None,
             heart: None,
+            clock_lag: None,
         }
     }
 
@@ -150,6 +153,7 @@ impl Rig {
             }
         };
         self.events = Some(daemon.desk().means.events.clone());
+        self.clock_lag = Some(daemon.desk().means.bus.clock_lag.clone());
         self.heart = Some(daemon.desk().means.heart.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));

@@ -1,0 +1,59 @@
+//! Ends deliveries that do not arrive: words take a file's place, and of the rest somebody is told.
+
+use super::{Deliverer, Then};
+use crate::bus::outbox::{self, Chunk, Lost};
+use crate::channels::parcel;
+use crate::store::{StoreError, Sync};
+use crate::types::event::Happening;
+use crate::types::message::{Attachment, Body};
+
+impl Deliverer<'_> {
+    /// A file that cannot be sent, or is not taken, takes no words along: they follow in its place.
+    pub(super) async fn do_without(
+        &self,
+        chunk: &Chunk,
+        file: &Attachment,
+        reason: &str,
+    ) -> Result<Then, StoreError> {
+        self.late(reason);
+        self.post.arrivals.forget(self.delivery.message.id);
+        let bodies = parcel::instead_of(file, reason, &self.channel.limits());
+        let (id, seq) = (self.delivery.message.id, chunk.seq);
+        let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
+        self.store.write("no file", Sync::Later, replace).await?;
+        Ok(Then::Leave)
+    }
+
+    pub(super) async fn give_up(&self, chunk: &Chunk, reason: &str) -> Result<Then, StoreError> {
+        match &chunk.body {
+            Body::File(file) => self.do_without(chunk, file, reason).await,
+            Body::Text(_) | Body::Choice(_) | Body::Printed(_) => {
+                self.dead(Lost::GivenUp, reason).await
+            }
+        }
+    }
+
+    pub(super) async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
+        tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
+        let delivery = self.delivery.message.id;
+        self.post.arrivals.forget(delivery);
+        self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
+        let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
+        let dead = move |store: &_| outbox::dead(store, &message, (lost, &reason));
+        self.store.write("dead", Sync::Later, dead).await?;
+        Ok(Then::Leave)
+    }
+
+    /// Certainly not sent: it goes out as a message of its own.
+    pub(super) async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
+        let (id, chunk) =
+            (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });
+        let forget = move |store: &_| {
+            outbox::forget_draft(store, id)?;
+            outbox::not_sent(store, id, &chunk)?;
+            outbox::begin_anew(store, id, "its draft is gone")
+        };
+        self.store.write("draft gone", Sync::Later, forget).await?;
+        Ok(Then::Leave)
+    }
+}

@@ -1,0 +1,24 @@
+//! Says what an answer is about that overtakes an older one, on a platform where messages cannot name another.
+
+use super::Post;
+use crate::bus::journal;
+use crate::replies;
+use crate::store::StoreError;
+use crate::types::message::Outbound;
+
+impl Post {
+    /// Puts a line of the question over an answer that overtakes an older one, where messages cannot name it.
+    pub(super) async fn quote_question(&self, message: &mut Outbound) -> Result<(), StoreError> {
+        let question = message.reply_to.clone().filter(|_| message.overtakes);
+        let Some(question) = question.filter(|_| !self.channel.limits().replies) else {
+            return Ok(());
+        };
+        let at = message.to.clone();
+        let text_of = move |store: &_| journal::text_of(store, &at, &question);
+        if let Some(asked) = self.bus.store.read(text_of).await? {
+            let text = message.body.text_mut();
+            *text = replies::quoting(&asked, text);
+        }
+        Ok(())
+    }
+}
