@@ -5,24 +5,28 @@ pub mod environment;
 pub mod fault;
 mod agent;
 mod channels;
+mod deserializer;
 mod exec;
 mod file;
 mod heartbeat;
-mod keys;
+mod hooks;
 mod mcp;
+mod media;
+mod providers;
 mod reading;
+mod schema;
 mod secrets;
-mod sections;
+mod values;
 mod web;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use toml::de::DeTable;
+use toml::de::{DeTable, DeValue};
 
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
-use crate::hooks;
+use crate::hooks::Hook;
 use crate::people::{Access, Groups, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::{Secret, Setting};
@@ -35,8 +39,9 @@ pub use environment::Environment;
 pub use exec::Exposure;
 pub use fault::{ConfigErrors, Fault, Place};
 use file::{Unreadable, read_text};
-pub use keys::KEYS;
-use reading::{Section, Source};
+use reading::Source;
+use schema::File;
+pub use schema::{KEYS, schema, sections};
 
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
@@ -56,7 +61,7 @@ pub struct Config {
     /// Who writes down what is spoken; none leaves it unread.
     pub transcription: Option<transcription::Config>,
     /// Commands of the owner's that are told of events.
-    pub hooks: BTreeMap<String, hooks::Hook>,
+    pub hooks: BTreeMap<String, Hook>,
     /// Who lends tools.
     pub mcp: BTreeMap<String, tools::mcp::Config>,
     /// How the web is read and searched.
@@ -96,14 +101,15 @@ pub fn load(
     // Other programs begin UTF-8 with this mark; it is not part of the text.
     let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
     let (tree, wrong) = DeTable::parse_recoverable(text);
-    let source = Source::new(&file, text, env);
+    let tree = DeValue::Table(tree.into_inner());
+    let source = Source::new((&file, text), &tree, env);
     source.read_from(&file);
     for wrong in &wrong {
         let at = wrong.span().map_or(text.len(), |span| span.start);
         source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
     }
     // What is left of a broken file would only give faults that are none.
-    let config = if wrong.is_empty() { read(&source, tree.get_ref()) } else { None };
+    let config = if wrong.is_empty() { read(&source) } else { None };
     let found = source.into_found();
     match config {
         Some(config) if found.faults.is_empty() => {
@@ -124,30 +130,30 @@ fn quotes_hint(text: &str, at: usize) -> &'static str {
     if is_word { "; a text is written in quotes" } else { "" }
 }
 
-fn read<'a>(source: &'a Source<'a>, tree: &'a DeTable<'a>) -> Option<Config> {
-    let mut top = Section::top(source, tree);
-    top.not_built("gateway");
-    let mut providers = sections::providers(&mut top);
+fn read(source: &Source<'_>) -> Option<Config> {
+    source.not_built("gateway");
+    let file: File = source.read()?;
+    let mut providers = providers::configs(source, file.providers);
     if providers.is_empty() {
         providers = environment::providers(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
-    let (mut agent, mcp_file) = sections::agent(&mut top, &names);
+    let mut agent = file.agent.config(source, &names);
     agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
-    agent.asking = sections::asking(&mut top);
-    agent.heartbeat = heartbeat::heartbeat(&mut top, &names);
-    let (mut channels, count) = self::channels::channels(&mut top);
+    agent.asking = file.asking.into();
+    agent.heartbeat = file.heartbeat.config(source, &names);
+    let (mut channels, count) = self::channels::channels(source, file.channels);
     if count == 0 {
         channels.extend(environment::channels(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(self::channels::terminal);
-    let media = sections::media(&mut top);
-    let transcription = sections::transcription(&mut top);
-    let hooks = sections::hooks(&mut top);
-    let mcp = mcp::servers(&mut top, mcp_file.as_ref());
-    let web = self::web::web(&mut top);
-    let exec = exec::shell(&mut top);
-    top.finish("the daemon");
+    let media = file.media.limits(&source.section("media"));
+    let transcription = file.transcription;
+    let transcription = transcription.and_then(|it| it.config(&source.section("transcription")));
+    let hooks = self::hooks::hooks(source, file.hooks);
+    let mcp = mcp::servers(source, file.mcp, file.agent.mcp_file.as_ref());
+    let web = file.web.config(source, file.search);
+    let exec = file.exec.config(source);
     let providers: Option<_> =
         providers.into_iter().map(|(name, config)| Some((name, config?))).collect();
     let (providers, notes, files) = (providers?, Vec::new(), Vec::new());
@@ -342,17 +348,4 @@ fn describe_ears(ears: &transcription::Config) -> String {
     let key = if ears.api_key.is_some() { "" } else { ", no key" };
     let language = ears.language.as_deref().map(|it| format!(", in {it}")).unwrap_or_default();
     format!("{} ({}{key}){language}", ears.model, ears.base_url)
-}
-
-fn rehearsal() -> provider::Config {
-    provider::Config {
-        kind: provider::ProviderKind::Rehearsal,
-        model: "rehearsal".to_owned(),
-        api_key: None,
-        base_url: String::new(),
-        tokens_max: None,
-        context: provider::default_context("rehearsal", ""),
-        tools: provider::Tools::Native,
-        images: false,
-    }
 }

@@ -31,6 +31,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Setting;
@@ -63,7 +64,7 @@ const NO_LANDLOCK: &str = "this kernel has no Landlock (5.13 or newer, with `lan
                            security modules), or an old one that does not do alone";
 
 /// How much is insisted on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Level {
     /// Where files or the network cannot be kept away, nothing runs.
@@ -76,9 +77,6 @@ pub enum Level {
 }
 
 impl Level {
-    pub const CHOICES: &[(&str, Self)] =
-        &[("required", Self::Required), ("best-effort", Self::BestEffort), ("off", Self::Off)];
-
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Required => "required",

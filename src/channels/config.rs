@@ -1,6 +1,8 @@
 //! The `[channels.NAME]` sections as they are meant. All of them are known in every build: one that
 //! leaves a platform out can say so.
 
+use serde::Deserialize;
+
 use crate::people::Access;
 use crate::secret::Secret;
 
@@ -34,7 +36,8 @@ pub struct DiscordConfig {
 }
 
 /// Whether a question in a server's channel is answered in a thread of its own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum DiscordThreads {
     /// It is answered where it stands.
     #[default]
@@ -55,7 +58,8 @@ pub struct SlackConfig {
 }
 
 /// Where a message in a channel is answered that is in no thread yet.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum SlackThreads {
     /// In a thread of its own; each thread is a conversation.
     #[default]

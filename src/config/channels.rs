@@ -1,190 +1,252 @@
 //! The `[channels.NAME]` sections: one function for each platform, and who is let in on all of them.
 
 use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::channels::config::{
-    DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
-    TelegramConfig,
+    DISCORD_URL, DiscordConfig, SLACK_URL, SlackConfig, TELEGRAM_URL, TelegramConfig,
 };
 use crate::channels::{self, Kind};
 use crate::people::{Access, Groups};
 use crate::secret::Secret;
 use crate::types::message::ChannelName;
 
-use super::reading::{Located, Section};
-use super::sections::url;
-use super::{TERMINAL, secrets};
+use super::TERMINAL;
+use super::reading::{Section, Source, none_of};
+use super::schema::Limited;
+use super::values::{At, Flag, Id, Text, Url};
+use crate::config::secrets::{self, Written};
 
-/// All `[channels.NAME]` without faults, and how many sections there are.
-pub(super) fn channels(top: &mut Section<'_>) -> (BTreeMap<ChannelName, channels::Config>, usize) {
-    let sections = top.named("channels");
-    let count = sections.len();
-    let mut tokens: Vec<(Secret, String)> = Vec::new();
-    let mut channels = BTreeMap::new();
-    for (name, section) in sections {
-        if let Some(config) = channel(name, section, &mut tokens) {
-            channels.insert(name.into(), config);
-        }
-    }
-    (channels, count)
+/// A place where people talk to it. The name is yours; there can be many, also of one type. With no
+/// channel in the config file, TELEGRAM_BOT_TOKEN starts one, so does DISCORD_BOT_TOKEN, and so do
+/// SLACK_BOT_TOKEN and SLACK_APP_TOKEN together. The daemon's own terminal is always there, as the
+/// channel `terminal`.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["type", "token"], "limited" = LIMITED))]
+pub(super) struct ChannelSection {
+    /// telegram | discord | slack | terminal (it has no other keys).
+    r#type: Option<Text<Platform>>,
+    /// A secret: the bot's token. On Telegram it is from @BotFather; on Slack it begins with xoxb-.
+    token: Option<At<Written>>,
+    /// A secret: the token of the Slack app, with the scope connections:write. It begins with xapp-.
+    app_token: Option<At<Written>>,
+    /// Another address of the platform: a Bot API server of your own, or a proxy. http:// is allowed
+    /// for this machine only. Default: https://api.telegram.org, https://discord.com or
+    /// https://slack.com/api, by type.
+    api_url: Option<Text<Url>>,
+    /// Ids of people with role owner, as strings or numbers. On Telegram they are numbers; /whoami
+    /// tells theirs to those who are let in, `peacrab pair list` those of all who ask. Default: none.
+    owners: Vec<At<Id>>,
+    /// Ids of people with role admin: in groups they may stop any turn and close the conversation,
+    /// and they may have messages sent to other chats. Default: none.
+    admins: Vec<At<Id>>,
+    /// Ids of further people, with role user; ["*"] lets everyone in, as guests. As many as fit into
+    /// the config file, which may have 1 MiB. Default: none.
+    allow: Vec<At<Id>>,
+    /// When it answers in groups: off | mention (of it, or a reply to it) | always. On Telegram,
+    /// always needs privacy mode turned off (/setprivacy at @BotFather); so does hearing what was
+    /// said before.
+    groups: Groups,
+    /// The same for single groups (negative numbers) and forum topics, by id. People who speak in a
+    /// listed one are let in there, as guests; in other groups only people with a role are heard.
+    /// Default: none.
+    chats: BTreeMap<String, At<Groups>>,
+    /// Ids of other bots that may speak to it; all others are ignored. After five messages of bots in
+    /// a row it waits for a person. Default: none.
+    bots: Vec<At<Id>>,
+    /// If true, a stranger's private message gets a code, with which `peacrab pair approve CODE` lets
+    /// them in; the first one becomes the owner, if there is none.
+    pairing: Flag<true>,
+    /// The place of an answer in a channel. On Discord: reply (there, as a reply) | open (in a thread
+    /// that is opened from the question). On Slack: thread (each question opens one, and each is a
+    /// conversation) | channel (threads that people open are conversations of their own). Default:
+    /// reply on Discord, thread on Slack.
+    threads: Option<At<String>>,
 }
 
-#[derive(Clone, Copy)]
+const LIMITED: Limited = &[
+    (
+        &["token", "api_url", "owners", "admins", "allow", "groups", "chats", "bots", "pairing"],
+        &["telegram", "discord", "slack"],
+    ),
+    (&["app_token"], &["slack"]),
+    (&["threads"], &["discord", "slack"]),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Platform {
+    Telegram,
     Discord,
     Slack,
-    Telegram,
     Terminal,
-    /// To come.
-    NotYet(&'static str),
-    /// Left out of this build.
-    LeftOut(&'static str),
+    /// In a later version.
+    Web,
 }
 
-impl Platform {
-    const fn works(&self) -> bool {
-        !matches!(self, Self::NotYet(_) | Self::LeftOut(_))
+/// The platforms by their words, each with true if this build has it.
+const PLATFORMS: [(&str, Platform, bool); 5] = [
+    ("telegram", Platform::Telegram, cfg!(feature = "telegram")),
+    ("discord", Platform::Discord, cfg!(feature = "discord")),
+    ("slack", Platform::Slack, cfg!(feature = "slack")),
+    ("terminal", Platform::Terminal, true),
+    ("web", Platform::Web, false),
+];
+
+fn offered() -> Vec<&'static str> {
+    PLATFORMS.iter().filter(|(.., is_built)| *is_built).map(|(word, ..)| *word).collect()
+}
+
+impl FromStr for Platform {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let known = PLATFORMS.iter().find(|(known, ..)| *known == word);
+        known.map(|(_, platform, _)| *platform).ok_or_else(|| none_of(word, &offered()))
     }
 }
 
-/// A platform, if this build has it.
-const fn built(platform: Platform, word: &'static str, has: bool) -> (&'static str, Platform) {
-    (word, if has { platform } else { Platform::LeftOut(word) })
+/// The tokens of the channels so far, with their titles.
+type Tokens = Vec<(Secret, String)>;
+
+/// All `[channels.NAME]` without faults, and how many sections there are.
+pub(super) fn channels(
+    source: &Source<'_>,
+    sections: BTreeMap<String, ChannelSection>,
+) -> (BTreeMap<ChannelName, channels::Config>, usize) {
+    let sections = source.named("channels", sections);
+    let count = sections.len();
+    let mut tokens = Tokens::new();
+    let configs = sections.into_iter().filter_map(|(name, place, section)| {
+        let config = section.config(&name, &place, &mut tokens)?;
+        Some((name.as_str().into(), config))
+    });
+    (configs.collect(), count)
 }
 
-/// `tokens` are those of the channels before, with their titles.
-fn channel(
-    name: &str,
-    mut section: Section<'_>,
-    tokens: &mut Vec<(Secret, String)>,
-) -> Option<channels::Config> {
-    const TYPES: [(&str, Platform); 5] = [
-        built(Platform::Telegram, "telegram", cfg!(feature = "telegram")),
-        built(Platform::Discord, "discord", cfg!(feature = "discord")),
-        built(Platform::Slack, "slack", cfg!(feature = "slack")),
-        ("terminal", Platform::Terminal),
-        ("web", Platform::NotYet("web")),
-    ];
-    let works = TYPES.iter().filter(|(_, platform)| platform.works());
-    let words: Vec<_> = works.map(|(word, _)| *word).collect();
-    let value = section.require("type", &format!("one of {}", words.join(", ")));
-    let choice = |value: &Located<'_>| value.choice_among(&TYPES, Platform::works);
-    let Some(platform) = value.as_ref().and_then(choice) else {
-        section.finish_of_any_kind();
-        return None;
-    };
-    match platform {
-        Platform::NotYet(word) => {
-            section.fault(format!("this version has no {word} channels yet"));
-            None
+impl ChannelSection {
+    fn config(
+        self,
+        name: &str,
+        place: &Section<'_, '_>,
+        tokens: &mut Tokens,
+    ) -> Option<channels::Config> {
+        let wanted = format!("one of {}", offered().join(", "));
+        let platform = place.require(self.r#type.as_ref(), "type", &wanted)?.0;
+        let known = PLATFORMS.iter().find(|(_, known, _)| *known == platform);
+        let (word, _, is_built) = known.copied()?;
+        if platform == Platform::Web {
+            place.fault(format!("this version has no {word} channels yet"));
+            return None;
         }
-        Platform::LeftOut(word) => {
-            section.fault(format!(
+        if !is_built {
+            place.fault(format!(
                 "this program was built without {word}; build it with the Cargo feature {word}"
             ));
-            None
+            return None;
         }
-        Platform::Terminal => {
-            section.finish("a channel of type terminal");
-            Some(terminal())
+        if name == TERMINAL && platform != Platform::Terminal {
+            let own = "is the daemon's own terminal; choose another name";
+            place.fault(format!("`{TERMINAL}` {own}"));
+            return None;
         }
-        Platform::Discord | Platform::Slack | Platform::Telegram if name == TERMINAL => {
-            section
-                .fault(format!("`{TERMINAL}` is the daemon's own terminal; choose another name"));
-            None
+        place.allow_only(LIMITED, word, &format!("a channel of type {word}"));
+        match platform {
+            Platform::Terminal | Platform::Web => Some(terminal()),
+            Platform::Discord => self.discord(place, tokens),
+            Platform::Slack => self.slack(place, tokens),
+            Platform::Telegram => self.telegram(place, tokens),
         }
-        Platform::Discord => discord_channel(section, tokens),
-        Platform::Slack => slack_channel(section, tokens),
-        Platform::Telegram => telegram_channel(section, tokens),
+    }
+
+    fn telegram(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+        let token = token(place, self.token.as_ref(), "the bot's token, from @BotFather");
+        take_token(place, token.as_ref(), tokens, "Telegram lets only one of them listen");
+        let api_url = self.api_url(place, TELEGRAM_URL);
+        let access = self.access(place.source, &TELEGRAM_IDS);
+        let config = TelegramConfig { token: token?, api_url: api_url? };
+        Some(channels::Config { access, kind: Kind::Telegram(config) })
+    }
+
+    fn discord(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+        let wanted = "the bot's token, from https://discord.com/developers/applications";
+        let token = token(place, self.token.as_ref(), wanted);
+        take_token(place, token.as_ref(), tokens, "Discord lets only one of them listen");
+        let api_url = self.api_url(place, DISCORD_URL);
+        let threads = self.threads.as_ref().and_then(|word| place.source.word(word));
+        let access = self.access(place.source, &DISCORD_IDS);
+        let threads = threads.unwrap_or_default();
+        let config = DiscordConfig { token: token?, api_url: api_url?, threads };
+        Some(channels::Config { access, kind: Kind::Discord(config) })
+    }
+
+    fn slack(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
+        let bot = self.token.as_ref();
+        let bot_token = token(place, bot, "the bot's token, xoxb-…");
+        let app = place.require(
+            self.app_token.as_ref(),
+            "app_token",
+            "the app's token for Socket Mode, xapp-…",
+        );
+        let app_token = app.and_then(|written| secrets::read(place.source, written));
+        for (written, token, prefix, other) in
+            [(bot, &bot_token, "xoxb-", "xapp-"), (app, &app_token, "xapp-", "xoxb-")]
+        {
+            let is_other = token.as_ref().is_some_and(|token| token.reveal().starts_with(other));
+            if let Some(written) = written.filter(|_| is_other) {
+                let words = format!("must be a token that begins with {prefix}, not with {other}");
+                place.source.refuse(written, words);
+            }
+            let why = "Slack brings each event to only one of them";
+            take_token(place, token.as_ref(), tokens, why);
+        }
+        let api_url = self.api_url(place, SLACK_URL);
+        let threads = self.threads.as_ref().and_then(|word| place.source.word(word));
+        let access = self.access(place.source, &SLACK_IDS);
+        let config = SlackConfig {
+            token: bot_token?,
+            app_token: app_token?,
+            api_url: api_url?,
+            threads: threads.unwrap_or_default(),
+        };
+        Some(channels::Config { access, kind: Kind::Slack(config) })
+    }
+
+    fn api_url(&self, place: &Section<'_, '_>, default: &str) -> Option<String> {
+        let given = self.api_url.as_ref().map(|url| url.0.0.clone());
+        place.or(given, "api_url", default.to_owned())
+    }
+
+    fn access(self, source: &Source<'_>, ids: &Ids) -> Access {
+        let list = |given, everyone, form| people(source, given, everyone, form);
+        Access {
+            owners: list(self.owners, None, &ids.person),
+            admins: list(self.admins, None, &ids.person),
+            allow: list(self.allow, Some("*"), &ids.person),
+            groups: self.groups,
+            chats: chats(source, self.chats, &ids.chat),
+            bots: list(self.bots, None, &ids.bot),
+            pairing: self.pairing.0,
+        }
     }
 }
 
-fn telegram_channel(
-    mut section: Section<'_>,
-    tokens: &mut Vec<(Secret, String)>,
-) -> Option<channels::Config> {
-    let token = section.require("token", "the bot's token, from @BotFather");
-    let token = token.and_then(|value| secrets::read(&value));
-    let api_url = api_url(&mut section, TELEGRAM_URL);
-    let access = access(&mut section, &TELEGRAM_IDS);
-    take_token(&section, token.as_ref(), tokens, "Telegram lets only one of them listen");
-    section.finish("a channel of type telegram");
-    let config = TelegramConfig { token: token?, api_url: api_url? };
-    Some(channels::Config { access, kind: Kind::Telegram(config) })
+fn token(place: &Section<'_, '_>, written: Option<&At<Written>>, wanted: &str) -> Option<Secret> {
+    secrets::read(place.source, place.require(written, "token", wanted)?)
 }
 
-fn discord_channel(
-    mut section: Section<'_>,
-    tokens: &mut Vec<(Secret, String)>,
-) -> Option<channels::Config> {
-    const THREADS: [(&str, DiscordThreads); 2] =
-        [("reply", DiscordThreads::Reply), ("open", DiscordThreads::Open)];
-    let wanted = "the bot's token, from https://discord.com/developers/applications";
-    let token = section.require("token", wanted).and_then(|value| secrets::read(&value));
-    let api_url = api_url(&mut section, DISCORD_URL);
-    let access = access(&mut section, &DISCORD_IDS);
-    let threads = section.ask("threads").map(|value| value.choice(&THREADS));
-    take_token(&section, token.as_ref(), tokens, "Discord lets only one of them listen");
-    section.finish("a channel of type discord");
-    let threads = threads.unwrap_or_else(|| Some(DiscordThreads::default()))?;
-    let config = DiscordConfig { token: token?, api_url: api_url?, threads };
-    Some(channels::Config { access, kind: Kind::Discord(config) })
-}
-
-fn slack_channel(
-    mut section: Section<'_>,
-    tokens: &mut Vec<(Secret, String)>,
-) -> Option<channels::Config> {
-    const THREADS: [(&str, SlackThreads); 2] =
-        [("thread", SlackThreads::Thread), ("channel", SlackThreads::Channel)];
-    let mut token = |key, wanted, prefix, other| {
-        let value = section.require(key, wanted)?;
-        let token = secrets::read(&value)?;
-        if token.reveal().starts_with(other) {
-            value.fault(format!("must be a token that begins with {prefix}, not with {other}"));
-        }
-        Some(token)
-    };
-    let bot = token("token", "the bot's token, xoxb-…", "xoxb-", "xapp-");
-    let app = token("app_token", "the app's token for Socket Mode, xapp-…", "xapp-", "xoxb-");
-    let api_url = api_url(&mut section, SLACK_URL);
-    let access = access(&mut section, &SLACK_IDS);
-    let threads = section.ask("threads").map(|value| value.choice(&THREADS));
-    for token in [&bot, &app] {
-        let why = "Slack brings each event to only one of them";
-        take_token(&section, token.as_ref(), tokens, why);
-    }
-    section.finish("a channel of type slack");
-    let config = SlackConfig {
-        token: bot?,
-        app_token: app?,
-        api_url: api_url?,
-        threads: threads.unwrap_or_else(|| Some(SlackThreads::default()))?,
-    };
-    Some(channels::Config { access, kind: Kind::Slack(config) })
-}
-
-fn api_url(section: &mut Section<'_>, default: &str) -> Option<String> {
-    match section.ask("api_url") {
-        Some(value) => url(&value),
-        None => Some(default.to_owned()),
-    }
-}
-
-/// Notes a channel's token; two channels cannot share one, and `why` says so.
-fn take_token(
-    section: &Section<'_>,
-    token: Option<&Secret>,
-    tokens: &mut Vec<(Secret, String)>,
-    why: &str,
-) {
+/// Notes a channel's token; two channels cannot share one, and `why` explains that.
+fn take_token(place: &Section<'_, '_>, token: Option<&Secret>, tokens: &mut Tokens, why: &str) {
     let Some(token) = token else { return };
-    let title = section.title();
+    let title = place.title();
     match tokens.iter().find(|(other, _)| other == token) {
         Some((_, before)) if *before == title => {
-            section.fault(format!("{title} has the same token twice; there are two kinds"));
+            place.fault(format!("{title} has the same token twice; there are two kinds"));
         }
-        Some((_, before)) => section.fault(format!("{title} has the token of {before}; {why}")),
+        Some((_, before)) => place.fault(format!("{title} has the token of {before}; {why}")),
         None => {}
     }
     tokens.push((token.clone(), title));
@@ -273,62 +335,35 @@ fn is_slack_id(id: &str, begins: &[char]) -> bool {
         && id.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-const GROUPS: [(&str, Groups); 3] =
-    [("off", Groups::Off), ("mention", Groups::Mention), ("always", Groups::Always)];
-
-fn access(section: &mut Section<'_>, ids: &Ids) -> Access {
-    let default = Access::default();
-    let mut list = |key, everyone: Option<&str>, form| {
-        section.ask(key).map(|value| people(&value, everyone, form)).unwrap_or_default()
-    };
-    let person = &ids.person;
-    let (owners, admins) = (list("owners", None, person), list("admins", None, person));
-    let (allow, bots) = (list("allow", Some("*"), person), list("bots", None, &ids.bot));
-    let groups = section.ask("groups").and_then(|value| value.choice(&GROUPS));
-    let chats = section.ask("chats").map(|value| chats(&value, &ids.chat)).unwrap_or_default();
-    let pairing = section.ask("pairing").and_then(|value| value.flag());
-    Access {
-        owners,
-        admins,
-        allow,
-        groups: groups.unwrap_or(default.groups),
-        chats,
-        bots,
-        pairing: pairing.unwrap_or(default.pairing),
-    }
-}
-
 /// When the bot answers where, by id.
-fn chats(value: &Located<'_>, form: &Form) -> BTreeMap<String, Groups> {
-    let Some(entries) = value.table() else {
-        value.fault("must be a table, as { \"ID\" = \"always\" }");
-        return BTreeMap::new();
-    };
-    let mut chats = BTreeMap::new();
-    for (id, value) in entries {
-        if !(form.fits)(id) {
-            value.fault(form.wanted);
+fn chats(
+    source: &Source<'_>,
+    chats: BTreeMap<String, At<Groups>>,
+    form: &Form,
+) -> BTreeMap<String, Groups> {
+    let checked = chats.into_iter().map(|(id, groups)| {
+        if !(form.fits)(&id) {
+            source.refuse(&groups, form.wanted);
         }
-        if let Some(groups) = value.choice(&GROUPS) {
-            chats.insert(id.to_owned(), groups);
-        }
-    }
-    chats
+        (id, groups.value)
+    });
+    checked.collect()
 }
 
 /// A platform's user ids, or `everyone`; as many as a config file holds (1 MiB, some 50,000).
-fn people(value: &Located<'_>, everyone: Option<&str>, form: &Form) -> Vec<String> {
-    let entries = value.list().unwrap_or_default();
-    let mut people = Vec::new();
-    for entry in entries {
-        let Some(id) = entry.id() else { continue };
-        if (form.fits)(&id) || Some(id.as_str()) == everyone {
-            people.push(id);
-        } else if id == "*" {
-            entry.fault("cannot be \"*\": name them one by one");
-        } else {
-            entry.fault(form.wanted);
+fn people(
+    source: &Source<'_>,
+    ids: Vec<At<Id>>,
+    everyone: Option<&str>,
+    form: &Form,
+) -> Vec<String> {
+    for entry in &ids {
+        let id = &*entry.value.0;
+        match (form.fits)(id) || Some(id) == everyone {
+            true => {}
+            false if id == "*" => source.refuse(entry, "cannot be \"*\": name them one by one"),
+            false => source.refuse(entry, form.wanted),
         }
     }
-    people
+    ids.into_iter().map(|entry| entry.value.0).collect()
 }

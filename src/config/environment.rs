@@ -16,9 +16,9 @@ use crate::provider;
 use crate::types::message::ChannelName;
 use crate::workspace::skills::SkillEnvironment;
 
+use super::providers::{ANTHROPIC_URL, OPENAI_URL, Providers, TOKENS_MAX, rehearsal};
 use super::reading::Source;
-use super::sections::{OPENAI_URL, TOKENS_MAX};
-use super::{Place, rehearsal, secrets};
+use super::{Place, secrets};
 
 /// Variables by name.
 #[derive(Clone, Default)]
@@ -87,7 +87,7 @@ const PROVIDERS: [Known; 3] = [
         name: "anthropic",
         kind: provider::ProviderKind::Anthropic,
         model: "claude-sonnet-4-5",
-        base_url: super::sections::ANTHROPIC_URL,
+        base_url: ANTHROPIC_URL,
         images: true,
     },
     Known {
@@ -112,7 +112,7 @@ const SLACK_BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
 const SLACK_APP_TOKEN: &str = "SLACK_APP_TOKEN";
 
 /// One provider for each key that is set, or the rehearsal one; for a config that names none.
-pub(super) fn providers(source: &Source<'_>) -> Vec<(String, Option<provider::Config>)> {
+pub(super) fn providers(source: &Source<'_>) -> Providers {
     let found: Vec<_> = PROVIDERS
         .iter()
         .filter(|known| source.env.raw(known.variable).is_some())

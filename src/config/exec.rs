@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::people::Role;
 use crate::replies;
@@ -10,34 +12,73 @@ use crate::sandbox::{self, Bounds, Cage, Enforced, Level};
 use crate::secret::Setting;
 use crate::tools::shell::Config;
 
-use super::reading::{Located, Section, Source};
-use super::secrets;
+use super::reading::Source;
+use super::values::{AbsolutePath, At, Flag, Text, Within};
+use crate::config::secrets::{self, Written};
 
 /// A call has to be over before the agent gives a tool up (two minutes).
-const TIMEOUT_SECONDS_MOST: u32 = 100;
-const TIMEOUT_SECONDS: u32 = 60;
+const SECONDS_MOST: u32 = 100;
 
 /// A day; what takes longer is a daemon of its own.
-const BACKGROUND_MINUTES_MOST: u32 = 24 * 60;
-const BACKGROUND_MINUTES: u32 = 60;
+const MINUTES_MOST: u32 = 24 * 60;
 
 /// A shell and what it starts do with less, and no machine has more.
 const MEMORY_MB_LEAST: u32 = 32;
-const MEMORY_MB_MOST: u32 = 1_000_000;
-const MEMORY_MB: u32 = 512;
-
-const FILE_MB_MOST: u32 = 1_000_000;
-const FILE_MB: u32 = 256;
-const DISK_MB: u32 = 1_024;
-
-const PROCESSES_MOST: u32 = 4_000;
-const PROCESSES: u32 = 128;
+const MB_MOST: u32 = 1_000_000;
 
 const MB: u64 = 1024 * 1024;
 
-/// Guests are strangers.
-const ROLES: [(&str, Role); 3] =
-    [("user", Role::User), ("admin", Role::Admin), ("owner", Role::Owner)];
+/// The shell: commands that the model runs, in a sandbox that the kernel enforces. They see the
+/// workspace and the system's programs, and nothing else. `peacrab doctor` says what this kernel
+/// enforces.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct ExecSection {
+    /// If false, there is no shell at all.
+    enabled: Flag<true>,
+    /// The least role that may use it: user | admin | owner. In a private chat, the owner's commands
+    /// have the whole workspace; all others have its folder `shared`.
+    role: ShellRole,
+    /// required (where files, the network or dangerous calls cannot be kept away, there is no shell)
+    /// | best-effort (commands run with the parts of a sandbox that there are) | off (commands may do
+    /// all that the daemon may).
+    sandbox: Level,
+    /// If true, commands may use the network, this machine's own services among it.
+    network: Flag<false>,
+    /// Files and folders that commands may read besides the system, by their absolute paths. None
+    /// may hold the home, the config file, or a file with a key. Default: none.
+    read: Vec<Text<AbsolutePath>>,
+    /// Files and folders that commands may write besides the workspace. The same holds for them, and
+    /// they must be there. Default: none.
+    write: Vec<Text<AbsolutePath>>,
+    /// Variables of commands. Of the daemon's own they get PATH, LANG and TZ only. A value can be a
+    /// secret, which every command can then read.
+    #[schemars(extend("title" = "table of strings or secrets"))]
+    env: BTreeMap<String, At<Written>>,
+    /// Seconds that a command may take.
+    timeout_seconds: Within<1, SECONDS_MOST, 60>,
+    /// Minutes that a command in the background may take.
+    background_minutes: Within<1, MINUTES_MOST, 60>,
+    /// The memory of one command with all that it starts, in MB. A quarter of that, besides, may be
+    /// its /tmp.
+    memory_mb: Within<MEMORY_MB_LEAST, MB_MOST, 512>,
+    /// The largest file that it can write, in MB.
+    file_mb: Within<1, MB_MOST, 256>,
+    /// All that it can use of a disk, in MB.
+    disk_mb: Within<1, MB_MOST, 1024>,
+    /// Its processes.
+    processes: Within<8, 4_000, 128>,
+}
+
+/// Guests are strangers, and have no shell.
+#[derive(Clone, Copy, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ShellRole {
+    User,
+    #[default]
+    Admin,
+    Owner,
+}
 
 /// Where programs are, also for a daemon that was started without a PATH.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -45,60 +86,36 @@ const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 /// What of the daemon's own variables a command gets, as they say nothing about anybody.
 const INHERITED: [&str; 3] = ["PATH", "LANG", "TZ"];
 
-pub(super) fn shell(top: &mut Section<'_>) -> Config {
-    let mut env = usual(top.source);
-    let Some(mut section) = top.section("exec") else { return config(env) };
-    let mut flag = |key, default| section.ask(key).map_or(default, |it| it.flag() == Some(true));
-    let (enabled, network) = (flag("enabled", true), flag("network", false));
-    let role = section.ask("role").and_then(|value| value.choice(&ROLES));
-    let level = section.ask("sandbox").and_then(|value| value.choice(Level::CHOICES));
-    let mut paths = |key| section.ask(key).map(|value| paths(&value)).unwrap_or_default();
-    let (read, write) = (paths("read"), paths("write"));
-    let declared = section.ask("env").and_then(|value| value.table()).unwrap_or_default();
-    let mut number = |key, least, most, default| {
-        let number = section.ask(key).and_then(|value| value.number(least..=most));
-        u64::from(number.unwrap_or(default))
-    };
-    let seconds = number("timeout_seconds", 1, TIMEOUT_SECONDS_MOST, TIMEOUT_SECONDS);
-    let minutes = number("background_minutes", 1, BACKGROUND_MINUTES_MOST, BACKGROUND_MINUTES);
-    let memory = number("memory_mb", MEMORY_MB_LEAST, MEMORY_MB_MOST, MEMORY_MB) * MB;
-    let file = number("file_mb", 1, FILE_MB_MOST, FILE_MB) * MB;
-    let disk = number("disk_mb", 1, FILE_MB_MOST, DISK_MB) * MB;
-    let processes = number("processes", 8, PROCESSES_MOST, PROCESSES);
-    section.finish("the shell");
-    env.extend(declared.into_iter().filter_map(|(name, value)| variable(name, &value)));
-    let processes = u32::try_from(processes).unwrap_or(PROCESSES);
-    let bounds = Bounds::new(memory, (file, disk), processes);
-    let level = level.unwrap_or_default();
-    let default = config(env);
-    Config {
-        enabled,
-        role: role.unwrap_or(default.role),
-        cage: Cage { level, network, read, write, bounds, ..default.cage },
-        time_max: Duration::from_secs(seconds),
-        background_max: Duration::from_secs(minutes * 60),
-    }
-}
-
-fn config(env: BTreeMap<String, Setting>) -> Config {
-    let megabytes = |number: u32| u64::from(number) * MB;
-    let on_disk = (megabytes(FILE_MB), megabytes(DISK_MB));
-    let bounds = Bounds::new(megabytes(MEMORY_MB), on_disk, PROCESSES);
-    Config {
-        enabled: true,
-        role: Role::Admin,
-        cage: Cage {
-            program: Cage::THIS_PROGRAM.into(),
-            level: Level::Required,
-            network: false,
-            read: Vec::new(),
-            write: Vec::new(),
-            env,
-            bounds,
-            least: Enforced::default(),
-        },
-        time_max: Duration::from_secs(TIMEOUT_SECONDS.into()),
-        background_max: Duration::from_secs(u64::from(BACKGROUND_MINUTES) * 60),
+impl ExecSection {
+    pub(super) fn config(self, source: &Source<'_>) -> Config {
+        let bytes = |megabytes: u32| u64::from(megabytes) * MB;
+        let on_disk = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
+        let bounds = Bounds::new(bytes(self.memory_mb.0), on_disk, self.processes.0);
+        let paths =
+            |paths: Vec<Text<AbsolutePath>>| paths.into_iter().map(|path| path.0.0).collect();
+        let mut env = usual(source);
+        let declared = self.env.into_iter();
+        env.extend(declared.filter_map(|(name, value)| variable(source, name, &value)));
+        Config {
+            enabled: self.enabled.0,
+            role: match self.role {
+                ShellRole::User => Role::User,
+                ShellRole::Admin => Role::Admin,
+                ShellRole::Owner => Role::Owner,
+            },
+            cage: Cage {
+                program: Cage::THIS_PROGRAM.into(),
+                level: self.sandbox,
+                network: self.network.0,
+                read: paths(self.read),
+                write: paths(self.write),
+                env,
+                bounds,
+                least: Enforced::default(),
+            },
+            time_max: self.timeout_seconds.seconds(),
+            background_max: self.background_minutes.minutes(),
+        }
     }
 }
 
@@ -112,33 +129,13 @@ fn usual(source: &Source<'_>) -> BTreeMap<String, Setting> {
     env
 }
 
-fn variable(name: &str, value: &Located<'_>) -> Option<(String, Setting)> {
+fn variable(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Setting)> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        value.fault("is no name of a variable");
+        source.refuse(value, "is no name of a variable");
         return None;
     }
-    let setting = match value.is_text() {
-        true => Setting::new(name, value.text_or_nothing()?),
-        false => Setting::Secret(secrets::read_line(value)?),
-    };
-    Some((name.to_owned(), setting))
-}
-
-fn paths(value: &Located<'_>) -> Vec<PathBuf> {
-    let entries = value.list().unwrap_or_default();
-    let path = |entry: &Located<'_>| {
-        let path = Path::new(entry.text()?);
-        if !path.is_absolute() || path == Path::new("/") || path.components().any(is_up) {
-            entry.fault("must be an absolute path without `..`, and not the whole machine");
-            return None;
-        }
-        Some(path.to_owned())
-    };
-    entries.iter().filter_map(path).collect()
-}
-
-fn is_up(part: std::path::Component<'_>) -> bool {
-    part == std::path::Component::ParentDir
+    let setting = secrets::read_setting(source, &name, value)?;
+    Some((name, setting))
 }
 
 pub(super) fn warning(config: &Config) -> Option<String> {

@@ -1,12 +1,12 @@
-//! `[heartbeat]`: when it looks after HEARTBEAT.md, what it may cost, and whom it tells.
+//! `[heartbeat]`: when a model looks after HEARTBEAT.md, what that may cost, and whom it tells.
 
-use std::time::Duration;
+use schemars::JsonSchema;
+use serde::Deserialize;
 
 use crate::tasks::heartbeat::{Config, Quiet};
-use crate::types::message::Address;
 
-use super::reading::Section;
-use super::sections;
+use super::reading::Source;
+use super::values::{At, Text, Within};
 
 /// A day; what is wanted less often is a job.
 const MINUTES_MOST: u32 = 24 * 60;
@@ -17,37 +17,53 @@ const TOKENS_MOST: u32 = 1_000_000_000;
 /// Where the owner last spoke in private.
 const OWNER: &str = "owner";
 
-/// Its provider must be among `names`.
-pub(super) fn heartbeat(top: &mut Section<'_>, names: &[&str]) -> Config {
-    let default = Config::default();
-    let Some(mut section) = top.section("heartbeat") else { return default };
-    let every = section.ask("every_minutes").and_then(|value| value.number(0..=MINUTES_MOST));
-    let every = every.map_or(default.every, |minutes| {
-        (minutes > 0).then(|| Duration::from_secs(u64::from(minutes) * 60))
-    });
-    let quiet = section.ask("quiet").map_or(default.quiet, |value| {
-        let text = value.text_or_nothing()?;
-        let quiet = text.parse::<Quiet>().ok();
-        if quiet.is_none() && !text.is_empty() {
-            value.fault("must be two times of the day, such as \"22:00-07:00\", or \"\" for none");
+/// Now and then a model looks after what HEARTBEAT.md in the workspace asks for, and tells the owner
+/// what they would want to know. No model is called while that file holds nothing but headings,
+/// comments, and boxes that are empty or ticked.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct HeartbeatSection {
+    /// Minutes from one look to the next. 0: only when somebody asks for it.
+    every_minutes: Within<0, MINUTES_MOST, 30>,
+    /// The hours in which it neither looks by itself nor tells, by the owner's clock ([agent]
+    /// timezone). It tells at their end what it found at their beginning. "": it looks at night, too.
+    #[schemars(extend("default" = "22:00-07:00"))]
+    quiet: Option<At<Text<String>>>,
+    /// The chat that it tells: owner (where the owner last spoke in private), or CHANNEL:CHAT or
+    /// CHANNEL:CHAT:THREAD.
+    #[schemars(extend("default" = OWNER))]
+    to: Option<At<String>>,
+    /// The provider that works, by name; a cheaper model will do. [agent] providers may leave it
+    /// out. Default: the provider that answers.
+    provider: Option<At<String>>,
+    /// Completions of one look.
+    steps_max: Within<1, 100, 10>,
+    /// Tokens of a day, read and written. When they are used up, it rests until midnight.
+    tokens_per_day: Within<1, TOKENS_MOST, 200_000>,
+}
+
+impl HeartbeatSection {
+    /// Its provider must be among `names`.
+    pub(super) fn config(self, source: &Source<'_>, names: &[&str]) -> Config {
+        let one = |name| source.one(name, "provider", names);
+        let quiet = |text: &At<Text<String>>| {
+            let wanted = "must be two times of the day, such as \"22:00-07:00\", or \"\" for none";
+            let given = Some(&*text.value.0).filter(|text| !text.is_empty())?;
+            given.parse().map_err(|()| source.refuse(text, wanted)).ok()
+        };
+        let address = |text: &At<String>| {
+            let given = Some(&*text.value).filter(|text| *text != OWNER)?;
+            let wanted = "must be owner or CHANNEL:CHAT";
+            given.parse().map_err(|_: String| source.refuse(text, wanted)).ok()
+        };
+        Config {
+            every: (self.every_minutes.0 > 0).then(|| self.every_minutes.minutes()),
+            quiet: self.quiet.as_ref().map_or(Some(Quiet::NIGHT), quiet),
+            provider: self.provider.as_ref().and_then(one),
+            to: self.to.as_ref().and_then(address),
+            steps_max: self.steps_max.count(),
+            tokens_max: self.tokens_per_day.0.into(),
         }
-        quiet
-    });
-    let provider = section.ask("provider").and_then(|value| sections::one(&value, names));
-    let to = section.ask("to").and_then(|value| {
-        let text = value.text().filter(|text| *text != OWNER)?;
-        text.parse::<Address>().map_err(|_| value.fault("must be owner or CHANNEL:CHAT")).ok()
-    });
-    let steps = section.ask("steps_max").and_then(|value| value.number(1..=100));
-    let tokens = section.ask("tokens_per_day").and_then(|value| value.number(1..=TOKENS_MOST));
-    section.finish("the heartbeat");
-    Config {
-        every,
-        quiet,
-        provider,
-        to,
-        steps_max: steps.map_or(default.steps_max, |steps| steps as usize),
-        tokens_max: tokens.map_or(default.tokens_max, u64::from),
     }
 }
 

@@ -3,122 +3,152 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
+use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::people::Role;
-use crate::secret::Secret;
-use crate::tools::mcp::{Config, Program, Setting, Via};
+use crate::secret::{Secret, Setting};
+use crate::tools::mcp::{Config, Program, Via};
 
 use super::fault::Place;
-use super::reading::{Located, Section, Source, is_name};
-use super::{secrets, sections};
+use super::reading::{Section, Source, is_name};
+use super::schema::Limited;
+use super::values::{At, Flag, Text, Url, Within};
+use crate::config::secrets::{self, Written};
 
-/// What of the daemon's own variables a program gets; the others may be secrets.
+/// The daemon's own variables that a program gets; the others may be secrets.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
 /// A call has to be over before the agent gives a tool up (two minutes).
-const TIMEOUT_MAX_S: u32 = 100;
-const TIMEOUT_S: u32 = 60;
+type Timeout = Within<1, 100, 60>;
 
 /// More are a mistake.
 const SERVERS_MAX: usize = 64;
 
-const ROLES: [(&str, Role); 4] =
-    [("guest", Role::Guest), ("user", Role::User), ("admin", Role::Admin), ("owner", Role::Owner)];
+/// A server of tools that speaks the Model Context Protocol (MCP): a program that is started here, or
+/// an address. The name is yours, and stands in the tools' names: mcp_NAME_TOOL. Default: none.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(extend("limited" = LIMITED))]
+pub(super) struct McpSection {
+    /// The program. It is found by PATH, and ends with the daemon.
+    command: Option<String>,
+    /// The program's arguments. Default: none.
+    #[serde(default)]
+    args: Vec<Text<String>>,
+    /// The program's variables; of the daemon's own it gets PATH, HOME, LANG and TZ only. A value can
+    /// be a secret.
+    #[serde(default)]
+    #[schemars(extend("title" = "table of strings or secrets"))]
+    env: BTreeMap<String, At<Written>>,
+    /// The folder in which the program runs, relative to the config file. Default: the daemon's.
+    cwd: Option<String>,
+    /// The address, in place of a program. http:// is allowed for this machine only.
+    url: Option<Text<Url>>,
+    /// Headers that are sent with each request; secrets.
+    #[serde(default)]
+    headers: BTreeMap<String, At<Written>>,
+    /// The tools that may be used, as the server calls them. Default: all.
+    allow: Option<Vec<Text<String>>>,
+    /// Seconds that a call may take.
+    #[serde(default)]
+    timeout_s: Timeout,
+    /// The least role that may use its tools: guest | user | admin | owner.
+    #[serde(default = "admin")]
+    role: Role,
+    /// If true, what it says counts as the owner's own words: [asking] foreign does not apply to what
+    /// was read by it.
+    #[serde(default)]
+    trusted: Flag<false>,
+}
+
+/// A section has `command` or `url`.
+const LIMITED: Limited =
+    &[(&["command", "args", "env", "cwd"], &["command"]), (&["url", "headers"], &["url"])];
+
+fn admin() -> Role {
+    Role::Admin
+}
 
 /// All `[mcp.NAME]` without faults, and those of the file that `[agent]` names.
 pub(super) fn servers(
-    top: &mut Section<'_>,
-    file: Option<&Located<'_>>,
+    source: &Source<'_>,
+    sections: BTreeMap<String, McpSection>,
+    file: Option<&At<String>>,
 ) -> BTreeMap<String, Config> {
-    let sections = top.named("mcp");
     let mut servers = BTreeMap::new();
     let mut names = Vec::new();
-    for (name, section) in sections {
-        names.push(name.to_owned());
-        if let Some(config) = server(section) {
-            servers.insert(name.to_owned(), config);
-        }
+    for (name, place, section) in source.named("mcp", sections) {
+        names.push(name.clone());
+        servers.extend(section.config(&place).map(|config| (name, config)));
     }
-    if let Some(value) = file {
-        for (name, config) in of_file(value) {
+    if let Some(file) = file {
+        for (name, config) in of_file(source, &file.value) {
             if names.contains(&name) {
-                value.fault(format!("has a server `{name}`, and so has this file: [mcp.{name}]"));
+                let words = format!("has a server `{name}`, and so has this file: [mcp.{name}]");
+                source.refuse(file, words);
             } else {
                 servers.insert(name, config);
             }
         }
     }
     if servers.len() > SERVERS_MAX {
-        top.fault(format!("has more than {SERVERS_MAX} MCP servers"));
+        source.fault(0, format!("has more than {SERVERS_MAX} MCP servers"));
     }
     servers
 }
 
-fn server(mut section: Section<'_>) -> Option<Config> {
-    let allow = section.ask("allow").map(|value| texts(&value));
-    let timeout_s = section.ask("timeout_s").map(|value| value.number(1..=TIMEOUT_MAX_S));
-    let role = section.ask("role").map(|value| value.choice(&ROLES));
-    let trusted = section.ask("trusted").map(|value| value.flag());
-    let (command, url) = (section.ask("command"), section.ask("url"));
-    let via = match (command, url) {
-        (Some(command), None) => program(&mut section, &command).map(Via::Program),
-        (None, Some(url)) => http(&mut section, &url),
-        (None, None) => {
-            section.fault(format!("{} needs a `command` or a `url`", section.title()));
-            None
-        }
-        (Some(_), Some(_)) => {
-            section.fault(format!("{} has a `command` and a `url`; keep one", section.title()));
-            None
-        }
-    };
-    match &via {
-        Some(Via::Program(_)) => section.finish("an MCP server that is started by `command`"),
-        Some(Via::Http { .. }) => section.finish("an MCP server at a `url`"),
-        None => section.finish_of_any_kind(),
-    }
-    Some(Config {
-        via: via?,
-        allow,
-        timeout: Duration::from_secs(timeout_s.unwrap_or(Some(TIMEOUT_S))?.into()),
-        role: role.unwrap_or(Some(Role::Admin))?,
-        trusted: trusted.unwrap_or(Some(false))?,
-    })
-}
-
-fn program(section: &mut Section<'_>, command: &Located<'_>) -> Option<Program> {
-    let command = command.text();
-    let args = section.ask("args").map(|value| texts(&value)).unwrap_or_default();
-    let env = section.ask("env").and_then(|value| value.table()).unwrap_or_default();
-    let env = env.into_iter().filter_map(|(name, value)| {
-        let setting = match value.is_text() {
-            true => Setting::new(name, value.text_or_nothing()?),
-            false => Setting::Secret(secrets::read_line(&value)?),
+impl McpSection {
+    fn config(self, place: &Section<'_, '_>) -> Option<Config> {
+        let title = place.title();
+        let allow = self.allow.as_ref().map(|allow| texts(allow));
+        let (timeout, role, trusted) = (self.timeout_s.seconds(), self.role, self.trusted.0);
+        let via = match (place.has("command"), place.has("url")) {
+            (true, false) => {
+                place.allow_only(LIMITED, "command", "an MCP server that is started by `command`");
+                Via::Program(self.program(place.source)?)
+            }
+            (false, true) => {
+                place.allow_only(LIMITED, "url", "an MCP server at a `url`");
+                let headers = self.headers.into_iter();
+                let headers = headers.filter_map(|entry| header(place.source, entry)).collect();
+                Via::Http { url: self.url?.0.0, headers }
+            }
+            (false, false) => {
+                place.fault(format!("{title} needs a `command` or a `url`"));
+                return None;
+            }
+            (true, true) => {
+                place.fault(format!("{title} has a `command` and a `url`; keep one"));
+                return None;
+            }
         };
-        Some((name.to_owned(), setting))
-    });
-    let env = env.collect();
-    let folder = section.source.file.parent().unwrap_or(Path::new(""));
-    let cwd = section.ask("cwd").and_then(|value| Some(folder.join(value.text()?)));
-    let inherited = inherited(section.source);
-    Some(Program { command: command?.to_owned(), args, env, inherited, cwd })
+        Some(Config { via, allow, timeout, role, trusted })
+    }
+
+    fn program(self, source: &Source<'_>) -> Option<Program> {
+        let env = self.env.into_iter().filter_map(|(name, value)| {
+            let setting = secrets::read_setting(source, &name, &value)?;
+            Some((name, setting))
+        });
+        Some(Program {
+            env: env.collect(),
+            command: self.command?,
+            args: texts(&self.args),
+            inherited: inherited(source),
+            cwd: self.cwd.map(|cwd| source.folder().join(cwd)),
+        })
+    }
 }
 
-fn http(section: &mut Section<'_>, url: &Located<'_>) -> Option<Via> {
-    let url = sections::url(url);
-    let headers = section.ask("headers").and_then(|value| value.table()).unwrap_or_default();
-    let headers = headers.into_iter().filter_map(|(name, value)| {
-        if !is_header(name) {
-            value.fault("is no name of a header");
-            return None;
-        }
-        Some((name.to_owned(), secrets::read_line(&value)?))
-    });
-    let headers = headers.collect();
-    Some(Via::Http { url: url?, headers })
+fn header(source: &Source<'_>, (name, value): (String, At<Written>)) -> Option<(String, Secret)> {
+    if !is_header(&name) {
+        source.refuse(&value, "is no name of a header");
+        return None;
+    }
+    let secret = secrets::read_line(source, &value)?;
+    Some((name, secret))
 }
 
 fn inherited(source: &Source<'_>) -> Vec<(&'static str, OsString)> {
@@ -126,10 +156,8 @@ fn inherited(source: &Source<'_>) -> Vec<(&'static str, OsString)> {
     INHERITED.into_iter().filter_map(own).collect()
 }
 
-fn texts(value: &Located<'_>) -> Vec<String> {
-    let entries = value.list().unwrap_or_default();
-    // An argument may well be empty.
-    entries.iter().filter_map(Located::text_or_nothing).map(str::to_owned).collect()
+fn texts(texts: &[Text<String>]) -> Vec<String> {
+    texts.iter().map(|text| text.0.clone()).collect()
 }
 
 fn is_header(name: &str) -> bool {
@@ -161,19 +189,18 @@ struct Entry {
 }
 
 /// The servers of an `mcpServers` file; its faults have the file's place.
-fn of_file(value: &Located<'_>) -> Vec<(String, Config)> {
-    let Some(name) = value.text() else { return Vec::new() };
-    let path = value.source.file.parent().unwrap_or(Path::new("")).join(name);
+fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
+    let path = source.folder().join(name);
     let text = match super::read_text(&path) {
         Ok(text) => text,
         Err(unreadable) => {
             let unreadable = unreadable.fault(&path);
-            value.source.fault_in(unreadable.place, unreadable.message);
+            source.fault_in(unreadable.place, unreadable.message);
             return Vec::new();
         }
     };
     // Its variables may be keys.
-    value.source.read_from(&path);
+    source.read_from(&path);
     let place = || Place::File(path.clone());
     let file: File = match serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(&text)) {
         Ok(file) => file,
@@ -181,7 +208,7 @@ fn of_file(value: &Located<'_>) -> Vec<(String, Config)> {
             // Not serde's words: they repeat what stands there, which may be a secret.
             let (line, column) = (error.line(), error.column());
             let wrong = format!("is no file of mcpServers: look at line {line}, column {column}");
-            value.source.fault_in(place(), wrong);
+            source.fault_in(place(), wrong);
             return Vec::new();
         }
     };
@@ -189,11 +216,11 @@ fn of_file(value: &Located<'_>) -> Vec<(String, Config)> {
     let servers = file.servers.into_iter().filter(|(_, entry)| !entry.disabled);
     let servers = servers.filter_map(|(name, entry)| {
         let read = if is_name(&name) {
-            entry.read(value.source, folder)
+            entry.read(source, folder)
         } else {
             Err("its name must be 1 to 32 of a-z, A-Z, 0-9, - and _".to_owned())
         };
-        let fault = |words| value.source.fault_in(place(), format!("cannot use `{name}`: {words}"));
+        let fault = |words| source.fault_in(place(), format!("cannot use `{name}`: {words}"));
         read.map_err(fault).ok().map(|config| (name, config))
     });
     servers.collect()
@@ -226,14 +253,14 @@ impl Entry {
                     true => Ok((name, Secret::new(fill(&text)?))),
                     false => Err(format!("`{name}` is no name of a header")),
                 };
-                let url = sections::checked_url(&fill(&url)?)?;
+                let url = fill(&url)?.parse::<Url>()?.0;
                 let headers = self.headers.into_iter().map(header).collect::<Result<_, _>>()?;
                 Via::Http { url, headers }
             }
             (None, None) => return Err("it needs a `command` or a `url`".to_owned()),
             (Some(_), Some(_)) => return Err("it has a `command` and a `url`".to_owned()),
         };
-        let timeout = Duration::from_secs(TIMEOUT_S.into());
+        let timeout = Timeout::default().seconds();
         Ok(Config { via, allow: None, timeout, role: Role::Admin, trusted: false })
     }
 }

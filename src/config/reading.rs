@@ -1,25 +1,31 @@
-//! A walk over parsed TOML that knows where each thing stands, notes every fault instead of ending
-//! at the first, and knows which keys nobody asked for. It knows nothing of what the keys mean.
+//! A config file while it is read: it collects every fault with its place instead of ending at the
+//! first. The meaning of the keys is not known here.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
-use std::ops::RangeInclusive;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use super::Environment;
+use super::deserializer::{Refusal, Value};
 use super::fault::{Fault, Place};
-use super::{Environment, KEYS};
+use super::values::At;
+use crate::config::schema::{self, Limited};
 
-/// Beyond that a file is no config, and finding the line of each fault would take long.
+/// A file with more faults is no config, and finding the line of each fault takes time.
 const FAULTS_MAX: usize = 100;
 
-/// A config file being read.
+/// A config file being read. Its values are known by their offset in bytes.
 pub(super) struct Source<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
     pub(super) env: &'a Environment,
+    tree: &'a DeValue<'a>,
     /// A cell, because the sections of a file are read inside each other and all report here.
     found: RefCell<Found>,
 }
@@ -29,42 +35,136 @@ pub(super) struct Found {
     pub(super) faults: Vec<Fault>,
     pub(super) notes: Vec<String>,
     pub(super) files: Vec<PathBuf>,
+    /// The keys and values that have a fault, and are left out from then on.
+    refused: BTreeSet<usize>,
 }
 
-/// A table of which every key has to be asked for.
-pub(super) struct Section<'a> {
-    pub(super) source: &'a Source<'a>,
-    /// Its path with dots; empty for the top of the file.
+/// A section as it stands in the file, to report what is wrong with its keys together.
+pub(super) struct Section<'s, 'a> {
+    pub(super) source: &'s Source<'a>,
+    /// As a header names it, without brackets: `channels.home`.
     path: String,
     at: usize,
-    table: &'a DeTable<'a>,
-    known: &'static [&'static str],
-    asked: BTreeSet<&'static str>,
+    table: Option<&'a DeTable<'a>>,
 }
 
-/// A value and where it stands.
-pub(super) struct Located<'a> {
-    pub(super) source: &'a Source<'a>,
-    /// As messages name it: `` `steps_max` in [agent] ``.
-    pub(super) name: String,
-    pub(super) at: usize,
-    value: &'a DeValue<'a>,
+/// The way from the top of the file to a value.
+enum Step<'a> {
+    Key(&'a Spanned<Cow<'a, str>>),
+    Entry,
 }
+
+pub(super) type Entry<'a> = (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
 
 impl<'a> Source<'a> {
-    pub(super) fn new(file: &'a Path, text: &'a str, env: &'a Environment) -> Self {
-        Self { file, text, env, found: RefCell::default() }
+    pub(super) fn new(
+        (file, text): (&'a Path, &'a str),
+        tree: &'a DeValue<'a>,
+        env: &'a Environment,
+    ) -> Self {
+        Self { file, text, env, tree, found: RefCell::default() }
+    }
+
+    /// Paths in the file are relative to this one.
+    pub(super) fn folder(&self) -> &Path {
+        self.file.parent().unwrap_or(Path::new(""))
+    }
+
+    /// The whole file. Each entry that a section cannot hold is reported and left out; `None` if
+    /// there are too many faults.
+    pub(super) fn read<T: Deserialize<'a>>(&self) -> Option<T> {
+        loop {
+            let refusal = match T::deserialize(Value::new(self, self.tree, 0)) {
+                Ok(read) => return Some(read),
+                Err(refusal) => refusal,
+            };
+            let at = refusal.at.unwrap_or_default();
+            // All that stands at the top is a section.
+            match &self.steps(at)[..] {
+                [] | [.., Step::Entry] => self.fault_of(at, refusal.words),
+                [above @ .., Step::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
+                    let path = self.path(at);
+                    let words = format!("`{path}` must be a section, written [{path}]");
+                    self.fault(key.span().start, words);
+                }
+                _ => self.fault_of(at, refusal.words),
+            }
+            if !self.found.borrow_mut().refused.insert(at) || self.is_full() {
+                return None;
+            }
+        }
+    }
+
+    /// Reports `key`, which a later version may know.
+    pub(super) fn not_built(&self, key: &str) {
+        if let Some((key_at, _)) = self.tree.as_table().and_then(|top| top.get_key_value(key)) {
+            let at = key_at.span().start;
+            self.fault(at, format!("this version has no [{key}] yet"));
+            self.found.borrow_mut().refused.insert(at);
+        }
+    }
+
+    /// The entries of a table in the order of the file, without those that were refused. Keys that
+    /// are not `known` are reported.
+    pub(super) fn entries(
+        &self,
+        table: &'a DeTable<'a>,
+        known: Option<&'static [&'static str]>,
+    ) -> Vec<Entry<'a>> {
+        let is_left = |(key, value): &Entry<'a>| {
+            !self.is_refused(key.span().start) && !self.is_refused(value.span().start)
+        };
+        let is_known = |(key, _): &Entry<'a>| match known {
+            Some(known) if !known.contains(&&**key.get_ref()) => {
+                self.unknown(key, known);
+                false
+            }
+            _ => true,
+        };
+        let mut entries: Vec<_> = table.iter().filter(is_left).filter(is_known).collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        entries
+    }
+
+    fn unknown(&self, key: &Spanned<Cow<'a, str>>, known: &[&str]) {
+        let (at, key) = (key.span().start, &**key.get_ref());
+        self.found.borrow_mut().refused.insert(at);
+        if self.is_full() {
+            return;
+        }
+        let advice = match (nearest(key, known.iter().copied()), schema::section_with(key)) {
+            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
+            (None, Some("")) => format!("[{key}] is a section of its own"),
+            (None, Some(section)) => format!("it belongs in [{section}]"),
+            (None, None) => format!("known here: {}", known.join(", ")),
+        };
+        self.fault(at, format!("unknown key {}; {advice}", self.name(at)));
     }
 
     /// `at` is an offset in bytes.
     pub(super) fn fault(&self, at: usize, message: impl AsRef<str>) {
-        if self.found.borrow().faults.len() < FAULTS_MAX {
+        if !self.is_full() {
             self.fault_in(Place::at(self.file, self.text.as_bytes(), at), message);
+        }
+    }
+
+    /// A fault of the value at `at`; `words` follow its name.
+    pub(super) fn fault_of(&self, at: usize, words: impl AsRef<str>) {
+        if !self.is_full() {
+            self.fault(at, format!("{} {}", self.name(at), words.as_ref()));
         }
     }
 
     pub(super) fn fault_in(&self, place: Place, message: impl AsRef<str>) {
         self.found.borrow_mut().faults.push(Fault::new(place, message.as_ref()));
+    }
+
+    pub(super) fn is_refused(&self, at: usize) -> bool {
+        self.found.borrow().refused.contains(&at)
+    }
+
+    fn is_full(&self) -> bool {
+        self.found.borrow().faults.len() >= FAULTS_MAX
     }
 
     pub(super) fn note(&self, note: String) {
@@ -74,134 +174,159 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// A file that holds secrets, or may.
+    /// Notes a file that holds secrets, or may.
     pub(super) fn read_from(&self, file: &Path) {
         self.found.borrow_mut().files.push(file.to_owned());
     }
 
-    /// Faults in the order of the file.
+    /// The faults are in the order of the file.
     pub(super) fn into_found(self) -> Found {
         let mut found = self.found.into_inner();
         found.faults.sort_by(|a, b| a.place.cmp(&b.place));
         found
     }
-}
-
-impl<'a> Section<'a> {
-    pub(super) fn top(source: &'a Source<'a>, table: &'a DeTable<'a>) -> Self {
-        Self { source, path: String::new(), at: 0, table, known: known(""), asked: BTreeSet::new() }
-    }
-
-    /// The value of `key`, which must be one of [`KEYS`].
-    pub(super) fn ask(&mut self, key: &'static str) -> Option<Located<'a>> {
-        debug_assert!(self.known.contains(&key), "`{key}` is missing in KEYS");
-        self.asked.insert(key);
-        let value = self.table.get(key)?;
-        let name = format!("`{key}`{}", self.place());
-        Some(Located { source: self.source, name, at: value.span().start, value: value.get_ref() })
-    }
-
-    /// As [`Self::ask`]; it is a fault if the key is absent. `wanted` says what belongs there.
-    pub(super) fn require(&mut self, key: &'static str, wanted: &str) -> Option<Located<'a>> {
-        let found = self.ask(key);
-        if found.is_none() {
-            self.source.fault(self.at, format!("missing key `{key}`{}: {wanted}", self.place()));
-        }
-        found
-    }
 
     /// The section `[key]`.
-    pub(super) fn section(&mut self, key: &'static str) -> Option<Self> {
-        self.ask(key)?;
-        self.inner(self.entry(key)?, known(key))
+    pub(super) fn section(&self, key: &'static str) -> Section<'_, 'a> {
+        self.section_in(self.tree, "", key)
     }
 
-    /// The sections `[key.NAME]` with their names, in the order of the file. What is no section is
-    /// reported and left out.
-    pub(super) fn named(&mut self, key: &'static str) -> Vec<(&'a str, Self)> {
-        let pattern = known(&format!("{key}.NAME"));
-        let Some(outer) = self.section(key) else { return Vec::new() };
-        let mut entries: Vec<_> = outer.table.iter().collect();
-        entries.sort_by_key(|(name, _)| name.span().start);
-        entries
-            .into_iter()
-            .filter_map(|entry| {
-                let name: &str = entry.0.get_ref();
-                if !is_name(name) {
-                    outer.source.fault(
-                        entry.0.span().start,
-                        format!(
-                            "a name{} must be 1 to 32 of a-z, A-Z, 0-9, - and _",
-                            outer.place()
-                        ),
-                    );
-                }
-                Some((name, outer.inner(entry, pattern)?))
-            })
-            .collect()
-    }
-
-    /// Reports `key` as one that a later version may know.
-    pub(super) fn not_built(&mut self, key: &'static str) {
-        if let Some((key_at, _)) = self.entry(key) {
-            self.source.fault(key_at.span().start, format!("this version has no [{key}] yet"));
-        }
-        self.asked.insert(key);
-    }
-
-    /// Reports what was not asked for. `kind` tells why a key that exists may not be used here.
-    pub(super) fn finish(self, kind: &str) {
-        for (key, _) in self.table {
-            let (at, key) = (key.span().start, &**key.get_ref());
-            if self.asked.contains(key) {
-                continue;
+    /// The sections `[key.NAME]` with their names, in the order of the file.
+    pub(super) fn named<T>(
+        &self,
+        key: &'static str,
+        sections: BTreeMap<String, T>,
+    ) -> Vec<(String, Section<'_, 'a>, T)> {
+        let outer = self.tree.as_table().and_then(|top| top.get(key)).map(Spanned::get_ref);
+        let with_place = |(name, read): (String, T)| {
+            let section = self.section_in(outer.unwrap_or(self.tree), key, &name);
+            if !is_name(&name) {
+                let wanted = "must be 1 to 32 of a-z, A-Z, 0-9, - and _";
+                self.fault(section.at, format!("a name in [{key}] {wanted}"));
             }
-            let place = self.place();
-            if self.known.contains(&key) {
-                self.source.fault(at, format!("`{key}`{place} means nothing for {kind}"));
-            } else {
-                let advice = self.advice(key);
-                let key = shown(key);
-                self.source.fault(at, format!("unknown key `{key}`{place}; {advice}"));
-            }
-        }
-    }
-
-    /// As [`Self::finish`], where it is not known which of the known keys may be used.
-    pub(super) fn finish_of_any_kind(mut self) {
-        self.asked.extend(self.known);
-        self.finish("");
-    }
-
-    fn advice(&self, key: &str) -> String {
-        let elsewhere = KEYS.iter().find(|(_, keys)| keys.contains(&key));
-        match (nearest(key, self.known.iter().copied()), elsewhere) {
-            (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-            (None, Some(("", _))) => format!("[{key}] is a section of its own"),
-            (None, Some((section, _))) => format!("it belongs in [{section}]"),
-            (None, None) => format!("known here: {}", self.known.join(", ")),
-        }
-    }
-
-    fn inner(&self, entry: Entry<'a>, known: &'static [&'static str]) -> Option<Self> {
-        let (key, value) = entry;
-        let (at, key) = (key.span().start, shown(key.get_ref()));
-        let path = if self.path.is_empty() { key } else { format!("{}.{key}", self.path) };
-        let Some(table) = value.get_ref().as_table() else {
-            self.source.fault(at, format!("`{path}` must be a section, written [{path}]"));
-            return None;
+            (name, section, read)
         };
-        Some(Self { source: self.source, path, at, table, known, asked: BTreeSet::new() })
+        let mut sections: Vec<_> = sections.into_iter().map(with_place).collect();
+        sections.sort_by_key(|(_, section, _)| section.at);
+        sections
     }
 
-    fn entry(&self, key: &str) -> Option<Entry<'a>> {
-        self.table.get_key_value(key)
+    fn section_in(&self, outer: &'a DeValue<'a>, prefix: &str, key: &str) -> Section<'_, 'a> {
+        let entry: Option<Entry<'a>> = outer.as_table().and_then(|outer| outer.get_key_value(key));
+        let path = if prefix.is_empty() { shown(key) } else { format!("{prefix}.{}", shown(key)) };
+        let at = entry.map_or(0, |(key, _)| key.span().start);
+        Section { source: self, path, at, table: entry.and_then(|it| it.1.get_ref().as_table()) }
     }
 
-    fn place(&self) -> String {
-        if self.path.is_empty() { String::new() } else { format!(" in [{}]", self.path) }
+    /// The key or value at `at` as messages name it: `` `steps_max` in [agent] ``.
+    fn name(&self, at: usize) -> String {
+        let steps = self.steps(at);
+        let mut section = Vec::new();
+        let mut name = String::new();
+        for (depth, step) in steps.iter().enumerate() {
+            match step {
+                Step::Key(key)
+                    if depth + 1 < steps.len() && schema::is_section(&section, key.get_ref()) =>
+                {
+                    section.push(key.get_ref().as_ref());
+                }
+                Step::Key(key) if name.is_empty() => name = format!("`{}`", shown(key.get_ref())),
+                Step::Key(key) => name = format!("`{}` of {name}", shown(key.get_ref())),
+                Step::Entry => name = format!("an entry of {name}"),
+            }
+        }
+        let section: Vec<_> = section.into_iter().map(shown).collect();
+        if section.is_empty() { name } else { format!("{name} in [{}]", section.join(".")) }
     }
 
+    /// The keys that lead to `at`, with dots.
+    fn path(&self, at: usize) -> String {
+        let keys = self.steps(at).into_iter().filter_map(|step| match step {
+            Step::Key(key) => Some(shown(key.get_ref())),
+            Step::Entry => None,
+        });
+        keys.collect::<Vec<_>>().join(".")
+    }
+
+    fn steps(&self, at: usize) -> Vec<Step<'a>> {
+        let mut steps = Vec::new();
+        find(self.tree, at, &mut steps);
+        steps
+    }
+}
+
+/// Looks for the key or the value that begins at `at`; `steps` lead there if it is found.
+fn find<'a>(inside: &'a DeValue<'a>, at: usize, steps: &mut Vec<Step<'a>>) -> bool {
+    let mut is_below = |step, value: &'a Spanned<DeValue<'a>>, is_here: bool| {
+        steps.push(step);
+        let is_found = is_here || value.span().start == at || find(value.get_ref(), at, steps);
+        if !is_found {
+            steps.pop();
+        }
+        is_found
+    };
+    match inside {
+        DeValue::Table(table) => table.iter().any(|entry: Entry<'a>| {
+            let (key, value) = entry;
+            is_below(Step::Key(key), value, key.span().start == at)
+        }),
+        DeValue::Array(entries) => entries.iter().any(|value| is_below(Step::Entry, value, false)),
+        _ => false,
+    }
+}
+
+/// No message prints a value that it refuses: it may be a secret in the wrong place.
+impl Source<'_> {
+    /// Reports `words` of `value`.
+    pub(super) fn refuse<T>(&self, value: &At<T>, words: impl AsRef<str>) {
+        self.fault_of(value.at, words);
+    }
+
+    /// One of an enum's words, for a key whose words depend on another key.
+    pub(super) fn word<T: for<'de> Deserialize<'de>>(&self, value: &At<String>) -> Option<T> {
+        let word: Result<T, Refusal> = T::deserialize(value.value.as_str().into_deserializer());
+        word.map_err(|refusal| self.refuse(value, refusal.words)).ok()
+    }
+
+    /// The name of one of `names`; `what` says whose they are.
+    pub(super) fn one(&self, value: &At<String>, what: &str, names: &[&str]) -> Option<String> {
+        let name = &*value.value;
+        if names.contains(&name) {
+            return Some(name.to_owned());
+        }
+        let meant = match nearest(name, names.iter().copied()) {
+            Some(nearest) => format!("did you mean `{nearest}`?"),
+            None if names.is_empty() => "there is none".to_owned(),
+            None => format!("there are: {}", names.join(", ")),
+        };
+        self.refuse(value, format!("names a {what} that is not there; {meant}"));
+        None
+    }
+
+    /// Some of `names`, in an order.
+    pub(super) fn order(
+        &self,
+        entries: &At<Vec<At<String>>>,
+        what: &str,
+        names: &[&str],
+    ) -> Vec<String> {
+        if entries.value.is_empty() {
+            self.refuse(entries, format!("is empty; leave it out to use all {what}s"));
+        }
+        let mut order: Vec<String> = Vec::new();
+        for entry in &entries.value {
+            let Some(name) = self.one(entry, what, names) else { continue };
+            if order.contains(&name) {
+                self.refuse(entry, format!("names `{name}` a second time"));
+            } else {
+                order.push(name);
+            }
+        }
+        order
+    }
+}
+
+impl Section<'_, '_> {
     pub(super) fn fault(&self, message: impl AsRef<str>) {
         self.source.fault(self.at, message);
     }
@@ -210,125 +335,40 @@ impl<'a> Section<'a> {
     pub(super) fn title(&self) -> String {
         format!("[{}]", self.path)
     }
-}
 
-type Entry<'a> = (&'a Spanned<std::borrow::Cow<'a, str>>, &'a Spanned<DeValue<'a>>);
-
-/// None of these prints the value that it refuses: it may be a secret in the wrong place.
-impl<'a> Located<'a> {
-    pub(super) fn fault(&self, message: impl AsRef<str>) {
-        self.source.fault(self.at, format!("{} {}", self.name, message.as_ref()));
+    /// Returns true if the file has the key, be its value right or wrong.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.table.is_some_and(|table| table.contains_key(key))
     }
 
-    fn must_be<T>(&self, wanted: &str) -> Option<T> {
-        self.fault(format!("must be {wanted}, not {}", type_of(self.value)));
-        None
+    /// Reports `key` if the file lacks it; `wanted` says what belongs there.
+    pub(super) fn require<T>(&self, value: Option<T>, key: &str, wanted: &str) -> Option<T> {
+        if !self.has(key) {
+            self.fault(format!("missing key `{key}` in {}: {wanted}", self.title()));
+        }
+        value
     }
 
-    /// Not empty.
-    pub(super) fn text(&self) -> Option<&'a str> {
-        match self.value {
-            DeValue::String(text) if text.trim().is_empty() => {
-                self.fault("is empty");
-                None
+    /// `default` if the file lacks the key; `None` if its value was refused.
+    pub(super) fn or<T>(&self, value: Option<T>, key: &str, default: T) -> Option<T> {
+        value.or_else(|| (!self.has(key)).then_some(default))
+    }
+
+    /// Reports the keys that this type of section does not have; `whose` says what it is.
+    pub(super) fn allow_only(&self, limited: Limited, kind: &str, whose: &str) {
+        for (key, _) in self.table.into_iter().flatten() {
+            let (at, key) = (key.span().start, &**key.get_ref());
+            let mut limits = limited.iter().filter(|(keys, _)| keys.contains(&key));
+            if limits.any(|(_, kinds)| !kinds.contains(&kind)) {
+                let title = self.title();
+                self.source.fault(at, format!("`{key}` in {title} means nothing for {whose}"));
             }
-            DeValue::String(text) => Some(text),
-            _ => self.must_be("a string"),
         }
-    }
-
-    /// May be empty.
-    pub(super) fn text_or_nothing(&self) -> Option<&'a str> {
-        self.value.as_str().or_else(|| self.must_be("a string"))
-    }
-
-    pub(super) fn flag(&self) -> Option<bool> {
-        self.value.as_bool().or_else(|| self.must_be("true or false"))
-    }
-
-    pub(super) fn number(&self, range: RangeInclusive<u32>) -> Option<u32> {
-        let (least, most) = (range.start(), range.end());
-        let DeValue::Integer(digits) = self.value else {
-            return self.must_be(&format!("a whole number from {least} to {most}"));
-        };
-        let number = u32::from_str_radix(digits.as_str(), digits.radix()).ok();
-        let number = number.filter(|number| range.contains(number));
-        if number.is_none() {
-            self.fault(format!("must be from {least} to {most}"));
-        }
-        number
-    }
-
-    /// An account's id, written as a string or a number.
-    pub(super) fn id(&self) -> Option<String> {
-        match self.value {
-            DeValue::String(text) => Some(text.trim().to_owned()),
-            DeValue::Integer(digits) => {
-                let number = i64::from_str_radix(digits.as_str(), digits.radix()).ok();
-                if number.is_none() {
-                    self.fault("is too big a number");
-                }
-                number.map(|number| number.to_string())
-            }
-            _ => self.must_be("an id: a string or a whole number"),
-        }
-    }
-
-    /// One of the words in `choices`.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Option<T> {
-        self.choice_among(choices, |_| true)
-    }
-
-    /// As [`Self::choice`]; who chose wrongly is told of those only that are `offered`.
-    pub(super) fn choice_among<T: Copy>(
-        &self,
-        choices: &[(&str, T)],
-        offered: impl Fn(&T) -> bool,
-    ) -> Option<T> {
-        let text = self.text()?;
-        if let Some((_, choice)) = choices.iter().find(|(word, _)| *word == text) {
-            return Some(*choice);
-        }
-        let offered = choices.iter().filter(|(_, choice)| offered(choice));
-        let words: Vec<_> = offered.map(|(word, _)| *word).collect();
-        let hint = nearest(text, words.iter().copied())
-            .map(|nearest| format!("; did you mean `{nearest}`?"))
-            .unwrap_or_default();
-        self.fault(format!("must be one of {}{hint}", words.join(", ")));
-        None
-    }
-
-    pub(super) fn list(&self) -> Option<Vec<Self>> {
-        let Some(array) = self.value.as_array() else {
-            return self.must_be("a list: [..]");
-        };
-        let entry = |entry: &'a Spanned<DeValue<'a>>| Self {
-            source: self.source,
-            name: format!("an entry of {}", self.name),
-            at: entry.span().start,
-            value: entry.get_ref(),
-        };
-        Some(array.iter().map(entry).collect())
-    }
-
-    /// Its entries by key, where it is an inline table.
-    pub(super) fn table(&self) -> Option<Vec<(&'a str, Self)>> {
-        let entry = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
-            let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
-            let name = format!("`{}` of {}", shown(key), self.name);
-            let (at, value) = (value.span().start, value.get_ref());
-            (&**key, Self { source: self.source, name, at, value })
-        };
-        Some(self.value.as_table()?.iter().map(entry).collect())
-    }
-
-    pub(super) fn is_text(&self) -> bool {
-        self.value.is_str()
     }
 }
 
 /// The one of `words` that `word` was probably meant to be.
-pub(super) fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
+fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
     /// Found by trial: `apikey`, `allow_from`, `bot_token` find theirs; unrelated words do not.
     const LIKENESS_MIN: f64 = 0.5;
     words
@@ -338,9 +378,14 @@ pub(super) fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> O
         .map(|(_, other)| other)
 }
 
-fn known(section: &str) -> &'static [&'static str] {
-    let found = KEYS.iter().find(|(name, _)| *name == section);
-    found.map_or(&[], |(_, keys)| keys)
+/// `; did you mean …?`, or nothing.
+pub(super) fn hint<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> String {
+    nearest(word, words).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
+}
+
+/// The complaint about a word that is not among `words`.
+pub(super) fn none_of(word: &str, words: &[&str]) -> String {
+    format!("must be one of {}{}", words.join(", "), hint(word, words.iter().copied()))
 }
 
 /// Names stand in addresses (`CHANNEL:CHAT`) and in commands, so they hold no marks or blanks.
@@ -353,16 +398,4 @@ pub(super) fn is_name(name: &str) -> bool {
 fn shown(key: &str) -> String {
     const CHARS_MAX: usize = 40;
     key.escape_debug().take(CHARS_MAX).collect()
-}
-
-fn type_of(value: &DeValue<'_>) -> &'static str {
-    match value {
-        DeValue::String(_) => "a string",
-        DeValue::Integer(_) => "a whole number",
-        DeValue::Float(_) => "a number with a point",
-        DeValue::Boolean(_) => "true or false",
-        DeValue::Datetime(_) => "a date",
-        DeValue::Array(_) => "a list",
-        DeValue::Table(_) => "a table",
-    }
 }

@@ -1,14 +1,20 @@
 //! Where a secret can stand: in the config itself, in a variable, in a file, or among systemd's
 //! credentials. No message says what any of them holds.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
-use crate::secret::Secret;
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::secret::{Secret, Setting};
 
 use super::fault::Place;
-use super::reading::{Located, Source, nearest};
+use super::reading::{Source, hint};
+use super::values::At;
 
 /// Far more than any key or token has.
 const BYTES_MAX: u64 = 16 * 1024;
@@ -23,52 +29,55 @@ enum Form {
     Line,
 }
 
-/// Reads a string or one of `{ env = ".." }`, `{ file = ".." }`, `{ credential = ".." }`.
-pub(super) fn read(value: &Located<'_>) -> Option<Secret> {
-    read_as(value, Form::Word)
+/// A secret as it stands in the file, to be looked up by [`read`]. It is not `Debug`.
+#[derive(Deserialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = r#"must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }"#
+)]
+#[schemars(with = "String", title = "secret")]
+pub(super) enum Written {
+    Here(String),
+    Elsewhere(BTreeMap<String, String>),
 }
 
-/// As [`read`], where blanks belong to it, as in `Bearer …`.
-pub(super) fn read_line(value: &Located<'_>) -> Option<Secret> {
-    read_as(value, Form::Line)
+/// The secret, which has no blanks.
+pub(super) fn read(source: &Source<'_>, value: &At<Written>) -> Option<Secret> {
+    read_as(source, value.at, &value.value, Form::Word)
 }
 
-fn read_as(value: &Located<'_>, form: Form) -> Option<Secret> {
-    let checked = |text: &str, whose: &str| checked(value, form, text, whose);
-    if value.is_text() {
-        warn_if_readable_by_all(value.source, value.source.file, "holds a secret");
-        return checked(value.text()?, "it");
+/// The secret, which may have blanks inside, as in `Bearer …`.
+pub(super) fn read_line(source: &Source<'_>, value: &At<Written>) -> Option<Secret> {
+    read_as(source, value.at, &value.value, Form::Line)
+}
+
+/// The value of the variable `name`.
+pub(super) fn read_setting(
+    source: &Source<'_>,
+    name: &str,
+    value: &At<Written>,
+) -> Option<Setting> {
+    match &value.value {
+        Written::Here(text) => Some(Setting::new(name, text)),
+        written => read_as(source, value.at, written, Form::Line).map(Setting::Secret),
     }
-    let Some(table) = value.table() else {
-        value.fault("must be a string or one of { env = \"..\" }, { file = \"..\" }, { credential = \"..\" }");
-        return None;
+}
+
+fn read_as(source: &Source<'_>, at: usize, written: &Written, form: Form) -> Option<Secret> {
+    let found = match written {
+        Written::Here(text) if text.trim().is_empty() => Err("is empty".to_owned()),
+        Written::Here(text) => {
+            warn_if_readable_by_all(source, source.file, "holds a secret");
+            Ok((text.into(), "it".to_owned()))
+        }
+        Written::Elsewhere(places) => match places.iter().next() {
+            Some((place, name)) if places.len() == 1 => find(source, place, name),
+            _ => Err("must name exactly one of env, file, credential".to_owned()),
+        },
     };
-    let [(key, place)] = &table[..] else {
-        value.fault("must name exactly one of env, file, credential");
-        return None;
-    };
-    match *key {
-        "env" => {
-            let (text, whose) = from_variable(value, place.text()?)?;
-            checked(text, &whose)
-        }
-        "file" => {
-            let folder = value.source.file.parent().unwrap_or(Path::new(""));
-            let (text, whose) = from_file(value, &folder.join(place.text()?))?;
-            checked(&text, &whose)
-        }
-        "credential" => {
-            let (text, whose) = from_file(value, &credential(value, place.text()?)?)?;
-            checked(&text, &whose)
-        }
-        other => {
-            let hint = nearest(other, SOURCES.into_iter())
-                .map(|nearest| format!("; did you mean `{nearest}`?"))
-                .unwrap_or_default();
-            value.fault(format!("must name one of env, file, credential{hint}"));
-            None
-        }
-    }
+    let (text, whose) = found.map_err(|wrong| source.fault_of(at, wrong)).ok()?;
+    let secret = clean(&text, form);
+    secret.map_err(|wrong| source.fault_of(at, format!("cannot be used: {whose} {wrong}"))).ok()
 }
 
 /// The secret in a variable that starts something by itself; the variable is set.
@@ -78,51 +87,46 @@ pub(super) fn of_variable(source: &Source<'_>, variable: &str) -> Option<Secret>
     secret.map_err(|wrong| source.fault_in(Place::Environment, format!("{variable} {wrong}"))).ok()
 }
 
-/// What the variable holds, and how messages name it.
-fn from_variable<'a>(value: &Located<'a>, variable: &str) -> Option<(&'a str, String)> {
-    match value.source.env.text(variable) {
-        Some(text) => Some((text, format!("the variable {variable}"))),
-        None => {
-            value.fault(format!(
-                "needs the environment variable {variable}: set it, it is absent or empty"
-            ));
-            None
+/// A text, and how messages name where it comes from.
+type Found<'a> = Result<(Cow<'a, str>, String), String>;
+
+fn find<'a>(source: &Source<'a>, place: &str, name: &str) -> Found<'a> {
+    match place {
+        "env" => match source.env.text(name) {
+            Some(text) => Ok((text.into(), format!("the variable {name}"))),
+            None => {
+                Err(format!("needs the environment variable {name}: set it, it is absent or empty"))
+            }
+        },
+        "file" => from_file(source, &source.folder().join(name)),
+        "credential" => from_file(source, &credential(source, name)?),
+        other => {
+            let hint = hint(other, SOURCES.into_iter());
+            Err(format!("must name one of env, file, credential{hint}"))
         }
     }
 }
 
-fn from_file(value: &Located<'_>, file: &Path) -> Option<(String, String)> {
-    match read_text(file) {
-        Ok(text) => {
-            warn_if_readable_by_all(value.source, file, "holds a secret");
-            value.source.read_from(file);
-            Some((text, format!("the file {}", file.display())))
-        }
-        Err(error) => {
-            value.fault(format!("needs the file {}: {error}", file.display()));
-            None
-        }
-    }
+fn from_file<'a>(source: &Source<'_>, file: &Path) -> Found<'a> {
+    let named = format!("the file {}", file.display());
+    let text = read_text(file).map_err(|error| format!("needs {named}: {error}"))?;
+    warn_if_readable_by_all(source, file, "holds a secret");
+    source.read_from(file);
+    Ok((text.into(), named))
 }
 
-/// Where systemd puts what `LoadCredential=` names.
-fn credential(value: &Located<'_>, name: &str) -> Option<PathBuf> {
+/// The file in which systemd puts what `LoadCredential=` names.
+fn credential(source: &Source<'_>, name: &str) -> Result<PathBuf, String> {
     if name.contains('/') || name == "." || name == ".." {
-        value.fault("must name a credential, not a path");
-        return None;
+        return Err("must name a credential, not a path".to_owned());
     }
-    let folder = value.source.env.raw("CREDENTIALS_DIRECTORY");
-    if folder.is_none() {
-        value.fault(format!(
+    let folder = source.env.raw("CREDENTIALS_DIRECTORY").ok_or_else(|| {
+        format!(
             "needs the systemd credential `{name}`, but there are none: \
              set LoadCredential={name}:/path in the unit"
-        ));
-    }
-    folder.map(|folder| Path::new(folder).join(name))
-}
-
-fn checked(value: &Located<'_>, form: Form, text: &str, whose: &str) -> Option<Secret> {
-    clean(text, form).map_err(|wrong| value.fault(format!("cannot be used: {whose} {wrong}"))).ok()
+        )
+    })?;
+    Ok(Path::new(folder).join(name))
 }
 
 /// Without what an editor or `echo` leaves at the ends.

@@ -1,96 +1,121 @@
 //! `[web]` and `[search.NAME]`: who may use the web, what of the owner's own network it may reach, and
 //! which engines are asked.
 
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
 use crate::people::Role;
 use crate::tools::web::Config;
 use crate::tools::web::address::AllowedHost;
 use crate::tools::web::search::{Engine, EngineKind};
 
-use super::reading::{Located, Section};
-use super::{secrets, sections};
-
-const ROLES: [(&str, Role); 4] =
-    [("guest", Role::Guest), ("user", Role::User), ("admin", Role::Admin), ("owner", Role::Owner)];
-
-const APIS: [(&str, EngineKind); 4] = [
-    (EngineKind::Brave.as_str(), EngineKind::Brave),
-    (EngineKind::Tavily.as_str(), EngineKind::Tavily),
-    (EngineKind::Searxng.as_str(), EngineKind::Searxng),
-    (EngineKind::DuckDuckGo.as_str(), EngineKind::DuckDuckGo),
-];
+use super::reading::{Section, Source};
+use super::schema::Limited;
+use super::values::{At, Flag, Text, Url};
+use crate::config::secrets::{self, Written};
 
 /// More are a mistake.
 const LISTED_MAX: usize = 100;
 
-pub(super) fn web(top: &mut Section<'_>) -> Config {
-    let default = Config::default();
-    let sections = top.named("search");
-    let mut names = Vec::new();
-    let mut engines = Vec::new();
-    for (name, section) in sections {
-        names.push(name);
-        engines.extend(engine(name, section));
-    }
-    let Some(mut section) = top.section("web") else {
-        let engines = if engines.is_empty() { default.engines } else { engines };
-        return Config { engines, ..default };
-    };
-    let enabled = section.ask("enabled").and_then(|value| value.flag());
-    let role = section.ask("role").and_then(|value| value.choice(&ROLES));
-    let allow = section.ask("allow").and_then(|value| listed(&value));
-    let order =
-        section.ask("engines").and_then(|value| sections::order(&value, "search engine", &names));
-    section.finish("the web");
-    if let Some(order) = order {
-        let named = |name: &String| engines.iter().find(|engine| engine.name == *name).cloned();
-        engines = order.iter().filter_map(named).collect();
-    }
-    Config {
-        enabled: enabled.unwrap_or(default.enabled),
-        role: role.unwrap_or(default.role),
-        allow: allow.unwrap_or_default(),
-        engines: if engines.is_empty() { default.engines } else { engines },
+/// The web: web_fetch reads pages, web_search searches them.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct WebSection {
+    /// If false, there are no such tools.
+    enabled: Flag<true>,
+    /// The least role that may use them: guest | user | admin | owner.
+    role: Role,
+    /// Hosts of your own that may be read though they are not public, as HOST or HOST:PORT. Everybody
+    /// with that role can then read what they say to this machine. Default: none.
+    allow: Option<At<Vec<Text<AllowedHost>>>>,
+    /// The search engines, by name: the first one is asked, the others are fallbacks, in this order.
+    /// Default: all, in the order of the config file.
+    engines: Option<At<Vec<At<String>>>>,
+}
+
+/// A search engine. The name is yours; there can be many. With none in the config file it is DuckDuckGo's
+/// page without scripts, which needs no key, and sends programs away that ask often.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["type"], "limited" = LIMITED))]
+pub(super) struct SearchSection {
+    /// brave | tavily | searxng | duckduckgo.
+    r#type: Option<EngineKind>,
+    /// A secret. Brave and Tavily insist on it.
+    api_key: Option<At<Written>>,
+    /// The engine's address. http:// is allowed for this machine only. SearXNG has none of its own;
+    /// `json` must be among search.formats in its settings.yml. Default: the vendor's own.
+    base_url: Option<Text<Url>>,
+}
+
+const LIMITED: Limited = &[(&["api_key"], &["brave", "tavily", "searxng"])];
+
+impl Default for WebSection {
+    fn default() -> Self {
+        Self { enabled: Flag::default(), role: Role::User, allow: None, engines: None }
     }
 }
 
-fn listed(value: &Located<'_>) -> Option<Vec<AllowedHost>> {
-    let entries = value.list()?;
-    if entries.len() > LISTED_MAX {
-        value.fault(format!("has more than {LISTED_MAX} entries"));
+impl WebSection {
+    pub(super) fn config(
+        self,
+        source: &Source<'_>,
+        engines: BTreeMap<String, SearchSection>,
+    ) -> Config {
+        let sections = source.named("search", engines);
+        let names: Vec<_> = sections.iter().map(|(name, ..)| name.clone()).collect();
+        let names: Vec<_> = names.iter().map(String::as_str).collect();
+        let engines =
+            sections.into_iter().filter_map(|(name, place, section)| section.engine(name, &place));
+        let mut engines: Vec<Engine> = engines.collect();
+        if let Some(order) = &self.engines {
+            let order = source.order(order, "search engine", &names);
+            let named = |name: &String| engines.iter().find(|engine| engine.name == *name).cloned();
+            engines = order.iter().filter_map(named).collect();
+        }
+        if let Some(allow) = self.allow.as_ref().filter(|allow| allow.value.len() > LISTED_MAX) {
+            source.refuse(allow, format!("has more than {LISTED_MAX} entries"));
+        }
+        let allow = self.allow.into_iter().flat_map(|allow| allow.value);
+        Config {
+            enabled: self.enabled.0,
+            role: self.role,
+            allow: allow.map(|listed| listed.0).collect(),
+            engines: if engines.is_empty() { vec![Engine::default()] } else { engines },
+        }
     }
-    let read = |entry: &Located<'_>| entry.text()?.parse().map_err(|wrong| entry.fault(wrong)).ok();
-    let read: Vec<_> = entries.iter().map(read).collect();
-    read.into_iter().collect()
 }
 
-fn engine(name: &str, mut section: Section<'_>) -> Option<Engine> {
-    let api = section.require("type", "one of brave, tavily, searxng, duckduckgo");
-    let Some(api) = api.and_then(|value| value.choice(&APIS)) else {
-        section.finish_of_any_kind();
-        return None;
-    };
-    let base_url = match (section.ask("base_url"), api.home()) {
-        (Some(value), _) => sections::url(&value),
-        (None, Some(home)) => Some(home.to_owned()),
-        (None, None) => {
-            section.require("base_url", "where your SearXNG is");
-            None
-        }
-    };
-    let api_key = match api {
-        EngineKind::Brave | EngineKind::Tavily => {
-            let key = section.require("api_key", "a secret; its vendor gives you one");
-            Some(key.and_then(|value| secrets::read(&value)))
-        }
-        EngineKind::Searxng => section.ask("api_key").map(|value| secrets::read(&value)),
-        EngineKind::DuckDuckGo => None,
-    };
-    section.finish(&format!("a search engine of type {}", api.as_str()));
-    let api_key = match api_key {
-        Some(read) => Some(read?),
-        None => None,
-    };
-    Some(Engine { name: name.to_owned(), api, api_key, base_url: base_url? })
+impl SearchSection {
+    fn engine(self, name: String, place: &Section<'_, '_>) -> Option<Engine> {
+        let wanted = "one of brave, tavily, searxng, duckduckgo";
+        let api = place.require(self.r#type, "type", wanted)?;
+        place.allow_only(
+            LIMITED,
+            api.as_str(),
+            &format!("a search engine of type {}", api.as_str()),
+        );
+        let base_url = self.base_url.map(|url| url.0.0);
+        let base_url = match api.home() {
+            Some(home) => place.or(base_url, "base_url", home.to_owned()),
+            None => place.require(base_url, "base_url", "where your SearXNG is"),
+        };
+        let key = match api {
+            EngineKind::Brave | EngineKind::Tavily => {
+                let wanted = "a secret; its vendor gives you one";
+                Some(place.require(self.api_key, "api_key", wanted)?)
+            }
+            EngineKind::Searxng => self.api_key,
+            EngineKind::DuckDuckGo => None,
+        };
+        let api_key = match key {
+            Some(key) => Some(secrets::read(place.source, &key)?),
+            None => None,
+        };
+        Some(Engine { name, api, api_key, base_url: base_url? })
+    }
 }
 
 /// What a person checks before a start; no secrets.

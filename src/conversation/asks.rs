@@ -6,6 +6,8 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, RowId};
 use crate::bus::outbox;
@@ -87,7 +89,8 @@ pub struct Asking {
 
 /// What becomes of a call that reaches outside, once the model has read what strangers wrote: they may have
 /// asked for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum OnForeign {
     #[default]
     Ask,

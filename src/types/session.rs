@@ -158,7 +158,7 @@ pub enum Effort {
 }
 
 /// What becomes of what a person says while a turn works for them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueMode {
     /// The turn is shown it at its next step.
@@ -173,7 +173,8 @@ pub enum QueueMode {
 }
 
 /// What ends a turn.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// A text without calls, which is the answer.
     #[default]

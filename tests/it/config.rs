@@ -5,6 +5,7 @@ mod exec;
 mod files;
 mod heartbeat;
 mod mcp;
+mod reference;
 mod web;
 
 use std::fs;
@@ -238,7 +239,7 @@ Config {
             kind: Terminal,
         },
     },
-    media: Limits {
+    media: IntakeLimits {
         file_max: 5000000,
         inbox_max: 500000000,
         time_max: 60s,
@@ -577,6 +578,44 @@ config.toml:4:7: unclosed table, expected `]`
 }
 
 #[test]
+fn tells_each_wrong_type_once_and_reads_the_rest() {
+    let errors = load(
+        r#"
+agent = 3
+providers = "x"
+[asking]
+approve_tools = [1, "a", 2024-01-01, ""]
+approval_minutes = 99999999999999999999
+question_minutes = 1.5
+[channels.a]
+type = 7
+token = { env = 3 }
+owners = [99999999999999999999]
+[exec]
+env = ["A"]
+[mcp.a]
+command = "a"
+env = { A = 1 }
+"#,
+        &secrets(),
+    );
+    insta::assert_snapshot!(errors.unwrap_err(), @r#"
+config.toml:2:1: `agent` must be a section, written [agent]
+config.toml:3:1: `providers` must be a section, written [providers]
+config.toml:5:18: an entry of `approve_tools` in [asking] must be a string, not a whole number
+config.toml:5:26: an entry of `approve_tools` in [asking] must be a string, not a date
+config.toml:5:38: an entry of `approve_tools` in [asking] is empty
+config.toml:6:20: `approval_minutes` in [asking] is too big a number
+config.toml:7:20: `question_minutes` in [asking] must be a whole number from 1 to 10080, not a number with a point
+config.toml:9:8: `type` in [channels.a] must be a string, not a whole number
+config.toml:10:9: `token` in [channels.a] must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }
+config.toml:11:11: an entry of `owners` in [channels.a] is too big a number
+config.toml:13:7: `env` in [exec] must be a table: { .. }, not a list
+config.toml:16:13: `A` of `env` in [mcp.a] must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }
+"#);
+}
+
+#[test]
 fn knows_two_ways_of_calling_tools() {
     let with = |tools: &str| {
         let url = "http://127.0.0.1:1/v1";
@@ -784,7 +823,7 @@ config.toml:18:11: an entry of `owners` in [channels.slack] must be a member id,
 config.toml:19:9: an entry of `bots` in [channels.slack] must be a bot's id, which begins with B, U or W, as "B012ABCDEF"; a name can change hands
 config.toml:20:21: `#crew` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
 config.toml:20:72: `U0ADA` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
-config.toml:24:9: `chats` in [channels.list] must be a table, as { "ID" = "always" }
+config.toml:24:9: `chats` in [channels.list] must be a table: { .. }, not a list
 "#);
 }
 

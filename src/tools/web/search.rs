@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use async_trait::async_trait;
 use reqwest::{Client, StatusCode};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
 use url::Url;
 
@@ -39,7 +39,8 @@ const SNIPPET_CHARS_MAX: usize = 400;
 const URL_CHARS_MAX: usize = 400;
 
 /// Whose API it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
 pub enum EngineKind {
     Brave,
     Tavily,

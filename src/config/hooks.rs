@@ -1,0 +1,78 @@
+//! `[hooks.NAME]`: commands of the operator's that are run when something happens.
+
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::hooks::Hook;
+use crate::types::event;
+
+use super::reading::{Section, Source, none_of};
+use super::values::{At, Text, Within};
+
+/// A hook that takes longer is none; it would hold up others.
+const SECONDS_MOST: u32 = 600;
+
+/// The variables that a hook is given.
+const VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
+
+/// Commands of yours that are run when something happens, with the event as a line of JSON on
+/// standard input. They run as the daemon does, outside of the sandbox; two at a time. The name is
+/// yours.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["on", "command"]))]
+pub(super) struct HookSection {
+    /// The events: turn_start step_start thinking_start thinking thinking_end text tool_start
+    /// tool_end memory_updated no_tool_call steered compacted error turn_end delivered delivery_late
+    /// delivery_failed missed.
+    on: Option<At<Vec<Text<EventName>>>>,
+    /// The program and its arguments. It is given PATH, HOME, LANG and TZ; its output is thrown away.
+    command: Option<At<Vec<String>>>,
+    /// Seconds after which it is killed, with all that it has started.
+    timeout_s: Within<1, SECONDS_MOST, 10>,
+}
+
+struct EventName(&'static str);
+
+impl FromStr for EventName {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let name = event::NAMES.iter().find(|name| **name == word);
+        name.map(|name| Self(name)).ok_or_else(|| none_of(word, event::NAMES))
+    }
+}
+
+pub(super) fn hooks(
+    source: &Source<'_>,
+    sections: BTreeMap<String, HookSection>,
+) -> BTreeMap<String, Hook> {
+    let sections = source.named("hooks", sections).into_iter();
+    sections.filter_map(|(name, place, section)| Some((name, section.hook(&place)?))).collect()
+}
+
+impl HookSection {
+    fn hook(self, place: &Section<'_, '_>) -> Option<Hook> {
+        let source = place.source;
+        let on = place.require(self.on, "on", "a list of events, such as [\"turn_end\"]");
+        let wanted = "the program with its arguments, as a list";
+        let command = place.require(self.command, "command", wanted);
+        let (on, command) = (on?, command?);
+        if on.value.is_empty() {
+            source.refuse(&on, "is empty; name at least one event");
+        }
+        if command.value.is_empty() {
+            source.refuse(&command, "is empty; the first is the program");
+        }
+        let set = |name| Some((name, source.env.raw(name)?.to_owned()));
+        Some(Hook {
+            on: on.value.into_iter().map(|name| name.0.0).collect(),
+            command: command.value,
+            time_max: self.timeout_s.seconds(),
+            environment: VARIABLES.into_iter().filter_map(set).collect(),
+        })
+    }
+}

@@ -1,0 +1,141 @@
+//! `[providers.NAME]`: models behind APIs.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
+use crate::provider::{self, ProviderKind, Tools};
+use crate::secret::Secret;
+
+use super::reading::{Section, Source};
+use super::schema::Limited;
+use super::values::{At, Text, Url, Within};
+use crate::config::secrets::{self, Written};
+
+pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
+
+/// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
+pub(super) const TOKENS_MAX: u32 = 16_384;
+
+/// More than any model gives in one answer.
+const TOKENS_MAX_MOST: u32 = 1_000_000;
+
+/// The least with which there is room for the prompt itself, and more than any model has.
+const CONTEXT_LEAST: u32 = 4_096;
+const CONTEXT_MOST: u32 = 20_000_000;
+
+/// A named config that was read; `None` for one with faults, whose name still exists.
+pub(super) type Providers = Vec<(String, Option<provider::Config>)>;
+
+/// A model behind an API. The name is yours; there can be many. With no provider in the config file,
+/// ANTHROPIC_API_KEY, OPENAI_API_KEY and OPENROUTER_API_KEY start what they name.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[schemars(extend("required" = ["type", "model"], "limited" = LIMITED))]
+pub(super) struct ProviderSection {
+    /// anthropic | openai (every OpenAI-compatible endpoint) | rehearsal (no model: fixed rules, to
+    /// try out the machine; it takes no other keys).
+    r#type: Option<ProviderKind>,
+    /// The model's name, as the vendor writes it.
+    model: Option<String>,
+    /// A secret. Only the vendors' own endpoints insist on it.
+    api_key: Option<At<Written>>,
+    /// The endpoint. http:// is allowed for this machine only. Default: https://api.anthropic.com or
+    /// https://api.openai.com/v1, by type.
+    base_url: Option<Text<Url>>,
+    /// The longest answer to ask for, in tokens, its reasoning included. Default: 16384 at
+    /// api.anthropic.com and api.openai.com; elsewhere the server decides.
+    max_tokens: Option<Within<1, TOKENS_MAX_MOST>>,
+    /// The model's context window, prompt and answer together, in tokens. A conversation is
+    /// summarized before it is full. Default: by the model's name for claude, gpt, o1 to o4 and
+    /// gemini; others 128000 at the vendors' own addresses, and 32768 elsewhere. Set it to what your
+    /// own server was started with: some (Ollama) silently cut off what is over it.
+    context: Option<Within<CONTEXT_LEAST, CONTEXT_MOST>>,
+    /// The form of tool calls: native | text (for a model or a server without tools: the prompt
+    /// describes them, and the model writes its calls as text).
+    tools: Tools,
+    /// If true, the model is shown pictures that people send; else the prompt says where they lie.
+    /// Default: true for type anthropic and at api.openai.com; elsewhere false.
+    images: Option<bool>,
+}
+
+const LIMITED: Limited = &[(
+    &["model", "api_key", "base_url", "max_tokens", "context", "tools", "images"],
+    &["anthropic", "openai"],
+)];
+
+pub(super) fn configs(
+    source: &Source<'_>,
+    sections: BTreeMap<String, ProviderSection>,
+) -> Providers {
+    let sections = source.named("providers", sections).into_iter();
+    sections.map(|(name, place, section)| (name, section.config(&place))).collect()
+}
+
+impl ProviderSection {
+    fn config(self, place: &Section<'_, '_>) -> Option<provider::Config> {
+        let kind = place.require(self.r#type, "type", "one of anthropic, openai, rehearsal")?;
+        let (word, vendor_url) = match kind {
+            Anthropic => ("anthropic", ANTHROPIC_URL),
+            OpenAi => ("openai", OPENAI_URL),
+            Rehearsal => ("rehearsal", ""),
+        };
+        place.allow_only(LIMITED, word, &format!("a provider of type {word}"));
+        if kind == Rehearsal {
+            return Some(rehearsal());
+        }
+        let wanted = "the model's name, as its vendor writes it";
+        let model = place.require(self.model, "model", wanted);
+        let base_url = self.base_url.map(|url| url.0.0);
+        let base_url = place.or(base_url, "base_url", vendor_url.to_owned());
+        let is_vendor = base_url.as_deref() == Some(vendor_url);
+        let api_key = api_key(place, self.api_key.as_ref(), is_vendor.then_some(vendor_url));
+        let (model, base_url, api_key) = (model?, base_url?, api_key?);
+        Some(provider::Config {
+            kind,
+            api_key,
+            // Other servers know best how much room their model has.
+            tokens_max: self.max_tokens.map(|it| it.0).or(is_vendor.then_some(TOKENS_MAX)),
+            context: self
+                .context
+                .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
+            tools: self.tools,
+            images: self.images.unwrap_or(kind == Anthropic || base_url == OPENAI_URL),
+            model,
+            base_url,
+        })
+    }
+}
+
+/// The key, which `vendor_url` insists on; `None` if it is missing there or cannot be used.
+pub(super) fn api_key(
+    place: &Section<'_, '_>,
+    written: Option<&At<Written>>,
+    vendor_url: Option<&str>,
+) -> Option<Option<Secret>> {
+    let written = match vendor_url {
+        Some(url) => Some(place.require(written, "api_key", &format!("{url} wants one"))?),
+        None => written,
+    };
+    match written {
+        Some(written) => secrets::read(place.source, written).map(Some),
+        None => Some(None),
+    }
+}
+
+/// The provider without a model.
+pub(super) fn rehearsal() -> provider::Config {
+    provider::Config {
+        kind: Rehearsal,
+        model: "rehearsal".to_owned(),
+        api_key: None,
+        base_url: String::new(),
+        tokens_max: None,
+        context: provider::default_context("rehearsal", ""),
+        tools: Tools::Native,
+        images: false,
+    }
+}

@@ -1,0 +1,92 @@
+//! The sections of a config file, and their schema: the names, types, defaults, bounds and
+//! documentation of all keys.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::agent::{AgentSection, AskingSection};
+use super::channels::ChannelSection;
+use super::exec::ExecSection;
+use super::heartbeat::HeartbeatSection;
+use super::hooks::HookSection;
+use super::mcp::McpSection;
+use super::media::{MediaSection, TranscriptionSection};
+use super::providers::ProviderSection;
+use super::web::{SearchSection, WebSection};
+
+/// A config file. Each section declares its keys, from which reading, messages, the example and the
+/// reference are made.
+#[derive(Default, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct File {
+    pub(super) agent: AgentSection,
+    pub(super) asking: AskingSection,
+    pub(super) heartbeat: HeartbeatSection,
+    pub(super) providers: BTreeMap<String, ProviderSection>,
+    pub(super) channels: BTreeMap<String, ChannelSection>,
+    pub(super) media: MediaSection,
+    pub(super) transcription: Option<TranscriptionSection>,
+    pub(super) mcp: BTreeMap<String, McpSection>,
+    pub(super) hooks: BTreeMap<String, HookSection>,
+    pub(super) web: WebSection,
+    pub(super) search: BTreeMap<String, SearchSection>,
+    pub(super) exec: ExecSection,
+}
+
+/// The keys that only some types of a section have, with these types.
+pub(super) type Limited = &'static [(&'static [&'static str], &'static [&'static str])];
+
+/// Every key by its section; the empty name is the top of the file.
+pub static KEYS: LazyLock<Vec<(String, Vec<String>)>> = LazyLock::new(|| {
+    let schema = schema();
+    let keys = |schema: &Map<String, Value>| properties(schema).keys().cloned().collect();
+    let top = schema.as_object().into_iter().map(|top| (String::new(), keys(top)));
+    let inner = sections(&schema).into_iter().map(|(name, section)| (name, keys(section)));
+    top.chain(inner).collect()
+});
+
+/// The JSON Schema of a config file. It is made when it is needed, which a start without faults does
+/// not.
+pub fn schema() -> Schema {
+    let settings = SchemaSettings::default().with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<File>()
+}
+
+/// The sections in the order of [`File`], as `agent` or `providers.NAME`, each with its schema.
+pub fn sections(schema: &Schema) -> Vec<(String, &Map<String, Value>)> {
+    let mut sections = Vec::new();
+    for (name, value) in schema.as_object().map(properties).into_iter().flatten() {
+        let Some(section) = value.as_object() else { continue };
+        match section.get("additionalProperties").and_then(Value::as_object) {
+            Some(named) => sections.push((format!("{name}.NAME"), named)),
+            None => sections.push((name.clone(), section)),
+        }
+    }
+    sections
+}
+
+fn properties(schema: &Map<String, Value>) -> &Map<String, Value> {
+    static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
+    schema.get("properties").and_then(Value::as_object).unwrap_or(&NONE)
+}
+
+/// The section that has `key`; the empty name is the top of the file.
+pub(super) fn section_with(key: &str) -> Option<&'static str> {
+    let has = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|known| known == key);
+    KEYS.iter().find(has).map(|(section, _)| section.as_str())
+}
+
+/// Returns true if `key` in the section at this path is a section itself.
+pub(super) fn is_section(path: &[&str], key: &str) -> bool {
+    let is_known = |name: &str| KEYS.iter().any(|(section, _)| section == name);
+    match path {
+        [] => is_known(key) || is_known(&format!("{key}.NAME")),
+        [outer] => is_known(&format!("{outer}.NAME")),
+        _ => false,
+    }
+}
