@@ -271,6 +271,11 @@ impl Publisher {
         self.bus.overheard.reword(at, id, line);
     }
 
+    /// An overheard line is not context any more.
+    pub fn forget_overheard(&self, at: &Address, id: &MessageId) {
+        self.bus.overheard.forget(at, id);
+    }
+
     /// Whether the bot was spoken to at this address before.
     pub async fn takes_part(&self, at: &Address) -> Result<bool, PublishError> {
         let at = at.clone();

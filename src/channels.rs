@@ -1,12 +1,16 @@
 //! A platform as the agent sees it: listen, send once, hint, find. What differs between platforms
 //! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
 
+#[cfg(any(feature = "discord", feature = "slack"))]
+pub mod backlog;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub mod call;
 pub mod config;
 pub mod deliver;
 #[cfg(feature = "discord")]
 pub mod discord;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+pub mod hear;
 pub mod intake;
 pub mod markup;
 pub mod network;

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{Bus, PublishError, Published, Publisher, admission, journal, raw_bounded};
 use crate::store::Sync;
-use crate::types::message::{ChannelName, DedupKey, Inbound};
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageId};
 
 /// One of the things that a platform told.
 #[derive(Clone)]
@@ -17,6 +17,8 @@ pub enum Arrival {
     Changed(Inbound),
     /// One that was changed and does not speak to the bot by itself; see [`Publisher::amend`].
     Amended(Inbound),
+    /// One that was deleted; see [`Publisher::withdraw`].
+    Withdrawn { at: Address, id: MessageId, key: DedupKey },
     /// What could not be read; see [`Publisher::keep_raw`].
     Unreadable { key: DedupKey, raw: String },
 }
@@ -25,7 +27,7 @@ impl Publisher {
     /// Takes arrivals in, in order, and sets the channel's mark with them: all in one transaction, or, if that
     /// fails, one after the other until one cannot be taken in. When this returns `Ok`, the platform may be
     /// told that they have arrived. Says of each message what became of it; nothing of one that was not
-    /// known, or could not be read.
+    /// known, was withdrawn, or could not be read. Lines that were overheard are the caller's.
     pub async fn publish_all(
         &self,
         arrivals: Vec<Arrival>,
@@ -34,6 +36,9 @@ impl Publisher {
         if arrivals.is_empty() {
             // Told again after a crash, nothing would be taken in either: the next mark will do.
             return Ok(Vec::new());
+        }
+        if arrivals.len() == 1 && mark.is_none() {
+            return self.publish_each(arrivals, None).await;
         }
         let (bus, channel) = (self.bus.clone(), self.channel.clone());
         let (together, marked) = (arrivals.clone(), mark.clone());
@@ -45,7 +50,10 @@ impl Publisher {
         };
         self.heard_event(arrivals.iter().filter_map(|arrival| match arrival {
             Arrival::New(inbound) => Some(inbound),
-            Arrival::Changed(_) | Arrival::Amended(_) | Arrival::Unreadable { .. } => None,
+            Arrival::Changed(_)
+            | Arrival::Amended(_)
+            | Arrival::Withdrawn { .. }
+            | Arrival::Unreadable { .. } => None,
         }));
         match self.bus.store.write("publish", Sync::Now, take_all).await {
             Ok(taken) => {
@@ -71,7 +79,11 @@ impl Publisher {
                 Arrival::New(inbound) => Some(self.publish(inbound).await?),
                 Arrival::Changed(inbound) => Some(self.edit(inbound).await?),
                 Arrival::Amended(inbound) => {
-                    self.amend(inbound).await?.then_some(Published::Accepted)
+                    self.amend(inbound).await?.then_some(Published::Repeated)
+                }
+                Arrival::Withdrawn { at, id, key } => {
+                    self.withdraw(&at, &id, key).await?;
+                    None
                 }
                 Arrival::Unreadable { key, raw } => {
                     self.keep_raw(key, raw).await?;
@@ -99,6 +111,7 @@ fn take(
             true => admission::edit(store, bus, inbound).map(Some),
             false => Ok(None),
         },
+        Arrival::Withdrawn { key, .. } => journal::take_back(store, &key).map(|()| None),
         Arrival::Unreadable { key, raw } => {
             tracing::warn!(%channel, %key, "Kept a message that could not be read");
             journal::keep_raw(store, &key, channel, &raw_bounded(&raw)).map(|_| None)

@@ -19,33 +19,165 @@ const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 /// What went wrong, sorted by what is known.
 #[derive(Debug)]
-pub(super) enum CallError<Denial> {
+pub(super) enum CallError<P> {
     /// There was no connection: the request has not gone out.
     NotSent(String),
     /// The link was lost, or the deadline passed, after the request may have gone out.
     Lost(String),
     /// The server said no.
-    Denied(Denial),
+    Denied(Denial<P>),
     /// The server said yes, in a way that cannot be read.
     Unreadable(String),
 }
 
-/// What a platform means when it says no.
-pub(super) trait Meaning {
-    /// As it stands before what it says.
-    const PLATFORM: &'static str;
-
-    /// To a call that changes nothing that people see.
-    fn while_asking(self) -> ChannelError;
-
-    /// To a message.
-    fn while_sending(self) -> ChannelError;
+/// What a refusal means for whoever called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Only the operator can help.
+    Closed,
+    /// Called too often.
+    Limited,
+    /// Not done, and worth another try.
+    Later,
+    /// It may have been done.
+    Perhaps,
+    /// Never, whatever was asked.
+    Never,
+    /// Never for this message. A call that changes nothing may be made again.
+    Unsendable,
 }
 
-impl<Denial: Meaning> CallError<Denial> {
+/// A row of a platform's table of refusals.
+pub struct Row<Sign: 'static> {
+    /// Any status, if empty.
+    pub statuses: &'static [u16],
+    /// One of these is shown; any refusal, if empty.
+    pub signs: &'static [Sign],
+    pub kind: Kind,
+    /// In the words of people; empty where the platform's own have to do. `{said}` stands for those.
+    pub meaning: &'static str,
+}
+
+/// Makes a row, short enough for a table.
+pub const fn row<Sign>(
+    statuses: &'static [u16],
+    signs: &'static [Sign],
+    kind: Kind,
+    meaning: &'static str,
+) -> Row<Sign> {
+    Row { statuses, signs, kind, meaning }
+}
+
+/// A refusal of a call.
+#[derive(Debug, Default)]
+pub struct Denial<P> {
+    /// The HTTP status, unless the answer had a code of its own.
+    pub status: u16,
+    /// What the platform says, as it words it.
+    pub said: String,
+    /// How long it wants to be left alone.
+    pub after: Option<Duration>,
+    /// What to say instead, if it may have been another server than the platform's.
+    pub doubt: Option<String>,
+    /// What only this platform tells.
+    pub own: P,
+}
+
+/// How a platform says no.
+pub trait Platform: Sized + Default {
+    /// What a refusal is known by besides its status: a code of the platform's, or a word.
+    type Sign: 'static;
+
+    /// As it stands before what it says.
+    const NAME: &'static str;
+
+    /// Of several rows that match, the first counts. What none matches is tried again.
+    const REFUSALS: &'static [Row<Self::Sign>];
+
+    fn shows(denial: &Denial<Self>, sign: &Self::Sign) -> bool;
+
+    /// All that is known, for the log.
+    fn in_words(denial: &Denial<Self>) -> String {
+        let (name, status) = (Self::NAME, denial.status);
+        match (&denial.doubt, denial.said.as_str()) {
+            (Some(doubt), _) => format!("{name} answers with {doubt}"),
+            (None, "") => format!("{name} answers with {status}"),
+            (None, said) => format!("{name} answers with {status}: {said}"),
+        }
+    }
+
+    /// Why a message is refused, where the table does not know.
+    fn refusal(denial: &Denial<Self>) -> String {
+        match denial.doubt {
+            Some(_) => Self::in_words(denial),
+            None => format!("{} refuses the message: {}", Self::NAME, denial.said),
+        }
+    }
+
+    /// A meaning with its gaps filled.
+    fn explain(denial: &Denial<Self>, meaning: &str) -> String {
+        meaning.replace("{said}", &denial.said)
+    }
+}
+
+impl<P: Platform> Denial<P> {
+    /// Without a word that tells more.
+    pub fn bare(status: StatusCode) -> Self {
+        let said = status.canonical_reason().unwrap_or("an unknown status").to_owned();
+        Self { status: status.as_u16(), said, ..Self::default() }
+    }
+
+    fn row(&self) -> Option<&'static Row<P::Sign>> {
+        P::REFUSALS.iter().find(|row| {
+            (row.statuses.is_empty() || row.statuses.contains(&self.status))
+                && (row.signs.is_empty() || row.signs.iter().any(|sign| P::shows(self, sign)))
+        })
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        self.row().map_or(Kind::Later, |row| row.kind)
+    }
+
+    pub(super) fn meaning(&self) -> &'static str {
+        self.row().map_or("", |row| row.meaning)
+    }
+
+    /// To a call that changes nothing that people see.
+    fn while_asking(self) -> ChannelError {
+        match self.kind() {
+            Kind::Perhaps | Kind::Unsendable => self.unavailable(),
+            _ => self.while_sending(),
+        }
+    }
+
+    /// To a message.
+    pub(super) fn while_sending(self) -> ChannelError {
+        match (self.kind(), self.meaning()) {
+            (Kind::Closed, _) if self.doubt.is_some() => ChannelError::Closed(P::in_words(&self)),
+            (Kind::Closed, meaning) => ChannelError::Closed(P::explain(&self, meaning)),
+            (Kind::Perhaps, _) => ChannelError::Ambiguous(P::in_words(&self)),
+            (Kind::Never | Kind::Unsendable, "") => ChannelError::Refused(P::refusal(&self)),
+            (Kind::Never | Kind::Unsendable, meaning) => {
+                ChannelError::Refused(format!("{meaning} ({})", self.said))
+            }
+            (Kind::Limited | Kind::Later, _) => self.unavailable(),
+        }
+    }
+
+    pub(super) fn unavailable(self) -> ChannelError {
+        let reason = match (self.kind(), self.meaning()) {
+            (Kind::Limited, _) => format!("{} wants us to slow down", P::NAME),
+            (Kind::Later, meaning) if !meaning.is_empty() => P::explain(&self, meaning),
+            _ => P::in_words(&self),
+        };
+        ChannelError::Unavailable { after: self.after, reason }
+    }
+}
+
+impl<P: Platform> CallError<P> {
     /// For calls that change nothing that people see: polling, asking who we are, typing.
     pub(super) fn while_asking(self) -> ChannelError {
-        let platform = Denial::PLATFORM;
+        let platform = P::NAME;
         match self {
             Self::Denied(denial) => denial.while_asking(),
             Self::NotSent(reason) | Self::Lost(reason) => {
@@ -59,7 +191,7 @@ impl<Denial: Meaning> CallError<Denial> {
 
     /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
     pub(super) fn while_sending(self) -> ChannelError {
-        let platform = Denial::PLATFORM;
+        let platform = P::NAME;
         match self {
             Self::Denied(denial) => denial.while_sending(),
             Self::NotSent(reason) => ChannelError::unavailable(format!("{platform}: {reason}")),
@@ -96,10 +228,7 @@ impl Caller {
         Ok(Self { client, elsewhere: (place != own).then(|| place.to_owned()), base })
     }
 
-    pub(super) async fn send<Denial>(
-        &self,
-        request: RequestBuilder,
-    ) -> Result<Response, CallError<Denial>> {
+    pub(super) async fn send<P>(&self, request: RequestBuilder) -> Result<Response, CallError<P>> {
         request.send().await.map_err(|error| {
             let reason = in_words(&error);
             if error.is_connect() {
@@ -113,7 +242,7 @@ impl Caller {
     }
 
     /// Why a success cannot be read. What is only cut short is the platform's; a page is not.
-    pub(super) fn unreadable<Denial>(&self, error: &serde_json::Error) -> CallError<Denial> {
+    pub(super) fn unreadable<P>(&self, error: &serde_json::Error) -> CallError<P> {
         let reason = error.to_string();
         CallError::Unreadable(if error.is_syntax() { self.placed(reason) } else { reason })
     }
@@ -138,7 +267,7 @@ impl Caller {
 }
 
 /// All of an answer; of one that is a refusal, nothing if it is lost on the way.
-pub(super) async fn whole<Denial>(response: Response) -> Result<Vec<u8>, CallError<Denial>> {
+pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>> {
     let succeeded = response.status().is_success();
     match read(response).await {
         Err(reason) if succeeded => Err(CallError::Unreadable(reason)),

@@ -1,21 +1,21 @@
-//! Discord. What comes over its gateway is in [`gateway`] and `hearing`, what a message means to us in
-//! [`inbound`], what goes out in `sending`, and what a failed call means in `call`.
+//! Discord. What comes over its gateway is in [`gateway`] and `events`, and is decoded in [`inbound`]; what
+//! goes out is in `sending`, and what a failed call means in `call`.
 //!
 //! Discord is told nothing when a message has been kept: we remember how far in the session's
 //! sequence we have got, and go on from there, also after a restart. Where the session is gone, what
 //! was missed is read back from the places that have spoken to the bot.
 
+mod addresses;
 mod call;
-mod catch_up;
 mod commands;
 mod endpoints;
+mod events;
 mod fetching;
 pub mod gateway;
-mod hearing;
 pub mod inbound;
 mod link;
+mod pages;
 mod sending;
-mod spots;
 pub mod wire;
 
 use std::sync::Mutex;
@@ -26,6 +26,7 @@ use chrono::{DateTime, Utc};
 use serenity::model::id;
 use tokio::sync::OnceCell;
 
+use super::backlog::Backlog;
 pub use super::config::{DiscordConfig as Config, DiscordThreads as Threads};
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
@@ -34,11 +35,11 @@ use super::{
 use crate::bus::Publisher;
 use crate::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 
+use addresses::Addresses;
 use call::{Api, CallError};
 use endpoints::Endpoint;
 use inbound::Identity;
 use link::Progress;
-use spots::Spots;
 use wire::User;
 
 /// Discord's limit (Message resource, create message); it counts characters, of which UTF-16 has never
@@ -103,10 +104,11 @@ pub struct Discord {
     me: OnceCell<Identity>,
     /// Set once Discord has our commands.
     told_commands: OnceCell<()>,
-    spots: Spots,
+    addresses: Addresses,
     /// How far we have got, for the next link. A mutex, since a listener that was dropped leaves it to
     /// the next one; it guards a few words.
     progress: Mutex<Progress>,
+    backlog: Backlog,
 }
 
 impl Discord {
@@ -121,8 +123,9 @@ impl Discord {
             threads: config.threads,
             me: OnceCell::new(),
             told_commands: OnceCell::new(),
-            spots: Spots::default(),
+            addresses: Addresses::default(),
             progress: Mutex::default(),
+            backlog: Backlog::default(),
         })
     }
 

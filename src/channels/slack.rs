@@ -1,17 +1,17 @@
-//! Slack, in Socket Mode. What an event means to us is in [`inbound`], the link itself in `socket`,
-//! what a failed call means in `failure`. An envelope is acknowledged only after `publish` has
+//! Slack, in Socket Mode. Events are decoded in [`inbound`]; the link itself is in `socket`, what a failed
+//! call means in `failure`. An envelope is acknowledged only after `publish` has
 //! returned; Slack brings again what was not.
 
 mod call;
-mod catch_up;
+mod events;
 mod failure;
 mod files;
-mod hearing;
 pub mod inbound;
 pub mod interaction;
 mod looking;
 mod mrkdwn;
 mod names;
+mod pages;
 mod progress;
 mod sending;
 mod socket;
@@ -27,6 +27,7 @@ use serde::Deserialize;
 use slack_morphism::api::SlackApiAppsConnectionOpenRequest;
 use tokio::time::timeout;
 
+use super::backlog::Backlog;
 pub use super::config::{SlackConfig as Config, SlackThreads as Threads};
 use super::{
     Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
@@ -37,8 +38,8 @@ use crate::replies;
 use crate::types::message::{Address, ChatId, Hint, Line, MediaRef, MessageId, Outbound};
 
 use call::{Api, AuthTest};
+use events::Listener;
 use failure::CallError;
-use hearing::Ears;
 use inbound::Identity;
 use names::Names;
 use progress::Progress;
@@ -109,9 +110,10 @@ pub struct Slack {
     bot: OnceLock<Identity>,
     /// Slack has told us that it shows no status of this app.
     no_status: AtomicBool,
-    /// How far we have heard, and what is still to be looked up. A mutex, since a listener that was
-    /// dropped leaves it to the next one; held for a look.
+    /// How far we have heard. A mutex, since a listener that was dropped leaves it to the next one; held
+    /// for a look.
     progress: Mutex<Progress>,
+    backlog: Backlog,
     /// Where it is shown that we work.
     statuses: Mutex<BTreeSet<Address>>,
     /// Chats that the bot is certainly in.
@@ -137,6 +139,7 @@ impl Slack {
             bot: OnceLock::new(),
             no_status: AtomicBool::new(false),
             progress: Mutex::default(),
+            backlog: Backlog::default(),
             statuses: Mutex::default(),
             own_chats: Mutex::default(),
         })
@@ -219,7 +222,7 @@ impl Channel for Slack {
         let about = format!("@{} in {}", bot.name, bot.team_name);
         publisher.link_up(about);
         loop {
-            Ears { slack: self, bot: &bot, publisher }.hear(&mut socket).await?;
+            Listener { slack: self, bot: &bot, publisher }.receive(&mut socket).await?;
             if socket.age() < self.deadlines.steady {
                 return Ok(());
             }

@@ -1,5 +1,5 @@
-//! Telegram, by long polling. What an update means to us is in [`inbound`]; what a failed call
-//! means is in `call`. An update is confirmed by asking for the next one, and that only after
+//! Telegram, by long polling. Updates are decoded in [`inbound`]; what a failed call means is in
+//! `call`. An update is confirmed by asking for the next one, and that only after
 //! `publish` has returned: nothing else here talks to the platform about it.
 
 mod call;
@@ -27,15 +27,13 @@ use super::{
     Channel, ChannelError, Drafts, FileContent, Found, GIVE_UP_AFTER, Limits, Markup, MediaSink,
     Sent, Unit,
 };
-use crate::bus::{Arrival, Published, Publisher};
-use crate::people::Groups;
+use crate::bus::{Published, Publisher};
+use crate::channels::hear::{self, Addressee, Event};
 use crate::replies;
-use crate::types::message::{
-    Address, Hint, Inbound, Line, MediaRef, MessageId, Outbound, SenderId,
-};
+use crate::types::message::{Address, ChannelName, Hint, MediaRef, Outbound};
 
 use call::{Api, CallError};
-use inbound::{Ears, Identity, Reading};
+use inbound::{Decoded, Identity, ReadingContext};
 use offset::Offset;
 
 /// Telegram's limit, in UTF-16 units (Bot API, sendMessage).
@@ -149,30 +147,10 @@ fn album_of(update: &RawUpdate) -> Option<(String, String)> {
     Some((message.get("chat")?.get("id")?.to_string(), album))
 }
 
-/// A press that is accepted, and what its presser is to be told.
+/// A press that was taken in, and what became of it; nothing, if the button was none of ours.
 struct Answer {
     query: String,
     published: Option<Published>,
-}
-
-/// An update that was read: what of it is taken in, and what is to be done then.
-struct Heard {
-    arrival: Option<Arrival>,
-    then: Then,
-}
-
-enum Then {
-    Nothing,
-    /// A press is answered.
-    Answer {
-        query: String,
-    },
-    /// The line is overheard, unless it was a change of a message that the bot knows.
-    Overhear {
-        at: Address,
-        id: MessageId,
-        line: Line,
-    },
 }
 
 /// An update before it is understood.
@@ -263,75 +241,36 @@ impl Telegram {
         offset: &mut Offset,
         (bot, publisher): (&Identity, &Publisher),
     ) -> Result<Vec<Answer>, ChannelError> {
-        let (mut arrivals, mut then) = (Vec::new(), Vec::new());
+        let (mut events, mut queries) = (Vec::new(), Vec::new());
         // One without an id cannot be confirmed, nor can what comes after it.
         for (update, id) in updates.iter().map_while(|it| Some((it, update_id(it).ok()?))) {
-            let Heard { arrival, then: next } = self.read(update, bot, publisher);
-            then.push((arrival.is_some(), next));
-            arrivals.extend(arrival);
+            let Decoded { event, query } = self.decode(update, bot, publisher.channel());
+            events.push(event);
+            queries.push(query);
             offset.advance(id, Utc::now());
         }
-        let mut published = publisher.publish_all(arrivals, offset.mark()).await?.into_iter();
-        let mut answers = Vec::new();
-        for (arrived, then) in then {
-            let published = if arrived { published.next().flatten() } else { None };
-            match then {
-                Then::Answer { query } => answers.push(Answer { query, published }),
-                Then::Overhear { at, id, line } if published.is_none() => {
-                    publisher.overheard(&at, id, line);
-                }
-                Then::Overhear { .. } | Then::Nothing => {}
-            }
-        }
+        let outcomes = hear::receive(publisher, events, offset.mark()).await?;
+        let answers = queries.into_iter().zip(outcomes).filter_map(|(query, outcome)| {
+            Some(Answer { query: query?, published: outcome.published() })
+        });
+        let answers = answers.collect();
         updates.iter().try_for_each(|update| update_id(update).map(drop))?;
         Ok(answers)
     }
 
-    /// Reads one update. A line that does not speak to the bot is overheard at once.
-    fn read(&self, update: &RawUpdate, bot: &Identity, publisher: &Publisher) -> Heard {
+    /// Decodes one update, and notes the album that addresses the bot in it.
+    fn decode(&self, update: &RawUpdate, bot: &Identity, channel: &ChannelName) -> Decoded {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
-        let ears = Ears {
-            bot,
-            channel: publisher.channel(),
-            groups: &|ids: &[&str]| publisher.groups(ids.iter().copied()),
-            lets_bot: &|id: &SenderId| publisher.lets_bot(id),
-            album: known.map(|(_, album)| album.as_str()),
-            now: Utc::now(),
-        };
-        let (arrival, then) = match inbound::read(update, &ears) {
-            Reading::Overheard { at, id, line } => match amended(update, &ears) {
-                Some(inbound) => (Some(Arrival::Amended(inbound)), Then::Overhear { at, id, line }),
-                None => {
-                    publisher.overheard(&at, id, line);
-                    (None, Then::Nothing)
-                }
-            },
-            Reading::Speaks(inbound) => {
-                if let Some(album) = album {
-                    self.albums().note(album);
-                }
-                (Some(Arrival::New(*inbound)), Then::Nothing)
-            }
-            Reading::Changed(inbound) => (Some(Arrival::Changed(*inbound)), Then::Nothing),
-            Reading::Pressed { query, press } => {
-                (Some(Arrival::New(*press)), Then::Answer { query })
-            }
-            Reading::PressedOther { query } => (None, Then::Answer { query }),
-            Reading::Ignored => (None, Then::Nothing),
-            Reading::Unreadable(key) => {
-                (Some(Arrival::Unreadable { key, raw: update.to_string() }), Then::Nothing)
-            }
-        };
-        Heard { arrival, then }
-    }
-}
-
-/// A change of a message that does not speak to the bot any more, if that is what an update is.
-fn amended(update: &RawUpdate, ears: &Ears<'_>) -> Option<Inbound> {
-    match inbound::read(update, &Ears { groups: &|_| Groups::Always, ..*ears }) {
-        Reading::Changed(inbound) => Some(*inbound),
-        _ => None,
+        let album_name = known.map(|(_, album)| album.as_str());
+        let context = ReadingContext { bot, channel, album: album_name, now: Utc::now() };
+        let decoded = inbound::decode(update, &context);
+        if let (Event::New(message), Some(album)) = (&decoded.event, album)
+            && message.addressee == Addressee::Bot
+        {
+            self.albums().note(album);
+        }
+        decoded
     }
 }
 

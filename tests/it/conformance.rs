@@ -3,6 +3,7 @@
 
 #[cfg(feature = "discord")]
 mod discord;
+mod groups;
 mod promises;
 mod scene;
 #[cfg(feature = "slack")]
@@ -47,6 +48,18 @@ macro_rules! conforms {
                 answers_what_was_changed_to_speak_to_nobody,
                 leaves_alone_what_was_deleted,
                 pings_nobody,
+            }
+            groups {
+                answers_every_line_where_it_is_to,
+                hears_nothing_where_it_is_off,
+                hears_no_other_bot,
+                hears_another_bot_that_it_is_told_of,
+                needs_a_mention_only_until_it_takes_part_in_a_thread,
+                remembers_an_edited_line_as_it_is_now,
+                shows_no_second_time_a_line_that_is_edited,
+                answers_a_line_that_is_edited_to_mention_it,
+                answers_no_line_to_others_that_is_edited,
+                answers_no_old_message_that_is_edited,
             }
             troubles {
                 waits_as_long_as_a_rate_limit_says,

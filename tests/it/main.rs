@@ -31,6 +31,8 @@ mod foreign;
 mod groups;
 #[cfg(feature = "hardware")]
 mod hardware;
+#[cfg(any(feature = "discord", feature = "slack"))]
+mod hear;
 mod heartbeat;
 mod interleavings;
 #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]

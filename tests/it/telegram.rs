@@ -11,11 +11,12 @@ mod stand_in;
 use std::time::Duration;
 
 use chrono::DateTime;
-use peacrab::channels::telegram::inbound::{Ears, Identity, Reading, read};
+use peacrab::channels::hear::{Event, Route, Rules, route};
+use peacrab::channels::telegram::inbound::{Decoded, Identity, ReadingContext, decode};
 use peacrab::channels::telegram::{Config, Deadlines, Telegram};
 use peacrab::people::Groups;
 use peacrab::secret::Secret;
-use peacrab::types::message::{Address, Body, DeliveryId, Inbound, Outbound, SenderId};
+use peacrab::types::message::{Address, Body, DedupKey, DeliveryId, Inbound, MessageId, Outbound};
 use serde_json::{Value, json};
 
 use crate::support::bot_api::line::{ADA, Line};
@@ -46,19 +47,50 @@ fn telegram_at(url: &str, token: &str, deadlines: Deadlines) -> Telegram {
 /// The id of another bot, which may speak.
 const FRIEND: i64 = 808;
 
+/// What becomes of an update, as far as that can be told without a store.
+#[derive(Debug, PartialEq)]
+enum Reading {
+    Speaks(Box<Inbound>),
+    Changed(Box<Inbound>),
+    Pressed { query: String, press: Box<Inbound> },
+    Overheard { at: Address, id: MessageId, line: peacrab::types::message::Line },
+    Ignored,
+    Unreadable(DedupKey),
+}
+
 /// What the bot makes of an update, having just been spoken to by an album.
 fn reading_after(update: &Value, groups: Groups, album: Option<&str>) -> Reading {
     let bot =
         Identity { id: BOT_ID, username: BOT_NAME.to_owned(), can_read_all_group_messages: true };
-    let ears = Ears {
-        bot: &bot,
-        channel: &"home".into(),
-        groups: &|ids: &[&str]| if ids.contains(&"77") { Groups::Always } else { groups },
-        lets_bot: &|id: &SenderId| id.as_str() == FRIEND.to_string(),
-        album,
-        now: DateTime::from_timestamp(1_800_000_000, 0).unwrap(),
+    let now = DateTime::from_timestamp(1_800_000_000, 0).unwrap();
+    let context = ReadingContext { bot: &bot, channel: &"home".into(), album, now };
+    let Decoded { event, query } = decode(update, &context);
+    let (message, to_bot): (_, fn(Box<Inbound>) -> Reading) = match event {
+        Event::New(message) => (message, Reading::Speaks),
+        Event::Edited { message, .. } => (message, Reading::Changed),
+        Event::Pressed(press) => {
+            return Reading::Pressed { query: query.unwrap(), press: Box::new(press) };
+        }
+        Event::Unreadable { key, raw } => {
+            assert_eq!(raw, update.to_string());
+            return Reading::Unreadable(key);
+        }
+        Event::Ignored => return Reading::Ignored,
+        other => panic!("{other:?}"),
     };
-    read(update, &ears)
+    let is_friend = message.bot_ids == [FRIEND.to_string().into()];
+    if !message.bot_ids.is_empty() && !is_friend {
+        return Reading::Ignored;
+    }
+    let listed = message.inbound.places().any(|id| id == "77");
+    let groups = if listed { Groups::Always } else { groups };
+    match (route(&message, Rules { groups, takes_part: false }), message.line()) {
+        (Route::ToBot, _) => to_bot(Box::new(message.inbound)),
+        (Route::Overheard, Some(line)) => {
+            Reading::Overheard { at: message.heard_at, id: message.inbound.id.unwrap(), line }
+        }
+        (Route::Overheard, None) | (Route::Ignored, _) => Reading::Ignored,
+    }
 }
 
 fn reading(update: &Value, groups: Groups) -> Reading {

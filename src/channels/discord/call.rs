@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::{Config, Deadlines};
 use crate::channels::ChannelError;
-use crate::channels::call::{self, Caller, Meaning};
+use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
 use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
 
@@ -47,24 +47,22 @@ pub(super) struct Api {
     rests: Mutex<HashMap<String, Instant>>,
 }
 
-pub(super) type CallError = call::CallError<Denial>;
+pub(super) type CallError = call::CallError<Rest>;
 
+type Denial = call::Denial<Rest>;
+
+/// What only Discord tells of a refusal.
 #[derive(Debug, Default)]
-pub(super) struct Denial {
-    pub(super) status: u16,
+pub(super) struct Rest {
     /// Discord's own code; 0 without one.
-    pub(super) code: u64,
-    pub(super) message: String,
-    pub(super) after: Option<Duration>,
+    code: u64,
     /// Whether these are Discord's words, and not those of something on the way to it.
     is_discords: bool,
-    /// What to say instead, if that may be another server.
-    doubt: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Refusal {
+struct Body {
     code: u64,
     message: String,
     retry_after: Option<f64>,
@@ -166,23 +164,18 @@ impl Api {
             self.note_rest(route, used_up(&headers));
             return body;
         }
-        let refusal: Refusal = serde_json::from_slice(&body?).unwrap_or_default();
+        let refusal: Body = serde_json::from_slice(&body?).unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
         // The body tells fractions; the header is there too when a proxy speaks for Discord.
         let after = refusal.retry_after.or(header).and_then(seconds);
         if status == StatusCode::TOO_MANY_REQUESTS {
             self.note_rest(if refusal.global { "" } else { route }, after);
         }
-        let is_discords = !refusal.message.is_empty();
-        let message = match refusal.message {
-            message if message.is_empty() => {
-                status.canonical_reason().unwrap_or("an unknown status").to_owned()
-            }
-            message => message,
-        };
-        let doubt = self.caller.doubt(status).filter(|_| !is_discords);
-        let (status, code) = (status.as_u16(), refusal.code);
-        Err(CallError::Denied(Denial { status, code, message, after, is_discords, doubt }))
+        let own = Rest { code: refusal.code, is_discords: !refusal.message.is_empty() };
+        let doubt = self.caller.doubt(status).filter(|_| !own.is_discords);
+        let bare = Denial::bare(status);
+        let said = if own.is_discords { refusal.message } else { bare.said };
+        Err(CallError::Denied(Denial { status: bare.status, said, after, doubt, own }))
     }
 
     /// Waits while the route rests; what would take long is not sent, and says until when.
@@ -194,13 +187,8 @@ impl Api {
         let Some(until) = until else { return Ok(()) };
         let wait = until.saturating_duration_since(Instant::now());
         if wait > REST_MAX {
-            let message = "You are being rate limited.".to_owned();
-            return Err(CallError::Denied(Denial {
-                status: StatusCode::TOO_MANY_REQUESTS.as_u16(),
-                message,
-                after: Some(wait),
-                ..Denial::default()
-            }));
+            let denial = Denial::bare(StatusCode::TOO_MANY_REQUESTS);
+            return Err(CallError::Denied(Denial { after: Some(wait), ..denial }));
         }
         tokio::time::sleep(wait).await;
         Ok(())
@@ -235,11 +223,9 @@ impl CallError {
         match self {
             // What can only not be edited can be said anew.
             Self::Denied(denial)
-                if matches!(denial.status, 400 | 403 | 404)
-                    && denial.is_final()
-                    && !NOT_OF_EDITS.contains(&denial.code) =>
+                if denial.kind() == Kind::Never && !NOT_OF_EDITS.contains(&denial.own.code) =>
             {
-                tracing::debug!(denial.code, denial.message, "Discord does not take an edit");
+                tracing::debug!(denial.own.code, denial.said, "Discord does not take an edit");
                 ChannelError::DraftGone
             }
             error => match error.while_sending() {
@@ -255,7 +241,7 @@ impl CallError {
     }
 
     pub(super) fn is_one_of(&self, codes: &[u64]) -> bool {
-        matches!(self, Self::Denied(denial) if codes.contains(&denial.code))
+        matches!(self, Self::Denied(denial) if codes.contains(&denial.own.code))
     }
 }
 
@@ -269,82 +255,77 @@ pub(super) const NO_THREADS: [u64; 5] = [50001, 50013, 50024, 160_006, 160_007];
 /// Refusals of an edit that a new message would meet, too: no access, no permission, a wrong form.
 const NOT_OF_EDITS: [u64; 5] = [40067, 50001, 50007, 50013, 50035];
 
-/// Discord's code for what Cloudflare turns away before it reaches Discord.
-const TURNED_AWAY: u64 = 40333;
+/// What a refusal of Discord's is known by.
+pub(super) enum Sign {
+    Code(u64),
+    /// Any code.
+    Coded,
+    /// It is in Discord's words, and not in those of something on the way to it.
+    IsDiscords,
+}
 
-impl Meaning for Denial {
-    const PLATFORM: &'static str = "discord";
+/// What Discord's refusals mean.
+const REFUSALS: &[Row<Sign>] = &[
+    row(&[401], &[Sign::IsDiscords], Kind::Closed, TOKEN_NOT_ACCEPTED),
+    row(&[429], &[], Kind::Limited, ""),
+    // A server that broke while it worked may have done what it was asked; Discord can be asked for it.
+    // Nor does Cloudflare know, before Discord, when an answer made no sense or none came in time
+    // (520, 524).
+    row(&[500, 502, 504, 520, 524], &[], Kind::Perhaps, ""),
+    // However little is said of it: it will not become smaller.
+    row(&[413], &[], Kind::Unsendable, ""),
+    // What Cloudflare turns away before it reaches Discord.
+    row(&[], &[Sign::Code(40333)], Kind::Later, ""),
+    refused(&[Sign::Code(10003)], "there is no such channel, or the bot cannot see it"),
+    refused(&[Sign::Code(10008)], "this message is gone"),
+    refused(&[Sign::Code(40067)], "this forum wants its posts to have tags"),
+    refused(
+        &[Sign::Code(50001)],
+        "the bot cannot see this channel: give it the permission View Channel there",
+    ),
+    refused(
+        &[Sign::Code(50007)],
+        "this person takes no messages from the bot: they have blocked it, allow no direct messages, \
+         or share no server with it",
+    ),
+    refused(&[Sign::Code(50008), Sign::Code(50024)], "this kind of channel holds no messages"),
+    refused(
+        &[Sign::Code(50013)],
+        "the bot is not allowed to do this here: give it the permissions Send Messages, Send Messages \
+         in Threads, Create Public Threads and Read Message History",
+    ),
+    refused(&[Sign::Code(50083), Sign::Code(160_005)], "this thread is closed"),
+    refused(&[Sign::Coded], ""),
+    row(&[405], &[Sign::Coded], Kind::Unsendable, ""),
+];
 
-    fn while_asking(self) -> ChannelError {
-        match self.status {
-            401 if self.is_discords => token_not_accepted(&self.message),
-            400 | 403 | 404 if self.is_final() => ChannelError::Refused(self.refusal()),
-            _ => self.unavailable(),
+const fn refused(signs: &'static [Sign], meaning: &'static str) -> Row<Sign> {
+    row(&[400, 403, 404], signs, Kind::Never, meaning)
+}
+
+impl Platform for Rest {
+    type Sign = Sign;
+
+    const NAME: &'static str = "discord";
+    const REFUSALS: &'static [Row<Sign>] = REFUSALS;
+
+    fn shows(denial: &Denial, sign: &Sign) -> bool {
+        match sign {
+            Sign::Code(code) => denial.own.code == *code,
+            Sign::Coded => denial.own.code != 0,
+            Sign::IsDiscords => denial.own.is_discords,
         }
     }
 
-    fn while_sending(self) -> ChannelError {
-        match self.status {
-            401 if self.is_discords => token_not_accepted(&self.message),
-            // A server that broke while it worked may have done what it was asked; Discord can be
-            // asked for it. Nor does Cloudflare know, before Discord, when an answer made no sense or
-            // none came in time (520, 524).
-            500 | 502 | 504 | 520 | 524 => ChannelError::Ambiguous(self.in_words()),
-            400 | 403 | 404 | 405 if self.is_final() => ChannelError::Refused(self.refusal()),
-            // However little is said of it: it will not become smaller.
-            413 => ChannelError::Refused(self.refusal()),
-            _ => self.unavailable(),
-        }
+    fn refusal(denial: &Denial) -> String {
+        format!("discord refuses it: {} ({})", denial.said, denial.own.code)
     }
 }
 
-impl Denial {
-    /// Whether Discord itself refused, and will the next time.
-    fn is_final(&self) -> bool {
-        !matches!(self.code, 0 | TURNED_AWAY)
-    }
-
-    fn unavailable(self) -> ChannelError {
-        let reason = match self.status {
-            429 => "discord wants us to slow down".to_owned(),
-            _ => self.in_words(),
-        };
-        ChannelError::Unavailable { after: self.after, reason }
-    }
-
-    fn in_words(&self) -> String {
-        match &self.doubt {
-            Some(doubt) => format!("discord answers with {doubt}"),
-            None => format!("discord answers with {}: {}", self.status, self.message),
-        }
-    }
-
-    fn refusal(&self) -> String {
-        let meaning = match self.code {
-            10003 => "there is no such channel, or the bot cannot see it",
-            10008 => "this message is gone",
-            40067 => "this forum wants its posts to have tags",
-            50001 => "the bot cannot see this channel: give it the permission View Channel there",
-            50007 => {
-                "this person takes no messages from the bot: they have blocked it, allow no \
-                 direct messages, or share no server with it"
-            }
-            50008 | 50024 => "this kind of channel holds no messages",
-            50013 => {
-                "the bot is not allowed to do this here: give it the permissions Send Messages, \
-                 Send Messages in Threads, Create Public Threads and Read Message History"
-            }
-            50083 | 160_005 => "this thread is closed",
-            _ => return format!("discord refuses it: {} ({})", self.message, self.code),
-        };
-        format!("{meaning} ({})", self.message)
-    }
-}
+const TOKEN_NOT_ACCEPTED: &str = "token not accepted: Discord says {said}. Make a new one at \
+     https://discord.com/developers/applications (your application, Bot, Reset Token), put it \
+     where the channel's `token` is read from, and restart";
 
 pub(super) fn token_not_accepted(message: &str) -> ChannelError {
-    ChannelError::Closed(format!(
-        "token not accepted: Discord says {message}. Make a new one at \
-         https://discord.com/developers/applications (your application, Bot, Reset Token), put it \
-         where the channel's `token` is read from, and restart"
-    ))
+    ChannelError::Closed(TOKEN_NOT_ACCEPTED.replace("{said}", message))
 }

@@ -1,16 +1,16 @@
-//! What a message means to us. Pure: a message and where it was said in, what speaks to the bot out.
-//! Roles are not its business, only whether the bot is spoken to.
+//! Decodes a message or an interaction. Pure: it and where it was said in, an [`Event`] out. What becomes of
+//! that is decided in [`hear`](crate::channels::hear).
 
-use chrono::Utc;
+use chrono::{DateTime, Utc};
 
 use super::Threads;
 use crate::channels::discord::wire::{
     self, Attachment, Interaction, Message, Snowflake, Sticker, User,
 };
-use crate::people::Groups;
+use crate::channels::hear::{self, Addressee, Event};
 use crate::types::message::{
     Address, Cause, ChannelName, ChatId, DedupKey, Inbound, Line, MediaKind, MediaRef, Place,
-    Press, Quote, Said, Sender, SenderId, ThreadId,
+    Press, Quote, Said, Sender, ThreadId,
 };
 
 /// How much of a quoted message comes along, in characters.
@@ -34,9 +34,9 @@ pub struct Identity {
     pub name: String,
 }
 
-/// Where something was said.
+/// Where something was said, in Discord's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Spot {
+pub struct DiscordAddress {
     /// None in private.
     pub guild: Option<Snowflake>,
     pub chat: Snowflake,
@@ -47,119 +47,105 @@ pub struct Spot {
     pub role: Option<Snowflake>,
 }
 
-/// What became of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// It speaks to the bot.
-    Speaks(Box<Inbound>),
-    /// Somebody said it to others.
-    Overheard(Line),
-    Ignored,
-}
-
-/// What the operator wants here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Custom {
-    pub groups: Groups,
+/// What a message is decoded with.
+#[derive(Clone, Copy)]
+pub struct ReadingContext<'a> {
+    pub bot: &'a Identity,
+    pub channel: &'a ChannelName,
     pub threads: Threads,
-    /// Whether the bot was spoken to in this thread before.
-    pub takes_part: bool,
 }
 
-impl Custom {
-    /// As if nothing spoke to the bot but what is said to it alone.
-    pub(super) fn strictly(self) -> Self {
-        let groups = match self.groups {
-            Groups::Off => Groups::Off,
-            Groups::Mention | Groups::Always => Groups::Mention,
-        };
-        Self { groups, takes_part: false, ..self }
-    }
-}
-
-/// Whether anybody speaks here but the bot itself, Discord, a webhook, or a bot that is not let.
-pub fn is_speech(
-    message: &Message,
-    bot: &Identity,
-    lets_bot: impl FnOnce(&SenderId) -> bool,
-) -> bool {
+/// Returns whether anybody speaks but the bot itself, Discord or a webhook.
+pub fn is_speech(message: &Message, bot: &Identity) -> bool {
     let Message { kind, author, webhook_id, .. } = message;
-    SPEECH.contains(kind)
-        && author.id != bot.id
-        && webhook_id.is_none()
-        && (!author.bot || lets_bot(&author.id.as_str().into()))
+    SPEECH.contains(kind) && author.id != bot.id && webhook_id.is_none()
 }
 
-/// Reads one message. Total: nothing that a server sends makes it panic.
-pub fn read(
+/// Decodes one message; none if it is no speech, or says nothing. Total: nothing that a server sends makes it panic.
+pub fn decode(
     message: &Message,
-    spot: &Spot,
-    bot: &Identity,
-    channel: &ChannelName,
-    custom: Custom,
-) -> Reading {
-    let place = spot.place();
-    let Some(at) = wire::time_of(&message.id) else { return Reading::Ignored };
-    let address = match place {
+    at: &DiscordAddress,
+    context: &ReadingContext<'_>,
+) -> Option<hear::Message> {
+    let (bot, author) = (context.bot, &message.author);
+    if !is_speech(message, bot) {
+        return None;
+    }
+    let place = at.place();
+    let mentions = match place {
         Place::Private => Vec::new(),
-        Place::Group => mention_forms(bot, spot.role.as_ref()),
+        Place::Group => mention_forms(bot, at.role.as_ref()),
     };
-    let text = said(message, bot, &address);
+    let text = said(message, bot, &mentions);
     let media = media(message);
     let says_nothing = text.is_empty() && media.is_empty();
     if says_nothing && forwarded(message).is_none_or(|it| it.text.is_empty()) {
-        return Reading::Ignored;
+        return None;
     }
-    if !speaks_to_us(message, bot, spot, custom) {
-        return line(message, bot).map_or(Reading::Ignored, Reading::Overheard);
-    }
-    let mut from = spot.address(channel);
-    let opens = custom.threads == Threads::Open && spot.has_threads && from.thread.is_none();
+    let heard_at = at.address(context.channel);
+    let mut from = heard_at.clone();
+    let opens = context.threads == Threads::Open && at.has_threads && from.thread.is_none();
     // A command is about the place where it is given.
     if opens && !text.starts_with('/') {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
     }
     let more = message.content.chars().count() >= LONG_CHARS;
-    let body = Said { text, quoted: quoted(message, bot), media, press: None, more };
-    Reading::Speaks(Box::new(Inbound {
+    let inbound = Inbound {
         key: key(bot, &message.id),
-        at,
+        at: wire::time_of(&message.id)?,
         from,
         place,
-        within: spot.within(),
-        cause: Cause::Person(sender(&message.author, message.member.as_ref())),
+        within: at.within(),
+        cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body,
-    }))
+        body: Said { text, quoted: quoted(message, bot), media, press: None, more },
+    };
+    let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
+    let addressee = addressee(message, bot, at);
+    Some(hear::Message { inbound, addressee, heard_at, context: words_of(message, bot), bot_ids })
 }
 
-/// Reads a pressed button or an invoked command; none if it is nothing of ours.
-pub fn read_interaction(
+/// Decodes a changed message; it was changed `now`, unless Discord tells when.
+pub fn decode_edit(
+    message: &Message,
+    at: &DiscordAddress,
+    context: &ReadingContext<'_>,
+    now: DateTime<Utc>,
+) -> Option<Event> {
+    let edited = message.edited_timestamp.as_deref();
+    let edited = edited.and_then(|edited| DateTime::parse_from_rfc3339(edited).ok());
+    let mut message = decode(message, at, context)?;
+    let said = std::mem::replace(&mut message.inbound.at, edited.map_or(now, Into::into));
+    Some(Event::Edited { message, said })
+}
+
+/// Decodes a pressed button or an invoked command; none if it is nothing of ours.
+pub fn decode_interaction(
     interaction: &Interaction,
-    spot: &Spot,
-    bot: &Identity,
-    channel: &ChannelName,
-) -> Option<Inbound> {
+    at: &DiscordAddress,
+    context: &ReadingContext<'_>,
+) -> Option<Event> {
     let Interaction { id, member, user, message, data, .. } = interaction;
     let user = member.as_ref().and_then(|member| member.user.as_ref()).or(user.as_ref())?;
-    let body = if data.name.is_empty() {
-        Said { press: Some(data.custom_id.parse::<Press>().ok()?), ..Said::default() }
+    let (to_event, body): (fn(Inbound) -> Event, _) = if data.name.is_empty() {
+        let press = Some(data.custom_id.parse::<Press>().ok()?);
+        (Event::Pressed, Said { press, ..Said::default() })
     } else {
         let given = data.options.iter().filter_map(|option| option.value.as_str());
         let words: Vec<&str> = std::iter::once(data.name.as_str()).chain(given).collect();
-        Said::text(format!("/{}", words.join(" ")))
+        (Event::Command, Said::text(format!("/{}", words.join(" "))))
     };
-    Some(Inbound {
-        key: key(bot, &format!("i:{id}")),
+    Some(to_event(Inbound {
+        key: key(context.bot, &format!("i:{id}")),
         at: wire::time_of(id).unwrap_or_else(Utc::now),
-        from: spot.address(channel),
-        place: spot.place(),
-        within: spot.within(),
+        from: at.address(context.channel),
+        place: at.place(),
+        within: at.within(),
         cause: Cause::Person(sender(user, member.as_ref())),
         id: message.as_ref().map(|shown| shown.id.as_str().into()),
         body,
-    })
+    }))
 }
 
 /// A message as context; none if there is nothing in it. What a thread was made from stands there as
@@ -176,17 +162,11 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
 
 /// All that a message says and passes on, files in words.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
-    let files = files_in_words(message).map(|file| format!("[sent {file}]"));
-    let forwarded =
-        forwarded(message).map(|Quote { author, text, .. }| format!("({author}) {text}"));
-    let forwarded = forwarded.map(|words| words.trim_end().to_owned());
     let text = said(message, bot, &mention_forms(bot, None));
-    let parts: Vec<String> =
-        files.chain(forwarded).chain([text]).filter(|part| !part.is_empty()).collect();
-    parts.join("\n")
+    hear::context(&media(message), forwarded(message).as_ref(), &text)
 }
 
-impl Spot {
+impl DiscordAddress {
     fn place(&self) -> Place {
         if self.guild.is_some() { Place::Group } else { Place::Private }
     }
@@ -215,24 +195,21 @@ fn sender(user: &User, member: Option<&wire::Member>) -> Sender {
     Sender { id: user.id.as_str().into(), name, bot: user.bot }
 }
 
-fn speaks_to_us(message: &Message, bot: &Identity, spot: &Spot, custom: Custom) -> bool {
+fn addressee(message: &Message, bot: &Identity, at: &DiscordAddress) -> Addressee {
     let Message { content, mentions, referenced_message, .. } = message;
     let names_others =
         !mentions.is_empty() || !message.mention_roles.is_empty() || message.mention_everyone;
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
-        || mention_forms(bot, spot.role.as_ref()).iter().any(|form| content.contains(form));
-    match (spot.place(), custom.groups) {
-        (Place::Private, _) | (Place::Group, Groups::Always) => true,
-        (Place::Group, Groups::Off) => false,
-        (Place::Group, Groups::Mention) => {
-            names_us
-                || replied == Some(true)
-                // Whoever wants it to stop does not stop to mention it.
-                || content.trim().eq_ignore_ascii_case("/stop")
-                // In a thread with the bot, what is not said to somebody else is said to it.
-                || (custom.takes_part && !names_others && replied.is_none())
-        }
+        || mention_forms(bot, at.role.as_ref()).iter().any(|form| content.contains(form));
+    // Whoever wants it to stop does not stop to mention it.
+    let stops = content.trim().eq_ignore_ascii_case("/stop");
+    if names_us || replied == Some(true) || stops {
+        Addressee::Bot
+    } else if at.thread.is_some() && !names_others && replied.is_none() {
+        Addressee::Thread
+    } else {
+        Addressee::Others
     }
 }
 
@@ -335,12 +312,6 @@ fn other_things(message: &Message) -> impl Iterator<Item = String> {
     polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
 }
 
-fn files_in_words(message: &Message) -> impl Iterator<Item = String> {
-    let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_some());
-    let stickers = stickers.map(|sticker| format!("a sticker: {}", sticker.name));
-    attachments(message).map(|(file, kind, _)| described(file, kind)).chain(stickers)
-}
-
 /// Ending and type of a sticker's picture. Lottie, the third kind, is none (Sticker resource).
 fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
     match sticker.format_type {
@@ -394,15 +365,4 @@ fn kind_of(file: &Attachment, is_voice: bool) -> MediaKind {
         "audio" => MediaKind::Audio,
         _ => MediaKind::Document,
     }
-}
-
-fn described(file: &Attachment, kind: MediaKind) -> String {
-    let what = match kind {
-        MediaKind::Voice => return "a voice message".to_owned(),
-        MediaKind::Image => "a photo",
-        MediaKind::Video => "a video",
-        MediaKind::Audio => "an audio file",
-        MediaKind::Document | MediaKind::Sticker => "a file",
-    };
-    format!("{what}: {}", file.filename)
 }

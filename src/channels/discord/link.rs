@@ -1,7 +1,7 @@
 //! One link from its beginning to its end, and how far we have got, for the one after it: in a
 //! session's sequence, and, for when the session is gone, in time.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,13 +12,14 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::Discord;
 use super::call::CallError;
-use super::catch_up::Unread;
 use super::endpoints::Endpoint;
 use super::inbound::Identity;
 use crate::bus::Publisher;
 use crate::channels::ChannelError;
+use crate::channels::backlog::{self, Backlog, Position, Unread};
+use crate::channels::discord::events::{self, Listener};
 use crate::channels::discord::gateway::{self, Gateway, Point, Told};
-use crate::channels::discord::hearing::{self, Ear};
+use crate::types::message::{Address, ChannelName};
 
 /// Events that are held while others are taken in; then nothing more is taken from the link.
 const HELD_MAX: usize = 1000;
@@ -47,38 +48,55 @@ pub(super) struct Progress {
     pub(super) until: Option<DateTime<Utc>>,
     /// When the durable mark was set.
     marked: Option<Instant>,
-    /// The places that are still to be read back.
-    pub(super) unread: BTreeMap<String, Unread>,
     /// Links in a row on which the session was not gone on with.
     unresumed: u32,
 }
 
 impl Progress {
-    fn mark(&self) -> String {
+    fn mark(&self, backlog: &Backlog) -> String {
         let point = self.point.as_ref().map_or_else(|| NO_SESSION.to_owned(), Point::mark);
         let Some(until) = self.until else { return point };
         let mark = format!("{point} {}", until.timestamp_millis());
-        if self.unread.is_empty() {
-            return mark;
-        }
-        let unread = self.unread.iter().map(|(place, unread)| unread.mark(place));
-        format!("{mark} {UNREAD}{}", unread.collect::<Vec<_>>().join(","))
+        let unread = backlog.places().into_iter().map(|(at, unread)| {
+            let until = unread.until.map(|until| until.timestamp_millis().to_string());
+            // A thread is a channel.
+            let place = at.thread.as_ref().map_or(at.chat.as_str(), |thread| thread.as_str());
+            format!("{place}:{}:{}", unread.after.0, until.unwrap_or_default())
+        });
+        let unread: Vec<_> = unread.collect();
+        if unread.is_empty() { mark } else { format!("{mark} {UNREAD}{}", unread.join(",")) }
     }
 
-    /// Reads a mark that was set at `at`; older ones tell no time.
-    fn from_mark(bot: &str, mark: &str, at: DateTime<Utc>) -> Self {
+    /// Reads a mark that was set at `at`; older ones tell no time. What is unread goes to the backlog.
+    fn from_mark(
+        bot: &str,
+        (mark, at): (&str, DateTime<Utc>),
+        channel: &ChannelName,
+        backlog: &Backlog,
+    ) -> Self {
         let (mark, unread) = match mark.rsplit_once(' ') {
             Some((mark, last)) if last.starts_with(UNREAD) => (mark, &last[UNREAD.len()..]),
             _ => (mark, ""),
         };
-        let unread = unread.split(',').filter_map(Unread::from_mark).collect();
+        for (place, unread) in unread.split(',').filter_map(read_unread) {
+            let at = Address { channel: channel.clone(), chat: place.into(), thread: None };
+            backlog.note(at, unread);
+        }
         let timed = mark.rsplit_once(' ').and_then(|(point, until)| {
             Some((point, DateTime::from_timestamp_millis(until.parse().ok()?)?))
         });
         let (point, until) = timed.unwrap_or((mark, at));
         let point = Point::from_mark(bot, point);
-        Self { point, until: Some(until), unread, ..Self::default() }
+        Self { point, until: Some(until), ..Self::default() }
     }
+}
+
+/// Reads what a mark tells of a place that is unread.
+fn read_unread(mark: &str) -> Option<(&str, Unread)> {
+    let mut parts = mark.split(':');
+    let (place, after, until) = (parts.next()?, parts.next()?, parts.next()?);
+    let until = until.parse().ok().and_then(DateTime::from_timestamp_millis);
+    Some((place, Unread { after: Position(after.to_owned()), cursor: None, until }))
 }
 
 #[derive(Deserialize)]
@@ -104,7 +122,7 @@ impl Reader {
     /// Does something while the link is kept alive: what it tells meanwhile is held.
     async fn during<T>(
         &mut self,
-        ear: &Ear<'_>,
+        listener: &Listener<'_>,
         doing: impl Future<Output = Result<T, ChannelError>>,
     ) -> Result<T, ChannelError> {
         let mut doing = pin!(doing);
@@ -114,8 +132,8 @@ impl Reader {
                 done = &mut doing => return done,
                 told = self.link.next(), if self.held.len() < HELD_MAX => match told? {
                     // Whoever presses a button is answered within three seconds or not at all.
-                    Told::Event { name, data, .. } if name == hearing::INTERACTION => {
-                        ear.hear(&name, &data).await?;
+                    Told::Event { name, data, .. } if name == events::INTERACTION => {
+                        Box::pin(listener.receive(&name, &data)).await?;
                     }
                     told => self.held.push_back(told),
                 },
@@ -132,12 +150,12 @@ impl Discord {
         publisher.heard_byte();
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
-        let ear = Ear { discord: self, publisher, bot: &bot };
+        let listener = Listener { discord: self, publisher, bot: &bot };
         let account = (self.api.token(), bot.id.as_str());
         let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
         // It holds whatever call is made meanwhile.
-        let ended = Box::pin(self.follow(&ear, &mut reader)).await;
+        let ended = Box::pin(self.follow(&listener, &mut reader)).await;
         if reader.link.is_awaited() {
             // Wherever the session was to be gone on with, nobody answers there.
             if let Some(point) = &mut self.progress().point {
@@ -165,10 +183,14 @@ impl Discord {
     }
 
     /// Takes in what the link tells, in its order.
-    async fn follow(&self, ear: &Ear<'_>, reader: &mut Reader) -> Result<(), ChannelError> {
-        let Ear { publisher, bot, .. } = *ear;
+    async fn follow(
+        &self,
+        listener: &Listener<'_>,
+        reader: &mut Reader,
+    ) -> Result<(), ChannelError> {
+        let Listener { publisher, bot, .. } = *listener;
         let about = format!("@{}", bot.name);
-        let mut reading_later = pin!(ear.read_later(Duration::ZERO));
+        let mut reading = Box::pin(backlog::read_round(listener, Duration::ZERO));
         let mut telling = Box::pin(self.tell_commands_once());
         let mut has_tried_to_tell = false;
         let mut is_renewed = false;
@@ -177,7 +199,11 @@ impl Discord {
                 Some(told) => told,
                 None => tokio::select! {
                     told = reader.link.next() => told?,
-                    error = &mut reading_later => return Err(error),
+                    read = &mut reading, if !self.backlog.is_empty() => {
+                        read?;
+                        reading.set(backlog::read_round(listener, self.deadlines.again));
+                        continue;
+                    }
                     () = &mut telling, if !has_tried_to_tell => {
                         has_tried_to_tell = true;
                         continue;
@@ -191,21 +217,23 @@ impl Discord {
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
                     // What was begun before knows nothing of what was missed since.
-                    reading_later.set(ear.read_later(self.deadlines.again));
-                    reader.during(ear, ear.note_unread()).await?;
+                    reading.set(backlog::read_round(listener, Duration::ZERO));
+                    let until = self.progress().until;
+                    let noted = async { Ok(backlog::note_missed(listener, until).await?) };
+                    reader.during(listener, noted).await?;
                     // What was missed comes first, but holds nobody up.
-                    let first = Box::pin(timeout(self.deadlines.catch_up, ear.read_unread()));
+                    let first = timeout(self.deadlines.catch_up, &mut reading);
                     let is_done =
                         async { first.await.map_or(Ok(false), |read| read.map(|()| true)) };
-                    if !reader.during(ear, is_done).await? {
-                        reading_later.set(ear.read_later(Duration::ZERO));
+                    if reader.during(listener, is_done).await? {
+                        reading.set(backlog::read_round(listener, self.deadlines.again));
                     }
                     // Not before: whoever goes on in this session is not told what came before it.
                     let mark = {
                         let mut progress = self.progress();
                         (progress.point, progress.until) = (Some(point), Some(begun));
                         progress.marked = Some(Instant::now());
-                        progress.mark()
+                        progress.mark(&self.backlog)
                     };
                     publisher.set_mark(mark).await?;
                 }
@@ -215,7 +243,8 @@ impl Discord {
                     self.heard_all(publisher).await?;
                 }
                 Told::Event { name, data, seq } => {
-                    let kept = reader.during(ear, ear.hear(&name, &data)).await?;
+                    let receiving = Box::pin(listener.receive(&name, &data));
+                    let kept = reader.during(listener, receiving).await?;
                     self.get_to(seq, kept, publisher).await?;
                 }
                 Told::Beat => self.heard_all(publisher).await?,
@@ -290,7 +319,8 @@ impl Discord {
         }
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
-        let found = Progress::from_mark(&bot.id, &mark, at);
+        let channel = publisher.channel();
+        let found = Progress::from_mark(&bot.id, (&mark, at), channel, &self.backlog);
         let point = found.point.clone();
         *self.progress() = found;
         Ok(point)
@@ -333,7 +363,7 @@ impl Discord {
                 return Ok(());
             }
             progress.marked = Some(Instant::now());
-            progress.mark()
+            progress.mark(&self.backlog)
         };
         Ok(publisher.set_mark(mark).await?)
     }
@@ -343,7 +373,7 @@ impl Discord {
         let mark = {
             let mut progress = self.progress();
             (progress.point, progress.unresumed) = (None, 0);
-            progress.mark()
+            progress.mark(&self.backlog)
         };
         Ok(publisher.set_mark(mark).await?)
     }

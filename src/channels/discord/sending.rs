@@ -79,7 +79,8 @@ impl Discord {
     /// Where things for an address go: around a thread that cannot be opened.
     fn target(&self, address: &Address) -> Result<Target, ChannelError> {
         let to = Target::of(address)?;
-        let is_barred = address.thread.as_ref().is_some_and(|at| self.spots.is_barred(at.as_str()));
+        let is_barred =
+            address.thread.as_ref().is_some_and(|at| self.addresses.is_barred(at.as_str()));
         Ok(if is_barred { Target { thread: None, ..to } } else { to })
     }
 
@@ -87,7 +88,7 @@ impl Discord {
     /// a forum's posts.
     fn channel_of(&self, to: Target, message: id::MessageId) -> id::ChannelId {
         let holds = |thread: &id::ChannelId| {
-            thread.get() != message.get() || self.spots.is_post(&thread.to_string())
+            thread.get() != message.get() || self.addresses.is_post(&thread.to_string())
         };
         to.thread.filter(holds).unwrap_or(to.chat)
     }
@@ -250,7 +251,7 @@ impl Discord {
             Ok(()) => Ok(Thread::Opened),
             Err(error) if error.is_one_of(&NO_THREADS) => {
                 tracing::warn!(%thread, ?error, "Cannot open a thread, will answer around it");
-                self.spots.note_barred(&thread.to_string());
+                self.addresses.note_barred(&thread.to_string());
                 Ok(Thread::Barred)
             }
             Err(error) => Err(error),
@@ -310,7 +311,7 @@ impl Discord {
         if to.thread.is_some() {
             return Ok(false);
         }
-        let spot = self.spots.look(&self.api, &to.chat.to_string()).await;
+        let spot = self.addresses.look(&self.api, &to.chat.to_string()).await;
         Ok(spot.is_ok_and(|spot| spot.is_some_and(|spot| spot.guild.is_none())))
     }
 }

@@ -6,68 +6,102 @@ use reqwest::StatusCode;
 use serde_json::Value;
 
 use crate::channels::ChannelError;
-use crate::channels::call::{self, Meaning};
+use crate::channels::call::{self, Kind, Platform, Row, row};
 
-pub(super) type CallError = call::CallError<Denial>;
+pub(super) type CallError = call::CallError<WebApi>;
 
+/// What Slack says is its word for it, as `channel_not_found`; empty without one.
+pub(super) type Denial = call::Denial<WebApi>;
+
+/// What only Slack tells of a refusal.
 #[derive(Debug, Default)]
-pub(super) struct Denial {
-    status: u16,
-    /// Slack's word for it, as `channel_not_found`; empty without one.
-    pub(super) error: String,
-    after: Option<Duration>,
+pub(super) struct WebApi {
     /// The scopes that are missing, if that is it.
     needed: String,
-    /// What to say instead, if it may have been another server than Slack's.
-    doubt: Option<String>,
 }
 
-/// Some aspect of the operation may have succeeded before, as Slack's reference says of these.
-const PERHAPS_DONE: &[&str] = &["fatal_error", "internal_error"];
-
-const TOKENS_REJECTED: &[&str] = &[
-    "account_inactive",
-    "invalid_auth",
-    "not_authed",
-    "team_access_not_granted",
-    "token_expired",
-    "token_revoked",
-];
-
-/// The operator's words for a token that Slack does not accept any more.
-const NEW_TOKENS: &str = "Get valid ones at https://api.slack.com/apps (OAuth & Permissions for the \
-     xoxb- one, Basic Information for the xapp- one), put them where the channel's `token` and \
-     `app_token` are read from, and restart";
-
-/// In the words of people. Errors are as Slack's reference of chat.postMessage has them.
-const REFUSALS: &[(&[&str], &str)] = &[
-    (&["channel_not_found"], "there is no such channel, or the bot cannot see it"),
-    (&["not_in_channel"], "the bot is not in this channel: invite it"),
-    (&["is_archived"], "this channel is archived"),
-    (&["is_inactive"], "this channel is frozen"),
-    (
+/// What Slack's refusals mean. Errors are as Slack's reference of chat.postMessage has them; the empty one
+/// is none.
+const REFUSALS: &[Row<&str>] = &[
+    row(
+        &[],
+        &[
+            "account_inactive",
+            "invalid_auth",
+            "not_authed",
+            "team_access_not_granted",
+            "token_expired",
+            "token_revoked",
+        ],
+        Kind::Closed,
+        "token not accepted: Slack says {said}. Get valid ones at https://api.slack.com/apps (OAuth & \
+         Permissions for the xoxb- one, Basic Information for the xapp- one), put them where the \
+         channel's `token` and `app_token` are read from, and restart",
+    ),
+    row(
+        &[],
+        &["not_allowed_token_type"],
+        Kind::Closed,
+        "token of the wrong kind: Slack says {said}. `token` is the bot's (xoxb-…), `app_token` the \
+         app's (xapp-…, with the scope connections:write)",
+    ),
+    row(
+        &[],
+        &[MISSING_SCOPE],
+        Kind::Closed,
+        "the app may not do this: Slack says {said}, {needed} is needed. Add it at \
+         https://api.slack.com/apps under OAuth & Permissions, install the app again, and restart",
+    ),
+    // Some aspect of the operation may have succeeded before, as Slack's reference says of these.
+    row(&[], &["fatal_error", "internal_error"], Kind::Perhaps, ""),
+    // A gateway that gave up may have passed the request on; one that was overloaded has not.
+    row(&[500, 502, 504], &[""], Kind::Perhaps, ""),
+    row(&[429], &[], Kind::Limited, ""),
+    row(&[], &["ratelimited", "rate_limited", "message_limit_exceeded"], Kind::Limited, ""),
+    // Slack always says why; something on the way to it need not.
+    row(&[], &["", "service_unavailable", "request_timeout", "team_added_to_org"], Kind::Later, ""),
+    row(&[500, 501, 502, 503, 504], &[], Kind::Later, ""),
+    refused(&["channel_not_found"], "there is no such channel, or the bot cannot see it"),
+    refused(&["not_in_channel"], "the bot is not in this channel: invite it"),
+    refused(&["is_archived"], "this channel is archived"),
+    refused(&["is_inactive"], "this channel is frozen"),
+    refused(
         &["restricted_action", "not_allowed", "ekm_access_denied", "access_denied"],
         "the bot is not allowed to write in this channel",
     ),
-    (&["cannot_dm_bot", "cant_dm_bot"], "bots cannot write to bots"),
-    (&["user_disabled", "user_not_found", "users_not_found"], "this person's account is gone"),
-    (&["thread_not_found", "invalid_thread_ts"], "this thread is gone"),
-    (&["msg_too_long", "msg_blocks_too_long"], "the text is too long for Slack"),
-    (&["no_text"], "there is no text that Slack would show"),
+    refused(&["cannot_dm_bot", "cant_dm_bot"], "bots cannot write to bots"),
+    refused(
+        &["user_disabled", "user_not_found", "users_not_found"],
+        "this person's account is gone",
+    ),
+    refused(&["thread_not_found", "invalid_thread_ts"], "this thread is gone"),
+    refused(&["msg_too_long", "msg_blocks_too_long"], "the text is too long for Slack"),
+    refused(&["no_text"], "there is no text that Slack would show"),
+    refused(&[], ""),
 ];
+
+const MISSING_SCOPE: &str = "missing_scope";
+
+const fn refused(errors: &'static [&'static str], meaning: &'static str) -> Row<&'static str> {
+    row(&[], errors, Kind::Unsendable, meaning)
+}
+
+/// Where Slack does not say how long: its limits are counted by the minute.
+const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
 
 impl CallError {
     /// For what may be repeated without harm, but refused: an edit, say.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
-            Self::Denied(denial) => denial.final_or_later(),
+            Self::Denied(denial) if denial.kind() == Kind::Perhaps => denial.unavailable(),
+            Self::Denied(denial) => denial.while_sending(),
             other => other.while_asking(),
         }
     }
 
     pub(super) fn says(&self, errors: &[&str]) -> bool {
         match self {
-            Self::Denied(denial) => denial.says(errors),
+            Self::Denied(denial) => errors.contains(&denial.said.as_str()),
             _ => false,
         }
     }
@@ -84,7 +118,7 @@ impl CallError {
     /// The scopes that are missing, if that is it.
     pub(super) fn missing_scope(&self) -> Option<&str> {
         match self {
-            Self::Denied(denial) if denial.says(&["missing_scope"]) => Some(denial.scope()),
+            Self::Denied(denial) if denial.said == MISSING_SCOPE => Some(denial.scope()),
             _ => None,
         }
     }
@@ -92,7 +126,7 @@ impl CallError {
     /// How long Slack wants us to wait, if that is all that is wrong.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
-            Self::Denied(denial) if denial.is_rate_limit() => {
+            Self::Denied(denial) if denial.kind() == Kind::Limited => {
                 Some(denial.after.unwrap_or(RATE_LIMIT_PAUSE))
             }
             _ => None,
@@ -100,21 +134,26 @@ impl CallError {
     }
 }
 
-/// Where Slack does not say how long: its limits are counted by the minute.
-const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
+impl Platform for WebApi {
+    type Sign = &'static str;
 
-impl Meaning for Denial {
-    const PLATFORM: &'static str = "slack";
+    const NAME: &'static str = "slack";
+    const REFUSALS: &'static [Row<&'static str>] = REFUSALS;
 
-    fn while_asking(self) -> ChannelError {
-        self.closed().unwrap_or_else(Self::unavailable)
+    fn shows(denial: &Denial, error: &&'static str) -> bool {
+        denial.said == **error
     }
 
-    fn while_sending(self) -> ChannelError {
-        if self.is_perhaps_done() {
-            return ChannelError::Ambiguous(format!("slack answers {}", self.words()));
+    fn in_words(denial: &Denial) -> String {
+        match (&denial.doubt, denial.said.as_str()) {
+            (Some(doubt), _) => format!("slack answers {doubt}"),
+            (None, "") => format!("slack answers {}", denial.status),
+            (None, error) => format!("slack answers {error}"),
         }
-        self.final_or_later()
+    }
+
+    fn explain(denial: &Denial, meaning: &str) -> String {
+        meaning.replace("{said}", &denial.said).replace("{needed}", denial.scope())
     }
 }
 
@@ -122,7 +161,8 @@ impl Denial {
     /// As Slack words it.
     pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
         let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-        Self { error: field("error"), needed: field("needed"), ..Self::silent(status, after, None) }
+        let own = WebApi { needed: field("needed") };
+        Self { said: field("error"), own, ..Self::silent(status, after, None) }
     }
 
     /// Without a word of Slack's.
@@ -134,90 +174,12 @@ impl Denial {
         Self { status: status.as_u16(), after, doubt, ..Self::default() }
     }
 
-    fn says(&self, errors: &[&str]) -> bool {
-        errors.contains(&self.error.as_str())
-    }
-
     /// Slack will say the same next time, and would of any other message.
     pub(super) fn is_no(&self) -> bool {
-        !self.is_later() && !self.says(TOKENS_REJECTED) && !self.says(&["not_allowed_token_type"])
-    }
-
-    fn is_later(&self) -> bool {
-        self.is_rate_limit()
-            // Slack always says why; something on the way to it need not.
-            || self.error.is_empty()
-            || self.status >= 500
-            || self.says(PERHAPS_DONE)
-            || self.says(&["service_unavailable", "request_timeout", "team_added_to_org"])
-    }
-
-    fn is_rate_limit(&self) -> bool {
-        self.status == 429 || self.says(&["ratelimited", "rate_limited", "message_limit_exceeded"])
-    }
-
-    /// A gateway that gave up may have passed the request on; one that was overloaded has not.
-    fn is_perhaps_done(&self) -> bool {
-        self.says(PERHAPS_DONE) || self.error.is_empty() && matches!(self.status, 500 | 502 | 504)
-    }
-
-    fn words(&self) -> String {
-        match &self.doubt {
-            Some(doubt) => doubt.clone(),
-            None if self.error.is_empty() => self.status.to_string(),
-            None => self.error.clone(),
-        }
+        self.kind() == Kind::Unsendable || self.said == MISSING_SCOPE
     }
 
     fn scope(&self) -> &str {
-        if self.needed.is_empty() { "a scope" } else { &self.needed }
-    }
-
-    /// What only the operator can mend.
-    fn closed(self) -> Result<ChannelError, Self> {
-        let error = &self.error;
-        let words = if self.says(TOKENS_REJECTED) {
-            format!("token not accepted: Slack says {error}. {NEW_TOKENS}")
-        } else if self.says(&["not_allowed_token_type"]) {
-            format!(
-                "token of the wrong kind: Slack says {error}. `token` is the bot's (xoxb-…), \
-                 `app_token` the app's (xapp-…, with the scope connections:write)"
-            )
-        } else if self.says(&["missing_scope"]) {
-            format!(
-                "the app may not do this: Slack says {error}, {} is needed. Add it at \
-                 https://api.slack.com/apps under OAuth & Permissions, install the app again, and \
-                 restart",
-                self.scope()
-            )
-        } else {
-            return Err(self);
-        };
-        Ok(ChannelError::Closed(words))
-    }
-
-    fn final_or_later(self) -> ChannelError {
-        let is_later = self.is_later();
-        match self.closed() {
-            Ok(closed) => closed,
-            Err(denial) if is_later => denial.unavailable(),
-            Err(denial) => ChannelError::Refused(denial.refusal()),
-        }
-    }
-
-    fn unavailable(self) -> ChannelError {
-        let reason = if self.is_rate_limit() {
-            "slack wants us to slow down".to_owned()
-        } else {
-            format!("slack answers {}", self.words())
-        };
-        ChannelError::Unavailable { after: self.after, reason }
-    }
-
-    pub(super) fn refusal(&self) -> String {
-        REFUSALS.iter().find(|(errors, _)| self.says(errors)).map_or_else(
-            || format!("slack refuses the message: {}", self.words()),
-            |(_, meaning)| format!("{meaning} ({})", self.error),
-        )
+        if self.own.needed.is_empty() { "a scope" } else { &self.own.needed }
     }
 }

@@ -17,7 +17,7 @@ use tokio::io::AsyncReadExt as _;
 
 use super::call::{Api, Method, Takes};
 use super::failure::CallError;
-use super::sending::Spot;
+use super::sending::SlackAddress;
 use crate::channels::call::in_words;
 use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::http::is_loopback;
@@ -158,7 +158,7 @@ pub(super) async fn upload(
     message: &Outbound,
     content: FileContent,
 ) -> Result<Sent, ChannelError> {
-    let to = Spot::of(&message.to)?;
+    let to = SlackAddress::of(&message.to)?;
     let FileContent { name, length, file, .. } = content;
     if length == 0 {
         return Err(ChannelError::Refused("slack takes no empty files".to_owned()));

@@ -1,6 +1,7 @@
-//! What an event means to us. Pure: an event in, what was said out. Slack tells of one mention
-//! twice, as `message` and as `app_mention`, in any order: both are read alike and have one key, and
-//! whether we are spoken to is read from the text. The structs are our own, since the SDK's refuse
+//! Decodes an event. Pure: Slack's event in, ours out; what becomes of that is decided in
+//! [`hear`](crate::channels::hear). Slack tells of one mention twice, as `message` and as
+//! `app_mention`, in any order: both are read alike and have one key, and whether we are spoken to is
+//! read from the text. The structs are our own, since the SDK's refuse
 //! an event as a whole for one new kind of block in it.
 
 use std::collections::BTreeMap;
@@ -8,13 +9,12 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 
 use super::{Threads, files, mrkdwn};
 use crate::bus::{CONTROLS, TURNS};
+use crate::channels::hear::{self, Addressee, Message};
 use crate::types::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, MessageId, Place, Quote, Said, Sender,
-    SenderId, ThreadId,
+    Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender, SenderId, ThreadId,
 };
 
 /// How much of a forwarded message comes along, in characters.
@@ -38,51 +38,13 @@ pub struct Identity {
     pub team_name: String,
 }
 
-/// Where an event is read.
-pub struct Scene<'a> {
+/// What an event is decoded with.
+pub struct ReadingContext<'a> {
     pub bot: &'a Identity,
     pub channel: &'a ChannelName,
     pub threads: Threads,
     /// Of people, by id; who is not among them is called by their id.
     pub names: &'a BTreeMap<String, String>,
-}
-
-/// What became of an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
-    Said(Box<Line>),
-    /// It had been said before, in other words.
-    Edited(Box<Line>),
-    /// `at` is where it would have been overheard.
-    Deleted {
-        at: Address,
-        id: MessageId,
-        key: DedupKey,
-    },
-    Ignored,
-    /// To be kept as it is, under this key.
-    Unreadable(DedupKey),
-}
-
-/// A message, and whom it is for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    pub inbound: Inbound,
-    pub speaks: Speaks,
-    /// Where it is remembered if it is not for us: a channel's own lines in the channel, though an
-    /// answer would open a thread.
-    pub heard_at: Address,
-    /// The ids by which the config may let this other bot speak; empty for people.
-    pub bot_ids: Vec<SenderId>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Speaks {
-    /// In private, by a mention, under a message of ours, or to make us stop.
-    ToUs,
-    /// Without a mention of anybody, in a thread.
-    InThread,
-    Aside,
 }
 
 /// Of an event, all that we read.
@@ -120,23 +82,19 @@ pub fn people(event: &Value) -> Vec<String> {
     people
 }
 
-/// Reads one event. Total: nothing that a server sends makes it panic.
-pub fn read(event: &Value, scene: &Scene<'_>) -> Reading {
+/// Decodes one event. Total: nothing that a server sends makes it panic.
+pub fn decode(event: &Value, context: &ReadingContext<'_>) -> hear::Event {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if !matches!(kind, "message" | "app_mention") {
-        return Reading::Ignored;
+        return hear::Event::Ignored;
     }
-    let Ok(mut whole) = Event::deserialize(event) else {
-        return match Event::deserialize(bare(event)) {
-            Ok(event) => scene.read(&event),
-            Err(_) => Reading::Unreadable(raw_key(scene.bot, event)),
-        };
-    };
+    let decoded = Event::deserialize(event).or_else(|_| Event::deserialize(bare(event)));
+    let Ok(mut whole) = decoded else { return unreadable(context.bot, event) };
     let place = (whole.channel.clone(), whole.channel_type.clone());
     for inner in [&mut whole.message, &mut whole.previous_message].into_iter().flatten() {
         (inner.channel, inner.channel_type) = place.clone();
     }
-    scene.read(&whole)
+    context.decode(&whole)
 }
 
 /// What was said, without all that is beside it: some of that has a shape that is new.
@@ -159,41 +117,43 @@ fn bare(event: &Value) -> Value {
     event
 }
 
-impl Scene<'_> {
-    fn read(&self, event: &Event) -> Reading {
-        match (event.subtype.as_deref(), &event.message) {
-            (subtype, _) if is_said(subtype) => {
-                self.line(event).map_or(Reading::Ignored, |line| Reading::Said(Box::new(line)))
-            }
+impl ReadingContext<'_> {
+    fn decode(&self, event: &Event) -> hear::Event {
+        let decoded = match (event.subtype.as_deref(), &event.message) {
+            (subtype, _) if is_said(subtype) => self.message(event).map(hear::Event::New),
             (Some("message_changed"), Some(message)) => self.change(event, message),
             (Some("message_deleted"), _) => self.deletion(event),
-            _ => Reading::Ignored,
-        }
+            _ => None,
+        };
+        decoded.unwrap_or(hear::Event::Ignored)
     }
 
     /// Links that unfold and threads that grow are changes too, to Slack.
-    fn change(&self, event: &Event, message: &Event) -> Reading {
+    fn change(&self, event: &Event, message: &Event) -> Option<hear::Event> {
         if message.subtype.as_deref() == Some("tombstone") {
             return self.deletion(event);
         }
         let before = event.previous_message.as_ref().map(|before| &before.text);
         if before == Some(&message.text) || !is_said(message.subtype.as_deref()) {
-            return Reading::Ignored;
+            return None;
         }
-        self.line(message).map_or(Reading::Ignored, |line| Reading::Edited(Box::new(line)))
+        let mut message = self.message(message)?;
+        let said = message.inbound.at;
+        message.inbound.at = event.ts.as_deref().and_then(moment).unwrap_or(said);
+        Some(hear::Event::Edited { message, said })
     }
 
-    fn deletion(&self, event: &Event) -> Reading {
+    fn deletion(&self, event: &Event) -> Option<hear::Event> {
         let before = event.previous_message.as_deref();
-        let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()));
-        let (Some(chat), Some(ts)) = (&event.channel, ts) else { return Reading::Ignored };
+        let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()))?;
+        let chat = event.channel.as_deref()?;
         let thread = before.and_then(|before| before.thread_ts.as_deref());
         // What a thread hangs on is told as part of it, but stands in the channel.
         let at = self.address(chat, thread.filter(|thread| thread != ts));
-        Reading::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) }
+        Some(hear::Event::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
     }
 
-    fn line(&self, event: &Event) -> Option<Line> {
+    fn message(&self, event: &Event) -> Option<Message> {
         let (chat, ts) = (event.channel.as_deref()?, event.ts.as_deref()?);
         let (sender, bot_ids) = self.sender(event)?;
         let place = place(chat, event.channel_type.as_deref());
@@ -201,19 +161,22 @@ impl Scene<'_> {
         // What a thread hangs on is told as part of it, but stands in the channel.
         let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
         let body = self.said(event, raw)?;
-        let speaks = match place {
-            Place::Private => Speaks::ToUs,
-            _ if mrkdwn::mentions(raw, &self.bot.user) => Speaks::ToUs,
+        let is_ours = mrkdwn::mentions(raw, &self.bot.user)
             // Whoever wants it to stop does not stop to mention it.
-            _ if body.text.eq_ignore_ascii_case("/stop") => Speaks::ToUs,
-            Place::Group if thread.is_none() || mrkdwn::addresses(raw) => Speaks::Aside,
-            Place::Group if event.parent_user_id.as_ref() == Some(&self.bot.user) => Speaks::ToUs,
-            Place::Group => Speaks::InThread,
+            || body.text.eq_ignore_ascii_case("/stop");
+        let addressee = match thread {
+            _ if is_ours => Addressee::Bot,
+            Some(_) if mrkdwn::addresses(raw) => Addressee::Others,
+            Some(_) if event.parent_user_id.as_ref() == Some(&self.bot.user) => Addressee::Bot,
+            Some(_) => Addressee::Thread,
+            None => Addressee::Others,
         };
         let answered_in = match (thread, place, self.threads) {
             (None, Place::Group, Threads::Thread) => Some(ts),
             _ => thread,
         };
+        let own = Some(body.text.as_str()).filter(|text| *text != FORWARDED);
+        let context = hear::context(&body.media, body.quoted.as_ref(), own.unwrap_or_default());
         let inbound = Inbound {
             key: self.key(chat, ts),
             at: moment(ts)?,
@@ -224,7 +187,8 @@ impl Scene<'_> {
             id: Some(ts.into()),
             body,
         };
-        Some(Line { inbound, speaks, heard_at: self.address(chat, thread), bot_ids })
+        let heard_at = self.address(chat, thread);
+        Some(Message { inbound, addressee, heard_at, context, bot_ids })
     }
 
     /// Who speaks, and by which ids the config may know them if it is another bot; none for
@@ -284,11 +248,6 @@ impl Scene<'_> {
         Address { channel: self.channel.clone(), chat: chat.into(), thread }
     }
 
-    pub(super) fn to_us(&self, inbound: Inbound) -> Line {
-        let heard_at = inbound.from.clone();
-        Line { inbound, speaks: Speaks::ToUs, heard_at, bot_ids: Vec::new() }
-    }
-
     fn key(&self, chat: &str, ts: &str) -> DedupKey {
         // Two bots of a workspace hear one message, and each is to answer it.
         format!("slack:{}:{}:{chat}:{ts}", self.bot.team, self.bot.user).into()
@@ -337,9 +296,8 @@ pub(super) fn moment(ts: &str) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(seconds.parse().ok()?, nanos)
 }
 
-/// For what has no readable ids: the same bytes are the same event.
-pub(super) fn raw_key(bot: &Identity, event: &Value) -> DedupKey {
-    let digest = Sha256::digest(event.to_string());
-    let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    format!("slack:{}:{}:raw:{digest}", bot.team, bot.user).into()
+pub(super) fn unreadable(bot: &Identity, event: &Value) -> hear::Event {
+    let raw = event.to_string();
+    let key = format!("slack:{}:{}:{}", bot.team, bot.user, hear::digest(&raw)).into();
+    hear::Event::Unreadable { key, raw }
 }

@@ -5,8 +5,9 @@ use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::inbound::{Reading, Scene, is_command, moment, place, raw_key};
+use super::inbound::{ReadingContext, is_command, moment, place, unreadable};
 use super::mrkdwn;
+use crate::channels::hear::Event;
 use crate::types::message::{Cause, Inbound, Press, Said, Sender};
 
 /// A slash command.
@@ -22,29 +23,28 @@ struct Slash {
 }
 
 /// Reads `/peacrab stop` as `/stop`, said where the command was given, which is never in a thread.
-pub fn read_slash(payload: &Value, scene: &Scene<'_>, now: DateTime<Utc>) -> Reading {
+pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
     let Ok(slash) = Slash::deserialize(payload) else {
-        return Reading::Unreadable(raw_key(scene.bot, payload));
+        return unreadable(context.bot, payload);
     };
-    let words = mrkdwn::plain(slash.text.trim(), &|person| scene.name_of(person));
+    let words = mrkdwn::plain(slash.text.trim(), &|person| context.name_of(person));
     let text = match words.trim_start_matches(['/', '!']) {
         "" => "/help".to_owned(),
         bare if is_command(&format!("/{bare}")) => format!("/{bare}"),
         _ => words,
     };
     let name = if slash.user_name.is_empty() { slash.user_id.clone() } else { slash.user_name };
-    let inbound = Inbound {
+    Event::Command(Inbound {
         // The same in every delivery of it.
-        key: format!("slack:{}:slash:{}", scene.bot.team, slash.trigger_id).into(),
+        key: format!("slack:{}:slash:{}", context.bot.team, slash.trigger_id).into(),
         at: now,
-        from: scene.address(&slash.channel_id, None),
+        from: context.address(&slash.channel_id, None),
         place: place(&slash.channel_id, None),
-        within: vec![scene.bot.team.as_str().into()],
+        within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(slash.user_id, name)),
         id: None,
         body: Said::text(text),
-    };
-    Reading::Said(Box::new(scene.to_us(inbound)))
+    })
 }
 
 /// An interaction with a message's buttons.
@@ -86,32 +86,31 @@ struct Action {
 }
 
 /// Reads the press of one of our buttons.
-pub fn read_press(payload: &Value, scene: &Scene<'_>, now: DateTime<Utc>) -> Reading {
+pub fn decode_press(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
     if payload.get("type").and_then(Value::as_str) != Some("block_actions") {
-        return Reading::Ignored;
+        return Event::Ignored;
     }
     // Those in views, and of other shapes, are not of our messages.
     let Ok(Interaction { user, channel, container, actions }) = Interaction::deserialize(payload)
     else {
-        return Reading::Ignored;
+        return Event::Ignored;
     };
     let press = actions.iter().find_map(|action| {
         Some((action.action_id.parse::<Press>().ok()?, action.action_ts.as_str()))
     });
-    let Some((press, action_ts)) = press else { return Reading::Ignored };
+    let Some((press, action_ts)) = press else { return Event::Ignored };
     let (ts, id) = (&container.message_ts, &user.id);
-    let key = format!("slack:{}:{}:{ts}:press:{action_ts}:{id}", scene.bot.team, channel.id);
-    let name = scene.names.get(id).cloned().or(user.username).or(user.name);
+    let key = format!("slack:{}:{}:{ts}:press:{action_ts}:{id}", context.bot.team, channel.id);
+    let name = context.names.get(id).cloned().or(user.username).or(user.name);
     let name = name.unwrap_or_else(|| id.clone());
-    let inbound = Inbound {
+    Event::Pressed(Inbound {
         key: key.into(),
         at: moment(action_ts).unwrap_or(now),
-        from: scene.address(&channel.id, container.thread_ts.as_deref()),
+        from: context.address(&channel.id, container.thread_ts.as_deref()),
         place: place(&channel.id, None),
-        within: vec![scene.bot.team.as_str().into()],
+        within: vec![context.bot.team.as_str().into()],
         cause: Cause::Person(Sender::person(id.as_str(), name)),
         id: Some(ts.as_str().into()),
         body: Said { press: Some(press), ..Said::default() },
-    };
-    Reading::Said(Box::new(scene.to_us(inbound)))
+    })
 }

@@ -4,9 +4,10 @@ use serde_json::Value;
 
 use super::Slack;
 use super::failure::CallError;
-use super::sending::{Spot, messages};
+use super::sending::{SlackAddress, messages};
 use crate::channels::ChannelError;
-use crate::channels::slack::inbound::{self, Reading, Scene};
+use crate::channels::hear::Event;
+use crate::channels::slack::inbound::{self, ReadingContext};
 use crate::types::message::{Address, Line, MessageId};
 
 /// Pages of a thread that are turned for its end.
@@ -20,7 +21,7 @@ impl Slack {
         before: Option<&MessageId>,
         max: usize,
     ) -> Result<Vec<Line>, ChannelError> {
-        let spot = Spot::of(at)?;
+        let spot = SlackAddress::of(at)?;
         let bot = self.known_identity().await?;
         let mut found: Vec<Value> = Vec::new();
         let mut cursor = None;
@@ -56,12 +57,10 @@ impl Slack {
             event["channel"] = at.chat.as_str().into();
             let people = inbound::people(&event);
             let names = self.names.of(&people, &self.api, self.deadlines.names).await;
-            let scene =
-                Scene { bot: &bot, channel: &at.channel, threads: self.threads, names: &names };
-            if let Reading::Said(line) = inbound::read(&event, &scene) {
-                let author = line.inbound.cause.into_sender();
-                let (at, text) = (line.inbound.at, line.inbound.body.text);
-                lines.push(Line { at, author: author.name, text });
+            let (bot, channel, threads) = (&bot, &at.channel, self.threads);
+            let context = ReadingContext { bot, channel, threads, names: &names };
+            if let Event::New(message) = inbound::decode(&event, &context) {
+                lines.extend(message.line());
             }
         }
         Ok(lines)

@@ -97,12 +97,12 @@ struct PageEnd {
 }
 
 /// An [`Address`] in Slack's terms.
-pub(super) struct Spot {
+pub(super) struct SlackAddress {
     pub(super) channel: SlackChannelId,
     pub(super) thread: Option<SlackTs>,
 }
 
-impl Spot {
+impl SlackAddress {
     pub(super) fn of(address: &Address) -> Result<Self, ChannelError> {
         let chat = address.chat.as_str();
         let is_id = chat.starts_with(['C', 'D', 'G', 'U', 'W'])
@@ -126,7 +126,7 @@ fn is_ts(text: &str) -> bool {
 }
 
 pub(super) async fn send(api: &Api, message: &Outbound) -> Result<Sent, ChannelError> {
-    let to = Spot::of(&message.to)?;
+    let to = SlackAddress::of(&message.to)?;
     let metadata = SlackMessageMetadata::new(DELIVERY.to_owned())
         .with_event_payload(HashMap::from([("id".to_owned(), delivery_id(message))]));
     let text = message.body.text();
@@ -167,7 +167,11 @@ fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
     sections.chain([buttons.into()]).collect()
 }
 
-async fn post(api: &Api, to: Spot, content: SlackMessageContent) -> Result<Sent, ChannelError> {
+async fn post(
+    api: &Api,
+    to: SlackAddress,
+    content: SlackMessageContent,
+) -> Result<Sent, ChannelError> {
     let request = SlackApiChatPostMessageRequest::new(to.channel, content)
         .opt_thread_ts(to.thread)
         .with_unfurl_links(false)
@@ -186,7 +190,7 @@ async fn post(api: &Api, to: Spot, content: SlackMessageContent) -> Result<Sent,
 /// is "not yet"; but a draft that may arrive late would take the answer's place.
 async fn edit(
     api: &Api,
-    to: Spot,
+    to: SlackAddress,
     draft: &MessageId,
     content: SlackMessageContent,
     is_draft: bool,
@@ -217,7 +221,7 @@ pub(super) async fn find(
     if message.replaces.is_some() {
         return Ok(Found::Unknowable);
     }
-    let to = Spot::of(&message.to)?;
+    let to = SlackAddress::of(&message.to)?;
     let skew = if matches!(message.body, Body::File(_)) { FILE_SKEW } else { SKEW };
     let (oldest, wanted) = (ts_of(since - skew), delivery_id(message));
     let mut cursor = None;
@@ -225,7 +229,7 @@ pub(super) async fn find(
         let page = match messages(api, &to, Some(oldest.clone()), cursor).await {
             Ok(page) => page,
             Err(CallError::Denied(denial)) if denial.is_no() => {
-                tracing::debug!(to = %message.to, error = denial.error, "Slack does not show what is there");
+                tracing::debug!(to = %message.to, error = denial.said, "Slack does not show what is there");
                 return Ok(Found::Unknowable);
             }
             Err(error) => return Err(error.while_asking()),
@@ -269,7 +273,7 @@ pub(super) async fn react(
         Reaction::Seen => "eyes",
         Reaction::Steered => "ok_hand",
     };
-    let (channel, ts) = (Spot::of(at)?.channel, SlackTs(message.as_str().to_owned()));
+    let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(message.as_str().to_owned()));
     let name = SlackReactionName(name.to_owned());
     match api.call::<_, Value>(&SlackApiReactionsAddRequest::new(channel, name, ts)).await {
         Err(error) if error.says(&["already_reacted", "message_not_found"]) => Ok(()),
@@ -279,7 +283,7 @@ pub(super) async fn react(
 
 /// Takes a draft away; one that is gone already is as good.
 pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
-    let (channel, ts) = (Spot::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
+    let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
     match api.call::<_, Value>(&SlackApiChatDeleteRequest::new(channel, ts)).await {
         Err(error) if error.says(&["message_not_found"]) => Ok(()),
         erased => erased.map(drop).map_err(CallError::while_editing),
@@ -289,7 +293,7 @@ pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<
 /// A page of what is in a place, with its metadata; what came after `oldest`.
 pub(super) async fn messages(
     api: &Api,
-    at: &Spot,
+    at: &SlackAddress,
     oldest: Option<SlackTs>,
     cursor: Option<SlackCursorId>,
 ) -> Result<Page, CallError> {
@@ -336,7 +340,9 @@ pub(super) async fn show_status(
     if !to.chat.as_str().starts_with('D') || no_status.load(Ordering::Relaxed) {
         return Ok(());
     }
-    let Spot { channel, thread: Some(thread) } = Spot::of(to)? else { return Ok(()) };
+    let SlackAddress { channel, thread: Some(thread) } = SlackAddress::of(to)? else {
+        return Ok(());
+    };
     let request = SlackApiAssistantThreadsSetStatusRequest::new(channel, status.to_owned(), thread);
     match api.call::<_, Value>(&request).await {
         Err(error) if error.says(NO_STATUS) => {

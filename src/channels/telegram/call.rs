@@ -11,8 +11,7 @@ use serde_json::Value;
 use teloxide::requests::Payload;
 
 use super::{Config, Deadlines};
-use crate::channels::ChannelError;
-use crate::channels::call::{self, Caller, Meaning};
+use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
 use crate::channels::config::TELEGRAM_URL;
 
 /// The Bot API with our token.
@@ -24,18 +23,15 @@ pub(super) struct Api {
     files: Url,
 }
 
-pub(super) type CallError = call::CallError<Denial>;
+pub(super) type CallError = call::CallError<BotApi>;
 
+type Denial = call::Denial<BotApi>;
+
+/// What only Telegram tells of a refusal.
 #[derive(Debug, Default)]
-pub(super) struct Denial {
-    /// The HTTP status, unless the answer had a code of its own.
-    pub(super) code: u16,
-    pub(super) description: String,
-    pub(super) after: Option<Duration>,
+pub(super) struct BotApi {
     /// The supergroup that the group has become.
     pub(super) moved_to: Option<i64>,
-    /// What to say instead, if it may have been another server than Telegram's.
-    doubt: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -140,11 +136,11 @@ impl Download {
 fn judge<T: DeserializeOwned>(status: StatusCode, answer: Answer) -> Result<T, CallError> {
     if !answer.ok {
         return Err(CallError::Denied(Denial {
-            code: answer.error_code.unwrap_or(status.as_u16()),
-            description: answer.description,
+            status: answer.error_code.unwrap_or(status.as_u16()),
+            said: answer.description,
             after: answer.parameters.retry_after.map(Duration::from_secs),
-            moved_to: answer.parameters.migrate_to_chat_id,
             doubt: None,
+            own: BotApi { moved_to: answer.parameters.migrate_to_chat_id },
         }));
     }
     T::deserialize(answer.result.unwrap_or_default())
@@ -154,7 +150,7 @@ fn judge<T: DeserializeOwned>(status: StatusCode, answer: Answer) -> Result<T, C
 impl CallError {
     pub(super) fn says(&self, words: &[&str]) -> bool {
         match self {
-            Self::Denied(denial) => denial.code == 400 && denial.says(words),
+            Self::Denied(denial) => denial.status == 400 && says(denial, words),
             _ => false,
         }
     }
@@ -162,106 +158,70 @@ impl CallError {
     /// Why the message itself is refused, where it is not about the place that it goes to.
     pub(super) fn refuses_content(&self) -> Option<&str> {
         match self {
-            Self::Denied(denial) if matches!(denial.code, 400 | 413) => {
-                denial.about_the_place().is_none().then_some(denial.description.as_str())
+            Self::Denied(denial) if matches!(denial.status, 400 | 413) => {
+                denial.meaning().is_empty().then_some(denial.said.as_str())
             }
             _ => None,
         }
     }
 }
 
-impl Meaning for Denial {
-    const PLATFORM: &'static str = "telegram";
+/// What Telegram's refusals mean. Descriptions are as the Bot API's server words them, in small letters.
+const REFUSALS: &[Row<&str>] = &[
+    row(
+        &[401, 404],
+        &[],
+        Kind::Closed,
+        "token not accepted: Telegram says {said}. Get a valid one from @BotFather, put it where the \
+         channel's `token` is read from, and restart",
+    ),
+    row(
+        &[409],
+        &["webhook"],
+        Kind::Later,
+        "a webhook is set for this bot, so it cannot be polled: remove it with the method \
+         deleteWebhook",
+    ),
+    row(
+        &[409],
+        &[],
+        Kind::Later,
+        "another program polls Telegram with the same token: stop it, or give each a token of its own",
+    ),
+    row(&[429], &[], Kind::Limited, ""),
+    // A server that broke while it worked, or one before it that got no answer, may have done it.
+    row(&[500, 502, 503, 504], &[], Kind::Perhaps, ""),
+    refused(&["blocked by the user"], "this person has blocked the bot"),
+    refused(&["user is deactivated"], "this person's account is gone"),
+    refused(&["can't initiate conversation"], "this person has not written to the bot yet"),
+    refused(&["can't send messages to bots", "user is a bot"], "bots cannot write to bots"),
+    refused(&["was kicked", "not a member"], "the bot is not in this chat any more"),
+    refused(&["chat not found", "peer_id_invalid", "deactivated"], "there is no such chat"),
+    refused(
+        &["not enough rights", "write_forbidden", "have no rights", "chat_restricted"],
+        "the bot is not allowed to write in this chat",
+    ),
+    refused(&["topic_closed"], "this topic is closed"),
+    refused(&["thread not found", "topic_deleted", "topic_id_invalid"], "this topic is gone"),
+    refused(&[], ""),
+];
 
-    fn while_asking(self) -> ChannelError {
-        match self.code {
-            401 | 404 => self.closed(),
-            409 if self.says(&["webhook"]) => ChannelError::unavailable(
-                "a webhook is set for this bot, so it cannot be polled: remove it with the method \
-                 deleteWebhook",
-            ),
-            409 => ChannelError::unavailable(
-                "another program polls Telegram with the same token: stop it, or give each a token \
-                 of its own",
-            ),
-            _ => self.unavailable(),
-        }
-    }
+const fn refused(words: &'static [&'static str], meaning: &'static str) -> Row<&'static str> {
+    row(&[400, 403, 413], words, Kind::Unsendable, meaning)
+}
 
-    fn while_sending(self) -> ChannelError {
-        match self.code {
-            401 | 404 => self.closed(),
-            // A server that broke while it worked, or one before it that got no answer, may have done it.
-            500 | 502 | 503 | 504 => ChannelError::Ambiguous(self.in_words()),
-            400 | 403 | 413 => ChannelError::Refused(self.refusal()),
-            _ => self.unavailable(),
-        }
+impl Platform for BotApi {
+    type Sign = &'static str;
+
+    const NAME: &'static str = "telegram";
+    const REFUSALS: &'static [Row<&'static str>] = REFUSALS;
+
+    fn shows(denial: &Denial, word: &&'static str) -> bool {
+        says(denial, &[word])
     }
 }
 
-impl Denial {
-    /// Without a word that tells more.
-    fn bare(status: StatusCode) -> Self {
-        let description = status.canonical_reason().unwrap_or("an unknown status").to_owned();
-        Self { code: status.as_u16(), description, ..Self::default() }
-    }
-
-    fn says(&self, words: &[&str]) -> bool {
-        let description = self.description.to_ascii_lowercase();
-        words.iter().any(|word| description.contains(word))
-    }
-
-    /// Of what only the operator can mend.
-    fn closed(self) -> ChannelError {
-        ChannelError::Closed(match self.doubt {
-            Some(doubt) => format!("telegram answers with {doubt}"),
-            None => format!(
-                "token not accepted: Telegram says {}. Get a valid one from @BotFather, put it \
-                 where the channel's `token` is read from, and restart",
-                self.description
-            ),
-        })
-    }
-
-    fn unavailable(self) -> ChannelError {
-        ChannelError::Unavailable { reason: self.in_words(), after: self.after }
-    }
-
-    fn in_words(&self) -> String {
-        let Self { code, description, doubt, .. } = self;
-        match (code, doubt) {
-            (429, _) => "telegram wants us to slow down".to_owned(),
-            (_, Some(doubt)) => format!("telegram answers with {doubt}"),
-            (_, None) if description.is_empty() => format!("telegram answers with {code}"),
-            (_, None) => format!("telegram answers with {code}: {description}"),
-        }
-    }
-
-    fn refusal(&self) -> String {
-        match (self.about_the_place(), &self.doubt) {
-            (Some(meaning), _) => format!("{meaning} ({})", self.description),
-            (None, Some(doubt)) => format!("telegram answers with {doubt}"),
-            (None, None) => format!("telegram refuses the message: {}", self.description),
-        }
-    }
-
-    /// What a refusal means that has nothing to do with the message. Descriptions are as the Bot
-    /// API's server words them.
-    fn about_the_place(&self) -> Option<&'static str> {
-        let known: &[(&[&str], &'static str)] = &[
-            (&["blocked by the user"], "this person has blocked the bot"),
-            (&["user is deactivated"], "this person's account is gone"),
-            (&["can't initiate conversation"], "this person has not written to the bot yet"),
-            (&["can't send messages to bots", "user is a bot"], "bots cannot write to bots"),
-            (&["was kicked", "not a member"], "the bot is not in this chat any more"),
-            (&["chat not found", "peer_id_invalid", "deactivated"], "there is no such chat"),
-            (
-                &["not enough rights", "write_forbidden", "have no rights", "chat_restricted"],
-                "the bot is not allowed to write in this chat",
-            ),
-            (&["topic_closed"], "this topic is closed"),
-            (&["thread not found", "topic_deleted", "topic_id_invalid"], "this topic is gone"),
-        ];
-        known.iter().find(|(words, _)| self.says(words)).map(|(_, meaning)| *meaning)
-    }
+fn says(denial: &Denial, words: &[&str]) -> bool {
+    let said = denial.said.to_ascii_lowercase();
+    words.iter().any(|word| said.contains(word))
 }

@@ -167,7 +167,7 @@ fn not_located(error: CallError) -> ChannelError {
 
 fn not_downloaded(error: CallError) -> ChannelError {
     match error {
-        CallError::Denied(denial) if matches!(denial.code, 400 | 403 | 404 | 410) => {
+        CallError::Denied(denial) if matches!(denial.status, 400 | 403 | 404 | 410) => {
             ChannelError::Refused(replies::FILE_GONE.to_owned())
         }
         error => error.while_asking(),

@@ -1,5 +1,5 @@
-//! What an update means to us. Pure: an update in, a message that speaks to the bot out. Roles
-//! are not its business, only whether the bot is spoken to.
+//! Decodes an update. Pure: an update in, an [`Event`] out. What becomes of that is decided in
+//! [`hear`](crate::channels::hear).
 
 mod forward;
 mod marks;
@@ -9,13 +9,11 @@ mod press;
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
 use serde_json::Value;
-use sha2::{Digest, Sha256};
 use teloxide::types::{Chat, Message, MessageEntity, MessageKind, Update, UpdateKind, User};
 
-use crate::people::Groups;
+use crate::channels::hear::{self, Addressee, Event};
 use crate::types::message::{
-    Address, Cause, ChannelName, DedupKey, Inbound, Line, MediaRef, MessageId, Place, Quote, Said,
-    Sender, SenderId,
+    Address, Cause, ChannelName, DedupKey, Inbound, MediaRef, Place, Quote, Said, Sender,
 };
 
 use marks::{For, Mark, marks, without_address};
@@ -38,73 +36,67 @@ pub struct Identity {
     pub can_read_all_group_messages: bool,
 }
 
-/// Who reads an update, and what is known beside it.
-pub struct Ears<'a> {
+/// What an update is decoded with.
+pub struct ReadingContext<'a> {
     pub bot: &'a Identity,
     pub channel: &'a ChannelName,
-    /// When the bot answers in a group that has these ids, the closest first.
-    pub groups: &'a (dyn Fn(&[&str]) -> Groups + Send + Sync),
-    pub lets_bot: &'a (dyn Fn(&SenderId) -> bool + Send + Sync),
-    /// The album that spoke to the bot last: only one picture of it has the words.
+    /// The album of this chat that addressed the bot before: only one picture of it has the words.
     pub album: Option<&'a str>,
     pub now: DateTime<Utc>,
 }
 
-/// What became of an update.
+/// A decoded update.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reading {
-    /// It speaks to the bot.
-    Speaks(Box<Inbound>),
-    /// What was said before now speaks to the bot in these words.
-    Changed(Box<Inbound>),
-    /// One of our buttons; the query wants an answer.
-    Pressed {
-        query: String,
-        press: Box<Inbound>,
-    },
-    /// A button that means nothing to us; the query wants an answer all the same.
-    PressedOther {
-        query: String,
-    },
-    /// Said in a group, and not to the bot.
-    Overheard {
-        at: Address,
-        id: MessageId,
-        line: Line,
-    },
-    Ignored,
-    /// To be kept as it is, under this key.
-    Unreadable(DedupKey),
+pub struct Decoded {
+    pub event: Event,
+    /// The callback query that is to be answered, whichever button it was.
+    pub query: Option<String>,
 }
 
-/// Reads one update. Total: nothing that a server sends makes it panic.
-pub fn read(update: &Value, ears: &Ears<'_>) -> Reading {
-    let read = if let Some(raw) = update.get("message") {
-        read_message(raw, ears, Reading::Speaks)
-    } else if let Some(raw) = update.get("edited_message") {
-        read_message(raw, ears, Reading::Changed)
-    } else if let Some(raw) = update.get("callback_query") {
-        press::read(raw, ears)
-    } else {
-        read_other(update)
-    };
-    read.unwrap_or_else(|| Reading::Unreadable(raw_key(update, ears.bot)))
-}
-
-/// The kinds that we know and do not use are ignored; none for those that nobody knows.
-fn read_other(update: &Value) -> Option<Reading> {
-    match Update::deserialize(update) {
-        Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
-        Ok(_) => Some(Reading::Ignored),
+impl From<Event> for Decoded {
+    fn from(event: Event) -> Self {
+        Self { event, query: None }
     }
 }
 
-/// Reads a message, which is `to_us` if it speaks to the bot; none if it cannot be read.
+/// Decodes one update. Total: nothing that a server sends makes it panic.
+pub fn decode(update: &Value, context: &ReadingContext<'_>) -> Decoded {
+    let decoded = if let Some(raw) = update.get("message") {
+        read_message(raw, context, Event::New).map(Decoded::from)
+    } else if let Some(raw) = update.get("edited_message") {
+        let edited = |message| Event::Edited { message, said: said_at(raw, context) };
+        read_message(raw, context, edited).map(Decoded::from)
+    } else if let Some(raw) = update.get("callback_query") {
+        press::read(raw, context)
+    } else {
+        read_other(update).map(Decoded::from)
+    };
+    decoded.unwrap_or_else(|| {
+        let key = raw_key(update, context.bot);
+        Event::Unreadable { key, raw: update.to_string() }.into()
+    })
+}
+
+/// The kinds that we know and do not use are ignored; none for those that nobody knows.
+fn read_other(update: &Value) -> Option<Event> {
+    match Update::deserialize(update) {
+        Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
+        Ok(_) => Some(Event::Ignored),
+    }
+}
+
+/// When a message was first said, however often it was changed since.
+fn said_at(raw: &Value, context: &ReadingContext<'_>) -> DateTime<Utc> {
+    let said = raw.get("date").and_then(Value::as_i64);
+    said.and_then(|said| DateTime::from_timestamp(said, 0)).unwrap_or(context.now)
+}
+
+/// Reads a message; none if it cannot be read.
 fn read_message(
     raw: &Value,
-    ears: &Ears<'_>,
-    to_us: fn(Box<Inbound>) -> Reading,
-) -> Option<Reading> {
+    context: &ReadingContext<'_>,
+    to_event: impl FnOnce(hear::Message) -> Event,
+) -> Option<Event> {
     let legible = legible(raw);
     let has_words = legible.get("text").is_some();
     let whole = Message::deserialize(&legible);
@@ -112,7 +104,7 @@ fn read_message(
         Ok(message) if message.text().is_some() || !has_words => message,
         _ => Message::deserialize(bare(legible)).ok()?,
     };
-    Some(hear(&message, raw, ears, to_us).unwrap_or(Reading::Ignored))
+    Some(heard(&message, raw, context).map_or(Event::Ignored, to_event))
 }
 
 /// The message without what we do not read, and as a text if somebody said it. A new kind of
@@ -182,56 +174,47 @@ fn bare(mut message: Value) -> Value {
 }
 
 /// None if it is nothing to the bot.
-fn hear(
-    message: &Message,
-    raw: &Value,
-    ears: &Ears<'_>,
-    to_us: fn(Box<Inbound>) -> Reading,
-) -> Option<Reading> {
+fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option<hear::Message> {
     let place = match &message.chat {
         chat if chat.is_private() => Place::Private,
         chat if chat.is_group() || chat.is_supergroup() => Place::Group,
         _ => return None,
     };
-    let sender = sender(message, ears)?;
+    let sender = sender(message)?;
+    let bot_ids = if sender.bot { vec![sender.id.clone()] } else { Vec::new() };
     let unknown = matches!(message.kind, MessageKind::Empty {}) && place == Place::Private;
     let described = match description(raw) {
         // Some new kind of media, most likely. In groups, a new kind of service message.
         None if unknown => Some("[sent something that cannot be read here]".to_owned()),
         described => described,
     };
-    let chat = message.chat.id.0.to_string();
     let thread = message.thread_id.filter(|_| message.is_topic_message);
-    let thread = thread.map(|thread| thread.0.0.to_string());
-    let ids: Vec<&str> = thread.as_deref().into_iter().chain([chat.as_str()]).collect();
-    let groups = (ears.groups)(&ids);
-    let at = message.edit_date().copied().unwrap_or(message.date).max(message.date);
-    let id = MessageId::from(message.id.0.to_string());
     let from = Address {
-        channel: ears.channel.clone(),
-        chat: chat.into(),
-        thread: thread.map(Into::into),
+        channel: context.channel.clone(),
+        chat: message.chat.id.0.to_string().into(),
+        thread: thread.map(|thread| thread.0.0.to_string().into()),
+    };
+    let words = spoken_text(message, described.clone(), context.bot, place).unwrap_or_default();
+    let words = match forward::author(raw) {
+        Some(author) if !words.is_empty() => format!("({author}) {words}"),
+        _ => words,
     };
     let album = raw.get("media_group_id").and_then(Value::as_str);
-    let continued = album.is_some() && album == ears.album && groups != Groups::Off;
-    let addressed = match addressed(message, ears.bot, place, groups) {
-        To::Others if continued => To::Us,
-        to => to,
+    let addressee = match addressee(message, context.bot) {
+        Addressee::Others if album.is_some() && album == context.album => Addressee::Bot,
+        addressee => addressee,
     };
-    if addressed != To::Us {
-        let text = spoken_text(message, described, ears.bot, place);
-        let text = text.filter(|text| addressed == To::Others && !text.is_empty())?;
-        let text = match forward::author(raw) {
-            Some(author) => format!("({author}) {text}"),
-            None => text,
-        };
-        let line = Line { at, author: sender.name, text };
-        return Some(Reading::Overheard { at: from, id, line });
-    }
-    let body = said(message, raw, described, (ears.bot, place))?;
-    let key = key(ears.bot, message.chat.id.0, i64::from(message.id.0));
-    let (within, cause, id) = (Vec::new(), Cause::Person(sender), Some(id));
-    Some(to_us(Box::new(Inbound { key, at, from, place, within, cause, id, body })))
+    let inbound = Inbound {
+        key: key(context.bot, message.chat.id.0, i64::from(message.id.0)),
+        at: message.edit_date().copied().unwrap_or(message.date).max(message.date),
+        from: from.clone(),
+        place,
+        within: Vec::new(),
+        cause: Cause::Person(sender),
+        id: Some(message.id.0.to_string().into()),
+        body: said(message, raw, described, (context.bot, place))?,
+    };
+    Some(hear::Message { inbound, addressee, heard_at: from, context: words, bot_ids })
 }
 
 /// What was said; none if nothing was. What is passed on is quoted: its words are another's, and none
@@ -275,9 +258,8 @@ fn quoted_file(file: MediaRef) -> MediaRef {
     MediaRef { quoted: true, ..file }
 }
 
-/// Who speaks; none for bots that may not, and for what a channel posts into its discussion group.
-/// Anonymous admins speak as the chat.
-fn sender(message: &Message, ears: &Ears<'_>) -> Option<Sender> {
+/// Who speaks; none for what a channel posts into its discussion group. Anonymous admins speak as the chat.
+fn sender(message: &Message) -> Option<Sender> {
     if message.is_automatic_forward() {
         return None;
     }
@@ -286,42 +268,25 @@ fn sender(message: &Message, ears: &Ears<'_>) -> Option<Sender> {
     }
     let user = message.from.as_ref()?;
     let person = Sender::person(user.id.0.to_string(), user.full_name());
-    let may = !user.is_bot || (ears.lets_bot)(&person.id);
-    may.then_some(Sender { bot: user.is_bot, ..person })
+    Some(Sender { bot: user.is_bot, ..person })
 }
 
 fn chat_name(chat: &Chat) -> String {
     chat.title().or(chat.username()).unwrap_or("somebody").to_owned()
 }
 
-/// To whom a message speaks.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum To {
-    Us,
-    /// To the group, where the bot listens.
-    Others,
-    /// To another bot, or where this one is not to listen.
-    NotOurs,
-}
-
-fn addressed(message: &Message, bot: &Identity, place: Place, groups: Groups) -> To {
+fn addressee(message: &Message, bot: &Identity) -> Addressee {
     let marks = marks(message, bot);
     let command = marks.iter().find(|mark| mark.is_command && mark.start == 0);
     if command.is_some_and(|command| command.is_for == For::Another) {
-        return To::NotOurs;
+        return Addressee::AnotherBot;
     }
-    match (place, groups) {
-        (Place::Private, _) | (Place::Group, Groups::Always) => To::Us,
-        (Place::Group, Groups::Off) => To::NotOurs,
-        (Place::Group, Groups::Mention) => {
-            // Whoever wants it to stop does not stop to mention it.
-            let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
-            let to_us = marks.iter().any(|mark| mark.is_for == For::Us)
-                || command.is_some_and(stop)
-                || replies_to_us(message, bot);
-            if to_us { To::Us } else { To::Others }
-        }
-    }
+    // Whoever wants it to stop does not stop to mention it.
+    let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
+    let is_ours = marks.iter().any(|mark| mark.is_for == For::Us)
+        || command.is_some_and(stop)
+        || replies_to_us(message, bot);
+    if is_ours { Addressee::Bot } else { Addressee::Others }
 }
 
 /// What is said, media in words, without the words that only address the bot; none if nothing is.
@@ -394,9 +359,6 @@ fn raw_key(update: &Value, bot: &Identity) -> DedupKey {
         let chat = message.get("chat")?.get("id")?.as_i64()?;
         Some(key(bot, chat, message.get("message_id")?.as_i64()?))
     });
-    ids.unwrap_or_else(|| {
-        let digest = Sha256::digest(update.to_string());
-        let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-        format!("telegram:{}:raw:{digest}", bot.id).into()
-    })
+    let digest = || hear::digest(&update.to_string());
+    ids.unwrap_or_else(|| format!("telegram:{}:{}", bot.id, digest()).into())
 }

@@ -19,8 +19,7 @@ use teloxide::types::{
 use super::call::CallError;
 use super::{CAPTION_MAX, MARKUP, TEXT_MAX, Telegram};
 use crate::bus::Published;
-use crate::channels::{ChannelError, Markup, Sent, Unit, markup};
-use crate::replies;
+use crate::channels::{ChannelError, Markup, Sent, Unit, hear, markup};
 use crate::types::message::{
     Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction,
 };
@@ -124,7 +123,7 @@ impl Attempt {
         match error {
             // The group has become a supergroup.
             CallError::Denied(denial) if !self.moved => {
-                let Some(supergroup) = denial.moved_to else { return false };
+                let Some(supergroup) = denial.own.moved_to else { return false };
                 (self.to.chat, self.moved) = (ChatId(supergroup), true);
                 true
             }
@@ -241,13 +240,7 @@ impl Telegram {
 
     /// Tells whoever pressed a button what came of it. Best effort: what was said by it is kept.
     pub(super) async fn answer_press(&self, query: String, published: Option<Published>) {
-        let words = match published {
-            None | Some(Published::Accepted | Published::Repeated) => None,
-            Some(Published::NotYours | Published::TurnedAway) => Some(replies::NOT_YOURS_TO_PRESS),
-            Some(Published::Full) => Some(replies::PRESS_LATER),
-            Some(Published::Decided) => Some(replies::ALREADY_DECIDED),
-            Some(Published::Gone) => Some(replies::BUTTON_TOO_OLD),
-        };
+        let words = published.and_then(hear::reply_to_press);
         let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
         payload.text = words.map(str::to_owned);
         let deadline = self.deadlines.call.min(PRESS_TIME_MAX);

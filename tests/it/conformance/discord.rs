@@ -10,10 +10,11 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::stage::{Act, Bot, Place, Seen, Stage, Trouble, Who};
-use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, Person, THREAD};
+use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, Person, THREAD, id_at};
 use crate::support::discord_api::{ANOTHER_TOKEN, DiscordApi, Disturb, Fault, TOKEN};
 
 const EVE: Person = Person { id: 800_000_000_000_000_005, name: "Eve", is_bot: false };
+const ROBOT: Person = Person { id: 800_000_000_000_000_009, name: "Robot", is_bot: true };
 
 /// Short, so that what is never answered does not hold up the tests.
 const DEADLINES: Deadlines = Deadlines {
@@ -38,6 +39,7 @@ fn person(who: Who) -> &'static Person {
         Who::Ada => &ADA,
         Who::Bob => &BOB,
         Who::Eve => &EVE,
+        Who::Robot => &ROBOT,
     }
 }
 
@@ -77,6 +79,7 @@ impl OnDiscord {
 impl Stage for OnDiscord {
     const TELLS_OF_DELETIONS: bool = true;
     const CAN_BE_ASKED: bool = true;
+    const FOLLOWS_THREADS: bool = true;
     const TOKENS: &'static [&'static str] = &[TOKEN];
     const TYPES_IN: Place = Place::Private(Who::Ada);
 
@@ -125,6 +128,11 @@ impl Stage for OnDiscord {
 
     fn edit(&self, place: Place, by: Who, message: &str, words: &str) {
         self.0.edit(number(message), &line(place, by, words));
+    }
+
+    fn edit_old(&self, place: Place, by: Who, words: &str) {
+        let said = id_at(chrono::Utc::now() - chrono::Duration::hours(2));
+        self.0.edit(said, &line(place, by, words));
     }
 
     fn delete(&self, place: Place, message: &str) {

@@ -14,7 +14,7 @@ use peacrab::channels::{
 use peacrab::config::AgentConfig;
 use peacrab::control::Desk;
 use peacrab::daemon::{Daemon, Plan};
-use peacrab::people::Access;
+use peacrab::people::{Access, Groups};
 use peacrab::provider::Models;
 use peacrab::secret::Redactor;
 use peacrab::store;
@@ -54,6 +54,8 @@ pub(crate) struct Scene<S: Stage> {
     folder: TempDir,
     bots: Vec<(&'static str, String, Bot)>,
     drafts: Pace,
+    groups: Groups,
+    other_bots: Vec<String>,
     stop: CancellationToken,
     desk: Option<Arc<Desk>>,
     daemon: JoinSet<anyhow::Result<()>>,
@@ -81,6 +83,8 @@ impl<S: Stage> Scene<S> {
             folder: TempDir::new().unwrap(),
             bots: vec![(HOME, base, Bot::First)],
             drafts: Pace::OfPlatform,
+            groups: Groups::default(),
+            other_bots: Vec::new(),
             stop: CancellationToken::new(),
             desk: None,
             daemon: JoinSet::new(),
@@ -91,6 +95,15 @@ impl<S: Stage> Scene<S> {
     pub(crate) async fn drafting() -> Self {
         let mut scene = Self::at_rest(S::start().await);
         scene.drafts = Pace::Quick;
+        scene.begin().await;
+        scene
+    }
+
+    /// One whose bot has these settings for groups, and is told of these other bots.
+    pub(crate) async fn in_groups(groups: Groups, other_bots: &[Who]) -> Self {
+        let mut scene = Self::at_rest(S::start().await);
+        scene.groups = groups;
+        scene.other_bots = other_bots.iter().map(|who| S::id(*who)).collect();
         scene.begin().await;
         scene
     }
@@ -111,7 +124,9 @@ impl<S: Stage> Scene<S> {
     pub(crate) async fn start(&mut self) {
         let access = Access {
             owners: vec![S::id(Who::Ada)],
-            allow: vec![S::id(Who::Bob)],
+            allow: [vec![S::id(Who::Bob)], self.other_bots.clone()].concat(),
+            groups: self.groups,
+            bots: self.other_bots.clone(),
             ..Access::default()
         };
         // As after a restart, the adapters remember nothing.

@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::stage::{Act, Bot, Place, Seen, Stage, Trouble, Who};
-use crate::support::slack_api::line::{ADA, BOB, Line, Person};
+use crate::support::slack_api::line::{ADA, BOB, Line, Person, channel_type};
 use crate::support::slack_api::socket::LinkFault;
 use crate::support::slack_api::{
     ANOTHER_APP_TOKEN, ANOTHER_BOT_TOKEN, APP_TOKEN, BOT, BOT_TOKEN, Fault, Sent, SlackApi,
 };
 
 const EVE: Person = Person { id: "U0EVE", name: "Eve" };
+const ROBOT: Person = Person { id: "U0ROBOT", name: "Robot" };
 const CREW: &str = "C0CREW";
 
 /// Short, so that what is never answered does not hold up the tests.
@@ -46,6 +47,7 @@ fn person(who: Who) -> &'static Person {
         Who::Ada => &ADA,
         Who::Bob => &BOB,
         Who::Eve => &EVE,
+        Who::Robot => &ROBOT,
     }
 }
 
@@ -73,6 +75,7 @@ impl OnSlack {
 
     fn line(&self, place: Place, by: Who, words: &str) -> Line {
         let line = Line::channel(&channel(place), person(by), words);
+        let line = if by == Who::Robot { line.with("bot_id", "B0ROBOT") } else { line };
         match place {
             Place::Thread => line.in_thread(&self.root),
             Place::Pane(_) => line.in_thread(&self.pane),
@@ -129,6 +132,7 @@ fn buttons(blocks: &Value) -> impl Iterator<Item = (String, String)> {
 impl Stage for OnSlack {
     const TELLS_OF_DELETIONS: bool = true;
     const CAN_BE_ASKED: bool = true;
+    const FOLLOWS_THREADS: bool = true;
     const TOKENS: &'static [&'static str] = &[BOT_TOKEN, APP_TOKEN];
     const TYPES_IN: Place = Place::Pane(Who::Ada);
 
@@ -186,6 +190,18 @@ impl Stage for OnSlack {
 
     fn edit(&self, place: Place, _: Who, message: &str, words: &str) {
         self.api.edit(&channel(place), message, words);
+    }
+
+    fn edit_old(&self, place: Place, by: Who, words: &str) {
+        let now = chrono::Utc::now().timestamp();
+        let (said, changed) = (format!("{}.000100", now - 2 * 60 * 60), format!("{now}.000900"));
+        let [before, after] =
+            ["as it was", words].map(|words| self.line(place, by, words).message(&said));
+        self.api.push_event(json!({
+            "type": "message", "subtype": "message_changed", "hidden": true,
+            "channel": channel(place), "channel_type": channel_type(&channel(place)),
+            "ts": changed, "event_ts": changed, "message": after, "previous_message": before,
+        }));
     }
 
     fn delete(&self, place: Place, message: &str) {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use peacrab::channels::Channel;
 use tokio::net::TcpListener;
 
-/// Ada owns the bot, Bob is let in, Eve is a stranger.
+/// Ada owns the bot, Bob is let in, Eve is a stranger, Robot is another bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Who {
     Ada,
     Bob,
     Eve,
+    Robot,
 }
 
 /// Where something is said.
@@ -83,6 +84,8 @@ pub(crate) trait Stage: Sized {
     const TELLS_OF_DELETIONS: bool;
     /// Whether it can be asked for a message of which nobody knows whether it arrived.
     const CAN_BE_ASKED: bool;
+    /// Whether its threads are so small that all in them is said to who takes part.
+    const FOLLOWS_THREADS: bool;
     /// Of the first bot.
     const TOKENS: &'static [&'static str];
     /// Where it shows that a bot works.
@@ -105,6 +108,8 @@ pub(crate) trait Stage: Sized {
     fn say(&self, place: Place, by: Who, words: &str) -> String;
     fn send_file(&self, by: Who, file: (&str, &[u8]), words: &str);
     fn edit(&self, place: Place, by: Who, message: &str, words: &str);
+    /// Somebody changes what they said two hours ago.
+    fn edit_old(&self, place: Place, by: Who, words: &str);
     fn delete(&self, place: Place, message: &str);
     /// Tells what was said last once more.
     fn repeat(&self);

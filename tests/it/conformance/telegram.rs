@@ -14,6 +14,7 @@ use crate::support::bot_api::line::{ADA, BOB, Line, Person};
 use crate::support::bot_api::{ANOTHER_TOKEN, BOT_NAME, BotApi, Fault, TOKEN};
 
 const EVE: Person = Person { id: 7005, name: "Eve", is_bot: false };
+const ROBOT: Person = Person { id: 7009, name: "Robot", is_bot: true };
 
 /// A forum; what is in none of its topics is its own.
 const CREW: i64 = -1_000_000_001_234;
@@ -38,6 +39,7 @@ fn person(who: Who) -> &'static Person {
         Who::Ada => &ADA,
         Who::Bob => &BOB,
         Who::Eve => &EVE,
+        Who::Robot => &ROBOT,
     }
 }
 
@@ -85,6 +87,7 @@ impl OnTelegram {
 impl Stage for OnTelegram {
     const TELLS_OF_DELETIONS: bool = false;
     const CAN_BE_ASKED: bool = false;
+    const FOLLOWS_THREADS: bool = false;
     const TOKENS: &'static [&'static str] = &[TOKEN];
     const TYPES_IN: Place = Place::Private(Who::Ada);
 
@@ -136,6 +139,13 @@ impl Stage for OnTelegram {
 
     fn edit(&self, place: Place, by: Who, message: &str, words: &str) {
         self.0.edit(number(message), &line(place, by, words));
+    }
+
+    fn edit_old(&self, place: Place, by: Who, words: &str) {
+        let now = chrono::Utc::now().timestamp();
+        let old = |words: &str| line(place, by, words).with("date", now - 2 * 60 * 60);
+        let message = self.0.say_unheard(&old("as it was"));
+        self.0.edit(message, &old(words).with("edit_date", now));
     }
 
     fn delete(&self, _: Place, _: &str) {

@@ -2,8 +2,11 @@
 
 use peacrab::channels::discord::Threads;
 use peacrab::channels::discord::gateway::Point;
-use peacrab::channels::discord::inbound::{self, Custom, Identity, Reading, Spot, is_speech, read};
+use peacrab::channels::discord::inbound::{
+    self, DiscordAddress, Identity, ReadingContext, decode, is_speech,
+};
 use peacrab::channels::discord::wire::{Message, time_of};
+use peacrab::channels::hear::{self, Route, Rules, route};
 use peacrab::people::Groups;
 use peacrab::types::message::{
     Address, Cause, Inbound, MediaKind, MediaRef, Place, Quote, Said, Sender,
@@ -20,26 +23,55 @@ const ID: u64 = 1_200_000_000_000_000_055;
 const USUAL: Custom =
     Custom { groups: Groups::Mention, threads: Threads::Reply, takes_part: false };
 
+/// What the operator wants, and whether the bot was spoken to in this thread before.
+#[derive(Clone, Copy)]
+struct Custom {
+    groups: Groups,
+    threads: Threads,
+    takes_part: bool,
+}
+
+/// What becomes of a message of a person, as far as that can be told without a store.
+#[derive(Debug, PartialEq)]
+enum Reading {
+    Speaks(Box<Inbound>),
+    Overheard(peacrab::types::message::Line),
+    Ignored,
+}
+
 fn bot() -> Identity {
     Identity { id: BOT.id.to_string(), name: "peacrab".to_owned() }
 }
 
-fn spot(line: &Line) -> Spot {
+fn address_of(line: &Line) -> DiscordAddress {
     let guild = line.guild.map(|guild| guild.to_string());
     let (chat, thread) = match line.channel {
         THREAD => (CREW, Some(THREAD.to_string())),
         chat => (chat, None),
     };
     let has_threads = guild.is_some() && thread.is_none();
-    Spot { guild, chat: chat.to_string(), thread, has_threads, role: None }
+    DiscordAddress { guild, chat: chat.to_string(), thread, has_threads, role: None }
+}
+
+fn decoded(line: &Line, replied: Option<Value>, threads: Threads) -> Option<hear::Message> {
+    let message = Message::deserialize(line.event(ID, replied)).unwrap();
+    let context = ReadingContext { bot: &bot(), channel: &"home".into(), threads };
+    let decoded = decode(&message, &address_of(line), &context);
+    assert!(decoded.is_none() || is_speech(&message, &bot()));
+    decoded
 }
 
 fn reading(line: &Line, replied: Option<Value>, custom: Custom) -> Reading {
-    let message = Message::deserialize(line.event(ID, replied)).unwrap();
-    if !is_speech(&message, &bot(), |_| false) {
+    let message = decoded(line, replied, custom.threads);
+    let Some(message) = message.filter(|message| message.bot_ids.is_empty()) else {
         return Reading::Ignored;
+    };
+    let rules = Rules { groups: custom.groups, takes_part: custom.takes_part };
+    match (route(&message, rules), message.line()) {
+        (Route::ToBot, _) => Reading::Speaks(Box::new(message.inbound)),
+        (Route::Overheard, Some(line)) => Reading::Overheard(line),
+        (Route::Overheard, None) | (Route::Ignored, _) => Reading::Ignored,
     }
-    read(&message, &spot(line), &bot(), &"home".into(), custom)
 }
 
 fn hear_in(line: &Line, replied: Option<Value>, custom: Custom) -> Option<Inbound> {
@@ -165,8 +197,9 @@ fn bots_webhooks_and_service_messages_are_ignored() {
     for kind in [6, 7, 18, 20, 21, 46] {
         assert_eq!(reading(&in_crew(&ask).with("type", kind), None, USUAL), Reading::Ignored);
     }
-    let message = Message::deserialize(Line::server(CREW, &other, &ask).event(ID, None)).unwrap();
-    assert!(is_speech(&message, &bot(), |id| id.as_str() == "5"));
+    // Another bot is known by its id, by which the config may let it speak.
+    let message = decoded(&Line::server(CREW, &other, &ask), None, Threads::Reply).unwrap();
+    assert_eq!(message.bot_ids, ["5".into()]);
 }
 
 #[test]

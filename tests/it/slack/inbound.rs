@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
+use peacrab::channels::hear::{Addressee, Event, Message, Route, Rules, route};
 use peacrab::channels::slack::Threads;
-use peacrab::channels::slack::inbound::{
-    Identity, Line as Heard, Reading, Scene, Speaks, people, read,
-};
-use peacrab::channels::slack::interaction::{read_press, read_slash};
+use peacrab::channels::slack::inbound::{Identity, ReadingContext, decode, people};
+use peacrab::channels::slack::interaction::{decode_press, decode_slash};
+use peacrab::people::Groups;
 use peacrab::types::message::{
     Address, Cause, DeliveryId, Inbound, MediaKind, Place, Press, Quote, Said, Sender,
 };
@@ -30,20 +30,20 @@ fn bot() -> Identity {
     }
 }
 
-fn reading_in(event: &Value, threads: Threads) -> Reading {
+fn decoded_in(event: &Value, threads: Threads) -> Event {
     let names = [ADA, BOB].map(|person| (person.id.to_owned(), person.name.to_owned()));
     let names = BTreeMap::from(names);
-    read(event, &Scene { bot: &bot(), channel: &"home".into(), threads, names: &names })
+    decode(event, &ReadingContext { bot: &bot(), channel: &"home".into(), threads, names: &names })
 }
 
-fn reading(event: &Value) -> Reading {
-    reading_in(event, Threads::Thread)
+fn decoded(event: &Value) -> Event {
+    decoded_in(event, Threads::Thread)
 }
 
-fn heard(event: &Value) -> Option<Heard> {
-    match reading(event) {
-        Reading::Said(line) => Some(*line),
-        Reading::Ignored => None,
+fn heard(event: &Value) -> Option<Message> {
+    match decoded(event) {
+        Event::New(message) => Some(message),
+        Event::Ignored => None,
         other => panic!("{other:?}"),
     }
 }
@@ -52,8 +52,8 @@ fn text(line: &Line) -> Option<String> {
     heard(&line.event(TS)).map(|line| line.inbound.body.text)
 }
 
-fn speaks(line: &Line) -> Option<Speaks> {
-    heard(&line.event(TS)).map(|line| line.speaks)
+fn addressee(line: &Line) -> Option<Addressee> {
+    heard(&line.event(TS)).map(|message| message.addressee)
 }
 
 fn in_crew(text: &str) -> Line {
@@ -73,7 +73,9 @@ fn reads_a_private_message_whole() {
         id: Some(TS.into()),
         body: Said::text("Hello, crab"),
     };
-    assert_eq!((line.inbound, line.speaks), (expected, Speaks::ToUs));
+    let rules = Rules { groups: Groups::Mention, takes_part: false };
+    assert_eq!(route(&line, rules), Route::ToBot);
+    assert_eq!(line.inbound, expected);
 }
 
 #[test]
@@ -81,30 +83,35 @@ fn one_mention_is_one_message_however_it_is_told() {
     let line = in_crew("<@U0CRAB> hello");
     let (message, mention) = (heard(&line.event(TS)), heard(&line.mention(TS)));
     assert_eq!(message, mention);
-    assert_eq!(message.unwrap().speaks, Speaks::ToUs);
+    assert_eq!(message.unwrap().addressee, Addressee::Bot);
     let alone = in_crew("hello").mention(TS);
-    assert_eq!(heard(&alone).unwrap().speaks, Speaks::Aside, "read from the text, not the kind");
+    assert_eq!(
+        heard(&alone).unwrap().addressee,
+        Addressee::Others,
+        "read from the text, not the kind"
+    );
 }
 
 #[test]
 fn knows_who_is_spoken_to() {
     for (line, expected) in [
-        (in_crew("just talking"), Speaks::Aside),
-        (in_crew("hey <@U0CRAB|peacrab>, look"), Speaks::ToUs),
-        (in_crew("hey <@U0BOB>, look"), Speaks::Aside),
-        (in_crew("!stop"), Speaks::ToUs),
-        (in_crew("so be it").in_thread("1700000001.000100"), Speaks::InThread),
+        (in_crew("just talking"), Addressee::Others),
+        (in_crew("hey <@U0CRAB|peacrab>, look"), Addressee::Bot),
+        (in_crew("hey <@U0BOB>, look"), Addressee::Others),
+        (in_crew("!stop"), Addressee::Bot),
+        (in_crew("so be it").in_thread("1700000001.000100"), Addressee::Thread),
         (
             in_crew("yes, do").in_thread("1700000001.000100").with("parent_user_id", BOT),
-            Speaks::ToUs,
+            Addressee::Bot,
         ),
-        (in_crew("<@U0BOB> what do you say?").in_thread("1700000001.000100"), Speaks::Aside),
-        (in_crew("so, <!here>, look").in_thread("1700000001.000100"), Speaks::Aside),
-        (in_crew("ask <!subteam^S1|@devs>").in_thread("1700000001.000100"), Speaks::Aside),
-        (Line::im(&ADA, "<@U0BOB> is nice"), Speaks::ToUs),
-        (Line::channel("G0MPIM", &ADA, "hello all"), Speaks::Aside),
+        (in_crew("<@U0BOB> what do you say?").in_thread("1700000001.000100"), Addressee::Others),
+        (in_crew("so, <!here>, look").in_thread("1700000001.000100"), Addressee::Others),
+        (in_crew("ask <!subteam^S1|@devs>").in_thread("1700000001.000100"), Addressee::Others),
+        // Who else is named does not matter in private.
+        (Line::im(&ADA, "<@U0BOB> is nice"), Addressee::Others),
+        (Line::channel("G0MPIM", &ADA, "hello all"), Addressee::Others),
     ] {
-        assert_eq!(speaks(&line), Some(expected), "{line:?}");
+        assert_eq!(addressee(&line), Some(expected), "{line:?}");
     }
 }
 
@@ -148,8 +155,8 @@ fn leaves_out_the_words_that_only_address_it() {
 
 #[test]
 fn answers_a_channel_in_a_thread_unless_told_otherwise() {
-    let from = |line: &Line, threads| match reading_in(&line.event(TS), threads) {
-        Reading::Said(line) => line.inbound.from,
+    let from = |line: &Line, threads| match decoded_in(&line.event(TS), threads) {
+        Event::New(message) => message.inbound.from,
         other => panic!("{other:?}"),
     };
     let (root, reply) = (in_crew("<@U0CRAB> hi"), in_crew("hi").in_thread("1700000001.000100"));
@@ -218,7 +225,7 @@ fn ignores_what_nobody_says_to_it() {
         json!(null),
         json!([1]),
     ] {
-        assert_eq!(reading(&event), Reading::Ignored, "{event}");
+        assert_eq!(decoded(&event), Event::Ignored, "{event}");
     }
 }
 
@@ -249,16 +256,16 @@ fn change(before: &str, after: &str) -> Value {
 
 #[test]
 fn knows_an_edit_from_what_only_looks_like_one() {
-    let Reading::Edited(line) = reading(&change("<@U0CRAB> helo", "<@U0CRAB> hello")) else {
-        panic!("not an edit");
-    };
+    let edit = change("<@U0CRAB> helo", "<@U0CRAB> hello");
+    let Event::Edited { message: line, said } = decoded(&edit) else { panic!("not an edit") };
+    assert_eq!([said, line.inbound.at].map(|at| at.timestamp()), [1_700_000_055, 1_700_000_099]);
     assert_eq!(line.inbound.body.text, "hello");
     assert_eq!(line.inbound.key, format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}").as_str().into());
     // A link unfolds, a thread grows.
-    assert_eq!(reading(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), Reading::Ignored);
+    assert_eq!(decoded(&change("<@U0CRAB> hello", "<@U0CRAB> hello")), Event::Ignored);
     let mut ours = change("old", "new");
     ours["message"]["user"] = BOT.into();
-    assert_eq!(reading(&ours), Reading::Ignored);
+    assert_eq!(decoded(&ours), Event::Ignored);
 }
 
 #[test]
@@ -271,14 +278,14 @@ fn knows_what_was_deleted() {
     });
     let key = format!("slack:{TEAM}:U0CRAB:{CREW}:{TS}");
     let at = address(CREW, Some(thread));
-    let expected = Reading::Deleted { at, id: TS.into(), key: key.as_str().into() };
-    assert_eq!(reading(&event), expected);
+    let expected = Event::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    assert_eq!(decoded(&event), expected);
     // With replies under it, it is changed into a tombstone.
     let mut tomb = change("hello", "This message was deleted.");
     tomb["message"]["subtype"] = "tombstone".into();
     let at = address(CREW, None);
-    let expected = Reading::Deleted { at, id: TS.into(), key: key.as_str().into() };
-    assert_eq!(reading(&tomb), expected);
+    let expected = Event::Deleted { at, id: TS.into(), key: key.as_str().into() };
+    assert_eq!(decoded(&tomb), expected);
 }
 
 #[test]
@@ -289,7 +296,7 @@ fn hears_the_words_whatever_stands_beside_them() {
         .with("attachments", json!({}));
     assert_eq!(text(&odd).as_deref(), Some("hello"));
     let garbled = Line::im(&ADA, "hello").with("ts", json!({ "now": true })).event(TS);
-    assert!(matches!(reading(&garbled), Reading::Unreadable(_)), "{garbled}");
+    assert!(matches!(decoded(&garbled), Event::Unreadable { .. }), "{garbled}");
 }
 
 fn slash(text: &str, channel: &str) -> Inbound {
@@ -298,9 +305,10 @@ fn slash(text: &str, channel: &str) -> Inbound {
         "text": text, "trigger_id": "1.2.x", "team_id": TEAM
     });
     let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
-    let scene = Scene { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
-    match read_slash(&payload, &scene, Utc::now()) {
-        Reading::Said(line) => line.inbound,
+    let context =
+        ReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+    match decode_slash(&payload, &context, Utc::now()) {
+        Event::Command(inbound) => inbound,
         other => panic!("{other:?}"),
     }
 }
@@ -331,18 +339,19 @@ fn reads_the_press_of_a_button() {
         "actions": [{ "type": "button", "action_id": "p:7:1", "action_ts": "1700000056.000001" }]
     });
     let (bot, names, home) = (bot(), BTreeMap::new(), "home".into());
-    let scene = Scene { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
-    let Reading::Said(line) = read_press(&payload, &scene, Utc::now()) else { panic!() };
+    let context =
+        ReadingContext { bot: &bot, channel: &home, threads: Threads::Thread, names: &names };
+    let Event::Pressed(inbound) = decode_press(&payload, &context, Utc::now()) else { panic!() };
     let press = Press { delivery: DeliveryId(7), choice: 1 };
-    assert_eq!(line.inbound.body.press, Some(press));
-    assert_eq!(line.inbound.from, address(CREW, Some("1700000001.000100")));
-    assert_eq!(line.inbound.id, Some(TS.into()));
+    assert_eq!(inbound.body.press, Some(press));
+    assert_eq!(inbound.from, address(CREW, Some("1700000001.000100")));
+    assert_eq!(inbound.id, Some(TS.into()));
     for strange in [
         json!({ "type": "view_submission" }),
         json!({ "type": "shortcut", "callback_id": "x" }),
         json!({ "type": "block_actions", "user": { "id": "U1" }, "container": { "type": "view" } }),
     ] {
-        assert_eq!(read_press(&strange, &scene, Utc::now()), Reading::Ignored);
+        assert_eq!(decode_press(&strange, &context, Utc::now()), Event::Ignored);
     }
 }
 
@@ -352,7 +361,7 @@ proptest! {
     #[test]
     fn any_text_is_read(raw in "[<>@#!|&;a-zU0CRB :\u{e9}\u{1f980}-]{0,60}") {
         let event = in_crew(&raw).event(TS);
-        let _ = (reading(&event), people(&event));
+        let _ = (decoded(&event), people(&event));
         let plain = raw.replace(['<', '>', '&', '!'], "");
         let said = text(&Line::im(&ADA, &plain));
         prop_assert_eq!(said.unwrap_or_default(), plain.trim());

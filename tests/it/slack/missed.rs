@@ -132,12 +132,13 @@ async fn what_is_still_to_be_looked_up_outlives_a_restart() {
     api.say(&from_ada("before"));
     desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
     api.say_unheard(&from_ada("missed"));
-    api.fail("conversations.history", 1, &Fault::Status(500));
+    // As often as it is tried at first.
+    api.fail("conversations.history", 3, &Fault::Status(500));
     // So long that it ends before it looks again.
     let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };
     let patient = Slack::with_deadlines(&config(&api), patient).unwrap();
     desk.listening(&patient, async {
-        api.wait_for_calls("conversations.history", 1).await;
+        api.wait_for_calls("conversations.history", 3).await;
         // In the same place, and so after the gap.
         api.say(&from_ada("live"));
         api.wait_for_acknowledged().await;

@@ -137,7 +137,12 @@ impl BotApi {
         self.state.change(|state| state.say(line))
     }
 
-    /// Somebody changes what they said.
+    /// Somebody says something before the bot is there.
+    pub(crate) fn say_unheard(&self, line: &Line) -> i64 {
+        self.state.change(|state| state.keep(line).0)
+    }
+
+    /// Somebody changes what they said, a minute later unless the line tells when.
     pub(crate) fn edit(&self, id: i64, line: &Line) {
         self.state.change(|state| state.edit_line(id, line));
     }

@@ -1,14 +1,13 @@
 //! Questions with buttons, and what becomes of them.
 
 use peacrab::channels::Channel;
-use peacrab::channels::telegram::inbound::Reading;
 use peacrab::people::Groups;
 use peacrab::types::message::{
     Body, Cause, Choice, DeliveryId, Entitled, Outbound, Place, Press, Question, Said, Sender,
 };
 use serde_json::{Value, json};
 
-use super::{FORUM, acquainted, address, message, reading, to_ada};
+use super::{FORUM, Reading, acquainted, address, message, reading, to_ada};
 use crate::support::bot_api::line::{ADA, BOB, Line};
 
 fn question(labels: &[&str]) -> Body {

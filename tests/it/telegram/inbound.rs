@@ -1,13 +1,12 @@
 //! What an update means to us.
 
 use chrono::DateTime;
-use peacrab::channels::telegram::inbound::Reading;
 use peacrab::channels::telegram::offset::Offset;
 use peacrab::people::Groups;
 use peacrab::types::message::{Address, Cause, Inbound, Place, Quote, Said, Sender};
 use serde_json::{Value, json};
 
-use super::{CREW, FORUM, FRIEND, hear_in, reading};
+use super::{CREW, FORUM, FRIEND, Reading, hear_in, reading};
 use crate::support::bot_api::BOT_ID;
 use crate::support::bot_api::line::{ADA, BOB, Line, Person};
 

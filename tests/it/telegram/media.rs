@@ -1,11 +1,10 @@
 //! What people send besides text, as the bot hears it.
 
-use peacrab::channels::telegram::inbound::Reading;
 use peacrab::people::Groups;
 use peacrab::types::message::{MediaKind, MediaRef, Quote, Said};
 use serde_json::{Value, json};
 
-use super::{CREW, FORUM, hear_in, reading_after};
+use super::{CREW, FORUM, Reading, hear_in, reading_after};
 use crate::support::bot_api::line::{ADA, BOB, Line};
 
 fn file(more: &Value) -> Value {

@@ -4,7 +4,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use teloxide::types::User;
 
-use super::{Ears, Reading};
+use super::{Decoded, ReadingContext};
+use crate::channels::hear::Event;
 use crate::types::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
 
 /// Of a callback query, what we need; the message may be too old to be shown whole.
@@ -35,22 +36,22 @@ struct Chat {
 }
 
 /// None where it cannot be read.
-pub(super) fn read(raw: &Value, ears: &Ears<'_>) -> Option<Reading> {
+pub(super) fn read(raw: &Value, context: &ReadingContext<'_>) -> Option<Decoded> {
     let query = Query::deserialize(raw).ok()?;
     let press: Option<Press> = query.data.as_deref().and_then(|data| data.parse().ok());
     // What somebody posted by way of the bot has no message here, and no buttons of ours.
     let (Some(press), Some(shown)) = (press, query.message) else {
-        return Some(Reading::PressedOther { query: query.id });
+        return Some(Decoded { event: Event::Ignored, query: Some(query.id) });
     };
     let thread = shown.message_thread_id.filter(|_| shown.is_topic_message);
     let place = if shown.chat.r#type == "private" { Place::Private } else { Place::Group };
     let person = Sender::person(query.from.id.0.to_string(), query.from.full_name());
     let inbound = Inbound {
-        key: format!("telegram:{}:cb:{}", ears.bot.id, query.id).into(),
+        key: format!("telegram:{}:cb:{}", context.bot.id, query.id).into(),
         // A query does not tell when; it is delivered at once, or within a day.
-        at: ears.now,
+        at: context.now,
         from: Address {
-            channel: ears.channel.clone(),
+            channel: context.channel.clone(),
             chat: shown.chat.id.to_string().into(),
             thread: thread.map(|thread| thread.to_string().into()),
         },
@@ -60,5 +61,5 @@ pub(super) fn read(raw: &Value, ears: &Ears<'_>) -> Option<Reading> {
         id: Some(shown.message_id.to_string().into()),
         body: Said { press: Some(press), ..Said::default() },
     };
-    Some(Reading::Pressed { query: query.id, press: Box::new(inbound) })
+    Some(Decoded { event: Event::Pressed(inbound), query: Some(query.id) })
 }

@@ -145,21 +145,28 @@ impl State {
     }
 
     pub(super) fn say(&mut self, line: &Line) -> i64 {
+        let (id, message) = self.keep(line);
+        self.push(json!({ "message": message }));
+        id
+    }
+
+    pub(super) fn keep(&mut self, line: &Line) -> (i64, Value) {
         let id = self.next_id();
         let replied = line.reply_to.and_then(|id| self.messages.get(&(line.chat, id)).cloned());
         let message = line.json(id, replied);
         self.chats.insert(line.chat);
         self.topics.extend(line.topic.map(|topic| (line.chat, topic)));
         self.messages.insert((line.chat, id), message.clone());
-        self.push(json!({ "message": message }));
-        id
+        (id, message)
     }
 
     /// Somebody changes what they said.
     pub(super) fn edit_line(&mut self, id: i64, line: &Line) {
         let mut message = line.json(id, None);
         let date = message["date"].as_i64().unwrap_or_default();
-        message["edit_date"] = (date + 60).into();
+        if message["edit_date"].is_null() {
+            message["edit_date"] = (date + 60).into();
+        }
         assert!(
             self.messages.insert((line.chat, id), message.clone()).is_some(),
             "no message {id}"

@@ -8,13 +8,13 @@ use serenity::model::id;
 
 use super::call::{Api, CallError};
 use super::endpoints::Endpoint;
-use super::inbound::Spot;
+use super::inbound::DiscordAddress;
 use super::wire::{Channel, Role, Snowflake};
 use super::{channel_id, number};
 use crate::channels::ChannelError;
 
 /// Channels that are remembered; beyond, they are asked for again.
-const SPOTS_MAX: usize = 2000;
+const ADDRESSES_MAX: usize = 2000;
 
 /// Kinds of channels (Channel resource, types).
 const DM: u8 = 1;
@@ -26,30 +26,34 @@ const HOLD_THREADS: [u8; 2] = [0, 5];
 /// What is known, by channel and by server. Mutexes since sends and the listener are different tasks;
 /// held for a look.
 #[derive(Default)]
-pub(super) struct Spots {
-    spots: Mutex<HashMap<Snowflake, Spot>>,
+pub(super) struct Addresses {
+    addresses: Mutex<HashMap<Snowflake, DiscordAddress>>,
     /// The bot's own roles; a server may have none.
     roles: Mutex<HashMap<Snowflake, Option<Snowflake>>>,
     posts: Mutex<HashSet<Snowflake>>,
     barred: Mutex<HashSet<Snowflake>>,
 }
 
-impl Spots {
+impl Addresses {
     /// Where the messages of `channel` are said. The gateway tells the server; REST may not.
     pub(super) async fn of(
         &self,
         api: &Api,
         channel: &str,
         told: Option<&Snowflake>,
-    ) -> Result<Spot, ChannelError> {
+    ) -> Result<DiscordAddress, ChannelError> {
         // The gateway knows better than a look at a time when there was little to be seen.
-        let fits = |spot: &Spot| told.is_none() || spot.guild.is_some();
-        if let Some(spot) = self.known(channel).filter(fits) {
-            return Ok(spot);
+        let fits = |at: &DiscordAddress| told.is_none() || at.guild.is_some();
+        if let Some(at) = self.known(channel).filter(fits) {
+            return Ok(at);
         }
-        let unseen = || Spot { guild: told.cloned(), chat: channel.to_owned(), ..Spot::default() };
+        let unseen = || DiscordAddress {
+            guild: told.cloned(),
+            chat: channel.to_owned(),
+            ..Default::default()
+        };
         match self.ask(api, channel, told).await {
-            Ok(spot) => Ok(spot.unwrap_or_else(unseen)),
+            Ok(at) => Ok(at.unwrap_or_else(unseen)),
             Err(error @ ChannelError::Closed(_)) => Err(error),
             // Whoever speaks where the bot cannot look still speaks to it; it is looked at again.
             Err(error) => {
@@ -64,9 +68,9 @@ impl Spots {
         &self,
         api: &Api,
         channel: &str,
-    ) -> Result<Option<Spot>, ChannelError> {
+    ) -> Result<Option<DiscordAddress>, ChannelError> {
         match self.known(channel) {
-            Some(spot) => Ok(Some(spot)),
+            Some(at) => Ok(Some(at)),
             None => self.ask(api, channel, None).await,
         }
     }
@@ -76,16 +80,16 @@ impl Spots {
         api: &Api,
         channel: &str,
         told: Option<&Snowflake>,
-    ) -> Result<Option<Spot>, ChannelError> {
+    ) -> Result<Option<DiscordAddress>, ChannelError> {
         let Ok(channel_id) = channel_id(channel) else { return Ok(None) };
         let found = api.get::<Channel>(Endpoint::Channel(channel_id), &[]).await;
         match found.map_err(CallError::while_asking) {
             Ok(found) => {
-                let spot = read(channel, &found, told);
-                if let Some(spot) = &spot {
-                    self.remember(channel, spot.clone());
+                let at = read(channel, &found, told);
+                if let Some(at) = &at {
+                    self.remember(channel, at.clone());
                 }
-                Ok(spot)
+                Ok(at)
             }
             Err(ChannelError::Refused(_)) => Ok(None),
             Err(error) => Err(error),
@@ -93,19 +97,28 @@ impl Spots {
     }
 
     /// Where a channel lies that came along with an event.
-    pub(super) fn told(&self, channel: &str, told: &Channel, guild: &Snowflake) -> Option<Spot> {
-        let spot = read(channel, told, Some(guild)).filter(|spot| spot.guild.is_some())?;
-        self.remember(channel, spot.clone());
-        Some(spot)
+    pub(super) fn told(
+        &self,
+        channel: &str,
+        told: &Channel,
+        guild: &Snowflake,
+    ) -> Option<DiscordAddress> {
+        let at = read(channel, told, Some(guild)).filter(|at| at.guild.is_some())?;
+        self.remember(channel, at.clone());
+        Some(at)
     }
 
-    pub(super) fn known(&self, channel: &str) -> Option<Spot> {
-        self.spots.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
+    pub(super) fn known(&self, channel: &str) -> Option<DiscordAddress> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
     }
 
     /// What is known of a channel of which nothing else is.
-    pub(super) fn unseen(channel: &str, guild: &Snowflake) -> Spot {
-        Spot { guild: Some(guild.clone()), chat: channel.to_owned(), ..Spot::default() }
+    pub(super) fn unseen(channel: &str, guild: &Snowflake) -> DiscordAddress {
+        DiscordAddress {
+            guild: Some(guild.clone()),
+            chat: channel.to_owned(),
+            ..Default::default()
+        }
     }
 
     /// A forum's post: what begins it stands inside of it.
@@ -152,7 +165,7 @@ impl Spots {
         let ours = |role: &Role| role.tags.as_ref().is_some_and(|tags| tags.bot_id == bot);
         let role = roles.into_iter().find(ours).map(|role| role.id);
         let mut roles = self.roles.lock().unwrap_or_else(PoisonError::into_inner);
-        if roles.len() >= SPOTS_MAX {
+        if roles.len() >= ADDRESSES_MAX {
             roles.clear();
         }
         roles.insert(guild.to_owned(), role.clone());
@@ -160,22 +173,22 @@ impl Spots {
     }
 
     /// What the gateway tells is in private, without asking.
-    pub(super) fn private(channel: &str) -> Spot {
-        Spot { chat: channel.to_owned(), ..Spot::default() }
+    pub(super) fn private(channel: &str) -> DiscordAddress {
+        DiscordAddress { chat: channel.to_owned(), ..Default::default() }
     }
 
-    pub(super) fn remember(&self, channel: &str, spot: Spot) {
-        let mut spots = self.spots.lock().unwrap_or_else(PoisonError::into_inner);
-        if spots.len() >= SPOTS_MAX {
-            spots.clear();
+    pub(super) fn remember(&self, channel: &str, at: DiscordAddress) {
+        let mut addresses = self.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if addresses.len() >= ADDRESSES_MAX {
+            addresses.clear();
         }
-        spots.insert(channel.to_owned(), spot);
+        addresses.insert(channel.to_owned(), at);
     }
 }
 
 fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
     let mut noted = among.lock().unwrap_or_else(PoisonError::into_inner);
-    if noted.len() >= SPOTS_MAX {
+    if noted.len() >= ADDRESSES_MAX {
         noted.clear();
     }
     noted.insert(thread.to_owned());
@@ -183,23 +196,23 @@ fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
 
 /// None where a server's channel does not say which server's: nothing else tells it from a private
 /// chat.
-fn read(channel: &str, found: &Channel, told: Option<&Snowflake>) -> Option<Spot> {
+fn read(channel: &str, found: &Channel, told: Option<&Snowflake>) -> Option<DiscordAddress> {
     if matches!(found.kind, DM | GROUP_DM) {
-        return Some(Spots::private(channel));
+        return Some(Addresses::private(channel));
     }
     let guild = Some(found.guild_id.as_ref().or(told)?.clone());
     Some(match &found.parent_id {
-        Some(parent) if THREADS.contains(&found.kind) => Spot {
+        Some(parent) if THREADS.contains(&found.kind) => DiscordAddress {
             guild,
             chat: parent.clone(),
             thread: Some(channel.to_owned()),
-            ..Spot::default()
+            ..Default::default()
         },
-        _ => Spot {
+        _ => DiscordAddress {
             guild,
             chat: channel.to_owned(),
             has_threads: HOLD_THREADS.contains(&found.kind),
-            ..Spot::default()
+            ..Default::default()
         },
     })
 }

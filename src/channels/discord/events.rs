@@ -1,0 +1,196 @@
+//! Events in the order in which Discord tells them, decoded and taken in. An event counts as received once
+//! it is kept.
+
+use std::time::Duration;
+
+use chrono::Utc;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use serenity::model::id;
+use tokio::time::timeout;
+
+use super::Discord;
+use super::addresses::Addresses;
+use super::endpoints::Endpoint;
+use super::wire::{Deleted, Interaction, Message};
+use crate::bus::{Published, Publisher};
+use crate::channels::ChannelError;
+use crate::channels::discord::inbound::{self, DiscordAddress, Identity, ReadingContext};
+use crate::channels::hear::{self, Event, Outcome};
+use crate::replies;
+
+/// The event of a pressed button or an invoked command.
+pub(super) const INTERACTION: &str = "INTERACTION_CREATE";
+
+/// Discord forgets an interaction that is not answered by then.
+const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
+
+/// For looking up where it happened, out of that.
+const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// Kinds of interactions, and of answers to them (Interactions, receiving and responding).
+const COMMAND: u8 = 2;
+const BUTTON: u8 = 3;
+const SAY: u8 = 4;
+const NOTHING: u8 = 6;
+/// Only whoever pressed sees it.
+const EPHEMERAL: u64 = 64;
+
+/// The listener of one link.
+pub(super) struct Listener<'a> {
+    pub(super) discord: &'a Discord,
+    pub(super) publisher: &'a Publisher,
+    pub(super) bot: &'a Identity,
+}
+
+impl Listener<'_> {
+    /// Takes an event in; true if it was kept.
+    pub(super) async fn receive(&self, name: &str, data: &Value) -> Result<bool, ChannelError> {
+        let events = match name {
+            "MESSAGE_CREATE" => vec![self.decode_new(data).await?],
+            // Embeds that Discord adds change a message too; nobody has said anything then.
+            "MESSAGE_UPDATE" if data["edited_timestamp"].is_string() => {
+                vec![self.decode_edit(data).await?]
+            }
+            "MESSAGE_DELETE" | "MESSAGE_DELETE_BULK" => self.decode_deleted(data),
+            INTERACTION => return Ok(self.receive_interaction(data).await),
+            _ => return Ok(false),
+        };
+        let outcomes = hear::receive(self.publisher, events, None).await?;
+        Ok(outcomes.iter().any(|outcome| *outcome != Outcome::Ignored))
+    }
+
+    async fn decode_new(&self, data: &Value) -> Result<Event, ChannelError> {
+        let Ok(message) = Message::deserialize(data) else { return Ok(self.unreadable(data)) };
+        if message.id == message.channel_id {
+            self.discord.addresses.note_post(&message.channel_id);
+        }
+        if !inbound::is_speech(&message, self.bot) {
+            return Ok(Event::Ignored);
+        }
+        let at = self.address_of(&message).await?;
+        self.decode_at(&message, at).await
+    }
+
+    /// Decodes a new message that was said there.
+    pub(super) async fn decode_at(
+        &self,
+        message: &Message,
+        at: DiscordAddress,
+    ) -> Result<Event, ChannelError> {
+        let at = self.with_role(message, at).await?;
+        Ok(inbound::decode(message, &at, &self.context()).map_or(Event::Ignored, Event::New))
+    }
+
+    async fn decode_edit(&self, data: &Value) -> Result<Event, ChannelError> {
+        // An update may hold no more than what has changed.
+        let message = Message::deserialize(data).ok();
+        let Some(message) = message.filter(|message| inbound::is_speech(message, self.bot)) else {
+            return Ok(Event::Ignored);
+        };
+        let at = self.address_of(&message).await?;
+        let at = self.with_role(&message, at).await?;
+        let edited = inbound::decode_edit(&message, &at, &self.context(), Utc::now());
+        Ok(edited.unwrap_or(Event::Ignored))
+    }
+
+    fn decode_deleted(&self, data: &Value) -> Vec<Event> {
+        let Ok(deleted) = Deleted::deserialize(data) else { return Vec::new() };
+        let known = self.discord.addresses.known(&deleted.channel_id);
+        let at = known.unwrap_or_else(|| Addresses::private(&deleted.channel_id));
+        let at = at.address(self.publisher.channel());
+        let deletion = |id: &String| Event::Deleted {
+            at: at.clone(),
+            id: id.as_str().into(),
+            key: inbound::key(self.bot, id),
+        };
+        deleted.id.iter().chain(&deleted.ids).map(deletion).collect()
+    }
+
+    fn context(&self) -> ReadingContext<'_> {
+        let (bot, channel) = (self.bot, self.publisher.channel());
+        ReadingContext { bot, channel, threads: self.discord.threads }
+    }
+
+    async fn address_of(&self, message: &Message) -> Result<DiscordAddress, ChannelError> {
+        let Discord { addresses, api, .. } = self.discord;
+        match &message.guild_id {
+            None => Ok(Addresses::private(&message.channel_id)),
+            guild => addresses.of(api, &message.channel_id, guild.as_ref()).await,
+        }
+    }
+
+    /// Adds the bot's role, which is asked for only where somebody mentions roles.
+    async fn with_role(
+        &self,
+        message: &Message,
+        at: DiscordAddress,
+    ) -> Result<DiscordAddress, ChannelError> {
+        let role = match &at.guild {
+            Some(guild) if !message.mention_roles.is_empty() => {
+                let Discord { addresses, api, .. } = self.discord;
+                addresses.role_in(api, guild, &self.bot.id).await?
+            }
+            _ => None,
+        };
+        Ok(DiscordAddress { role, ..at })
+    }
+
+    pub(super) fn unreadable(&self, data: &Value) -> Event {
+        let raw = data.to_string();
+        let id = data["id"].as_str().map_or_else(|| hear::digest(&raw), str::to_owned);
+        Event::Unreadable { key: inbound::key(self.bot, &id), raw }
+    }
+
+    /// Kept first, then answered. One that cannot be kept is not told again, so its sender hears of it.
+    async fn receive_interaction(&self, data: &Value) -> bool {
+        let Ok(interaction) = Interaction::deserialize(data) else { return false };
+        if !matches!(interaction.kind, COMMAND | BUTTON) {
+            return false;
+        }
+        let at = self.address_of_interaction(&interaction).await;
+        let taken = match inbound::decode_interaction(&interaction, &at, &self.context()) {
+            Some(event) => hear::receive_one(self.publisher, event).await.ok(),
+            None => Some(Outcome::Published(Published::Gone)),
+        };
+        let words = match taken.map(Outcome::published) {
+            None => replies::NOT_KEPT,
+            Some(published) if interaction.kind == COMMAND => {
+                published.map_or("", hear::reply_to_command)
+            }
+            Some(published) => published.and_then(hear::reply_to_press).unwrap_or_default(),
+        };
+        self.answer(&interaction, words).await;
+        taken.is_some()
+    }
+
+    /// Where it happened, as it tells itself, or as can be found out in time.
+    async fn address_of_interaction(&self, interaction: &Interaction) -> DiscordAddress {
+        let Interaction { channel_id, guild_id, channel, .. } = interaction;
+        let Some(guild) = guild_id else { return Addresses::private(channel_id) };
+        let Discord { addresses, api, .. } = self.discord;
+        let told = channel.as_ref().and_then(|told| addresses.told(channel_id, told, guild));
+        if let Some(at) = told {
+            return at;
+        }
+        let looked = timeout(LOOK_TIME_MAX, addresses.of(api, channel_id, Some(guild))).await;
+        looked.ok().and_then(Result::ok).unwrap_or_else(|| Addresses::unseen(channel_id, guild))
+    }
+
+    async fn answer(&self, interaction: &Interaction, words: &str) {
+        let answer = match words {
+            "" => json!({ "type": NOTHING }),
+            words => json!({ "type": SAY, "data": {
+                "content": words, "flags": EPHEMERAL, "allowed_mentions": { "parse": [] },
+            } }),
+        };
+        let Ok(id) = interaction.id.parse().map(id::InteractionId::new) else { return };
+        let endpoint = Endpoint::CreateInteractionResponse(id, &interaction.token);
+        let answered = self.discord.api.order(endpoint, Some(&answer));
+        match timeout(ANSWER_TIME_MAX, answered).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(?error, "Could not answer a press or a command"),
+            Err(_) => tracing::debug!("Could not answer a press or a command in time"),
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! Pages of what was said, for [`backlog`](crate::channels::backlog): Discord tells nothing of what was
+//! missed once a session is gone.
+
+use chrono::{DateTime, Utc};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::endpoints::Endpoint;
+use super::events::Listener;
+use super::{channel_id, number};
+use crate::bus::Publisher;
+use crate::channels::ChannelError;
+use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLimit, Unread};
+use crate::channels::discord::wire::{self, Message};
+use crate::types::message::Address;
+
+/// Messages of one page (Message resource, get channel messages).
+const PAGE: usize = 100;
+
+impl Pages for Listener<'_> {
+    /// Of the route, which is that of one channel.
+    const RATE_LIMIT: RateLimit = RateLimit::OfPlace;
+    /// As many as the journal tells.
+    const CHANNELS_MAX: usize = 100;
+    const THREADS_MAX: usize = 100;
+    const IS_IN_ORDER: bool = true;
+
+    fn publisher(&self) -> &Publisher {
+        self.publisher
+    }
+
+    fn backlog(&self) -> &Backlog {
+        &self.discord.backlog
+    }
+
+    fn position_at(at: DateTime<Utc>) -> Position {
+        Position(wire::id_before(at).to_string())
+    }
+
+    async fn page(&self, at: &Address, from: &Unread) -> Result<Page, PageError> {
+        // A thread is a channel.
+        let place = at.thread.as_ref().map_or(at.chat.as_str(), |thread| thread.as_str());
+        let channel_id = channel_id(place).map_err(PageError::Never)?;
+        let query = [("after", from.after.0.clone()), ("limit", PAGE.to_string())];
+        let endpoint = Endpoint::Messages(channel_id);
+        let page = self.discord.api.get::<Vec<Value>>(endpoint, &query).await;
+        let page = page.map_err(|error| PageError::from(error.while_asking()))?;
+        if page.is_empty() {
+            return Ok(Page::default());
+        }
+        // What REST gives does not say which server it is of; nothing is for the bot that was perhaps
+        // said to others.
+        let address = self.discord.addresses.look(&self.discord.api, place).await?;
+        let Some(address) = address else {
+            return Err(PageError::Never("the bot may not look at this channel".to_owned()));
+        };
+        let mut events = Vec::new();
+        for raw in &page {
+            let event = match Message::deserialize(raw) {
+                Ok(message) => self.decode_at(&message, address.clone()).await?,
+                Err(_) => self.unreadable(raw),
+            };
+            events.push((position_of(raw), event));
+        }
+        let last = events.iter().map(|(position, _)| position).max().cloned();
+        let next = last.filter(|last| page.len() >= PAGE && *last > from.after);
+        let next = next.map(|after| Unread { after, ..from.clone() });
+        Ok(Page { events, next, threads: Vec::new() })
+    }
+
+    async fn keep_backlog(&self) -> Result<(), ChannelError> {
+        self.discord.mark(true, self.publisher).await
+    }
+}
+
+fn position_of(raw: &Value) -> Position {
+    let id = raw["id"].as_str().filter(|id| number(id).is_ok());
+    Position(id.unwrap_or_default().to_owned())
+}

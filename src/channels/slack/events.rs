@@ -1,0 +1,236 @@
+//! What comes on a link: each envelope is decoded, kept, and then acknowledged. What was missed
+//! before is looked up beside it.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::{MutexGuard, PoisonError};
+use std::time::Duration;
+
+use chrono::Utc;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
+use serde_json::Value;
+use slack_morphism::api::{SlackApiChatPostEphemeralRequest, SlackApiConversationsHistoryRequest};
+use slack_morphism::{SlackMessageContent, SlackUserId};
+use tokio::time::timeout;
+
+use super::Slack;
+use super::interaction;
+use super::progress::Progress;
+use super::sending::SlackAddress;
+use super::socket::{Envelope, Frame, Socket, refused};
+use crate::bus::{PublishError, Publisher};
+use crate::channels::hear::{self, Event};
+use crate::channels::slack::inbound::{self, Identity, ReadingContext};
+use crate::channels::{ChannelError, backlog};
+use crate::replies;
+use crate::types::message::{self, Inbound, Place};
+
+/// Reasons for which Slack ends a link now and then by itself.
+const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];
+
+/// Private words that may be on their way at once; whoever presses still faster gets none.
+const WHISPERS_MAX: usize = 16;
+
+/// Chats that are known to have the bot in them; beyond, they are learnt again.
+const CHATS_MAX: usize = 1000;
+
+/// What only one person is to see.
+struct Whisper {
+    at: message::Address,
+    to: message::SenderId,
+    words: &'static str,
+}
+
+/// What whoever did something is told of it at once.
+enum Answer {
+    None,
+    /// Together with the acknowledgement.
+    Words(&'static str),
+    Whisper(Whisper),
+}
+
+/// The listener of one link.
+pub(super) struct Listener<'a> {
+    pub(super) slack: &'a Slack,
+    pub(super) bot: &'a Identity,
+    pub(super) publisher: &'a Publisher,
+}
+
+impl Listener<'_> {
+    /// Takes in what comes until Slack wants a new link.
+    pub(super) async fn receive(&self, socket: &mut Socket) -> Result<(), ChannelError> {
+        let heard = || self.publisher.heard_byte();
+        self.note_missed().await?;
+        let deadlines = self.slack.deadlines;
+        let mut reading = pin!(backlog::read_round(self, Duration::ZERO));
+        // What was missed comes first, but holds nobody up.
+        if let Ok(read) = timeout(deadlines.catch_up, &mut reading).await {
+            read?;
+            reading.set(backlog::read_round(self, deadlines.again));
+        }
+        let mut whispers = FuturesUnordered::new();
+        loop {
+            let frame = tokio::select! {
+                read = &mut reading, if !self.slack.backlog.is_empty() => {
+                    read?;
+                    reading.set(backlog::read_round(self, deadlines.again));
+                    continue;
+                }
+                Some(()) = whispers.next(), if !whispers.is_empty() => continue,
+                frame = socket.next(&heard) => frame?,
+            };
+            match frame {
+                Frame::Disconnect(reason) if ORDINARY.contains(&reason.as_str()) => return Ok(()),
+                Frame::Disconnect(reason) => return Err(refused(&reason)),
+                Frame::Envelope(envelope) => {
+                    let answer = self.accept(&envelope).await?;
+                    let (words, whisper) = match answer {
+                        Answer::None => (None, None),
+                        Answer::Words(words) => (Some(words), None),
+                        Answer::Whisper(whisper) => (None, Some(whisper)),
+                    };
+                    socket.acknowledge(&envelope.id, words).await?;
+                    if envelope.kind == "events_api" {
+                        self.heard_until(&envelope.payload["event"]).await?;
+                    }
+                    if let Some(whisper) = whisper.filter(|_| whispers.len() < WHISPERS_MAX) {
+                        whispers.push(self.whisper(whisper));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Notes durably where something may have been missed: what is heard from here on does not make up
+    /// for it.
+    async fn note_missed(&self) -> Result<(), PublishError> {
+        if !self.progress().is_restored {
+            let mark = self.publisher.mark().await?;
+            let mut progress = self.progress();
+            progress.is_restored = true;
+            if let Some((mark, _)) = mark {
+                let (bot, channel) = (&self.bot.user, self.publisher.channel());
+                progress.restore(&mark, bot, channel, &self.slack.backlog);
+            }
+        }
+        let until = self.progress().until();
+        backlog::note_missed(self, until).await?;
+        self.set_mark().await
+    }
+
+    /// An event is acknowledged that tells this time.
+    async fn heard_until(&self, event: &Value) -> Result<(), PublishError> {
+        let ts = event["event_ts"].as_str().or(event["ts"].as_str()).unwrap_or_default();
+        if self.progress().hear(ts) { self.set_mark().await } else { Ok(()) }
+    }
+
+    pub(super) async fn set_mark(&self) -> Result<(), PublishError> {
+        let mark = self.progress().mark(&self.bot.user, &self.slack.backlog);
+        self.publisher.set_mark(mark).await
+    }
+
+    fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.slack.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Once this returns, the envelope may be acknowledged.
+    async fn accept(&self, envelope: &Envelope) -> Result<Answer, PublishError> {
+        let payload = &envelope.payload;
+        match envelope.kind.as_str() {
+            "events_api" => {
+                let event = payload.get("event").unwrap_or(&Value::Null);
+                hear::receive_one(self.publisher, self.decode(event).await).await?;
+                Ok(Answer::None)
+            }
+            "slash_commands" => {
+                let names = BTreeMap::new();
+                match interaction::decode_slash(payload, &self.context(&names), Utc::now()) {
+                    Event::Command(inbound) => self.command(inbound).await.map(Answer::Words),
+                    event => {
+                        hear::receive_one(self.publisher, event).await?;
+                        Ok(Answer::None)
+                    }
+                }
+            }
+            "interactive" => {
+                let names = self.names(payload).await;
+                match interaction::decode_press(payload, &self.context(&names), Utc::now()) {
+                    Event::Pressed(inbound) => self.press(inbound).await,
+                    _ => Ok(Answer::None),
+                }
+            }
+            _ => Ok(Answer::None),
+        }
+    }
+
+    /// A slash command, which can be given where the bot is not: it could not answer there.
+    async fn command(&self, mut inbound: Inbound) -> Result<&'static str, PublishError> {
+        match self.is_here(&inbound.from).await {
+            Some(true) => {}
+            Some(false) => return Ok(replies::COMMAND_ELSEWHERE),
+            // Two people's private chat looks like the bot's own.
+            None => inbound.place = Place::Group,
+        }
+        let outcome = hear::receive_one(self.publisher, Event::Command(inbound)).await?;
+        Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, hear::reply_to_command))
+    }
+
+    /// Whether the bot is in a chat; none if Slack does not tell in time.
+    async fn is_here(&self, at: &message::Address) -> Option<bool> {
+        let own = || self.slack.own_chats.lock().unwrap_or_else(PoisonError::into_inner);
+        if own().contains(&at.chat) {
+            return Some(true);
+        }
+        let spot = SlackAddress::of(at).ok()?;
+        let look =
+            SlackApiConversationsHistoryRequest::new().with_channel(spot.channel).with_limit(1);
+        let looking = self.slack.api.call::<_, Value>(&look);
+        match timeout(self.slack.deadlines.names, looking).await.ok()? {
+            Ok(_) => {
+                let mut own = own();
+                if own.len() >= CHATS_MAX {
+                    own.clear();
+                }
+                own.insert(at.chat.clone());
+                Some(true)
+            }
+            Err(error) => error.says(&["channel_not_found", "not_in_channel"]).then_some(false),
+        }
+    }
+
+    pub(super) async fn decode(&self, event: &Value) -> Event {
+        let names = self.names(event).await;
+        inbound::decode(event, &self.context(&names))
+    }
+
+    async fn names(&self, event: &Value) -> BTreeMap<String, String> {
+        let (slack, people) = (self.slack, inbound::people(event));
+        slack.names.of(&people, &slack.api, slack.deadlines.names).await
+    }
+
+    fn context<'a>(&'a self, names: &'a BTreeMap<String, String>) -> ReadingContext<'a> {
+        let (bot, channel) = (self.bot, self.publisher.channel());
+        ReadingContext { bot, channel, threads: self.slack.threads, names }
+    }
+
+    /// A pressed button; whoever may not press it is told so.
+    async fn press(&self, inbound: Inbound) -> Result<Answer, PublishError> {
+        let (at, to) = (inbound.from.clone(), inbound.cause.sender().id.clone());
+        let outcome = hear::receive_one(self.publisher, Event::Pressed(inbound)).await?;
+        let words = outcome.published().and_then(hear::reply_to_press);
+        Ok(words.map_or(Answer::None, |words| Answer::Whisper(Whisper { at, to, words })))
+    }
+
+    async fn whisper(&self, whisper: Whisper) {
+        let Whisper { at, to, words } = whisper;
+        let Ok(spot) = SlackAddress::of(&at) else { return };
+        let content = SlackMessageContent::new().with_text(words.to_owned());
+        let to = SlackUserId(to.as_str().to_owned());
+        let request = SlackApiChatPostEphemeralRequest::new(spot.channel, to, content)
+            .opt_thread_ts(spot.thread);
+        if let Err(error) = self.slack.api.call::<_, Value>(&request).await {
+            tracing::debug!(%at, ?error, "Could not say a private word");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! Pages of what was said, for [`backlog`]: Slack brings some of what was missed again, but not all.
+
+use std::cmp::Reverse;
+
+use chrono::{DateTime, Utc};
+use serde_json::Value;
+use slack_morphism::api::SlackApiConversationsHistoryRequest;
+use slack_morphism::{SlackCursorId, SlackTs};
+
+use super::call::Api;
+use super::events::Listener;
+use super::failure::CallError;
+use super::inbound::moment;
+use crate::bus::Publisher;
+use crate::channels::ChannelError;
+use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLimit, Unread};
+use crate::channels::slack::sending::{self, PAGE, SlackAddress, messages, ts_of};
+use crate::types::message::Address;
+
+/// How long before what is read a thread may have begun that has grown since; no more than a page of
+/// those.
+const ROOT_AGE_MAX: chrono::Duration = chrono::Duration::hours(24);
+
+impl Pages for Listener<'_> {
+    /// Of the method (conversations.history).
+    const RATE_LIMIT: RateLimit = RateLimit::OfAll;
+    /// Slack lets an app look 50 times a minute (tier 3, conversations.history).
+    const CHANNELS_MAX: usize = 40;
+    const THREADS_MAX: usize = 40;
+    const IS_IN_ORDER: bool = false;
+
+    fn publisher(&self) -> &Publisher {
+        self.publisher
+    }
+
+    fn backlog(&self) -> &Backlog {
+        &self.slack.backlog
+    }
+
+    fn position_at(at: DateTime<Utc>) -> Position {
+        Position(ts_of(at).0)
+    }
+
+    async fn page(&self, at: &Address, from: &Unread) -> Result<Page, PageError> {
+        let to = SlackAddress::of(at)?;
+        let (api, oldest) = (&self.slack.api, SlackTs(from.after.0.clone()));
+        let cursor = from.cursor.clone().map(SlackCursorId);
+        let mut page = messages(api, &to, Some(oldest), cursor).await?;
+        // A channel tells only what its threads hang on.
+        let roots = match (&at.thread, &from.cursor) {
+            (None, None) => roots(api, &to, &from.after.0).await?.messages,
+            _ => Vec::new(),
+        };
+        let threads = match at.thread {
+            Some(_) => Vec::new(),
+            None => grown(at, &from.after.0, roots.iter().chain(&page.messages)),
+        };
+        let messages = std::mem::take(&mut page.messages);
+        let next = page.next();
+        let next = next.map(|cursor| Unread { cursor: Some(cursor.0), ..from.clone() });
+        let mut events = Vec::new();
+        for mut message in messages {
+            let position = Position(field(&message, "ts").to_owned());
+            // The history does not say what is plain where it stands.
+            if let Some(event) = message.as_object_mut() {
+                event.insert("channel".to_owned(), at.chat.as_str().into());
+                event.entry("type").or_insert_with(|| "message".into());
+            }
+            events.push((position, self.decode(&message).await));
+            // The link beside is not to fall silent while two hundred are decoded.
+            tokio::task::yield_now().await;
+        }
+        Ok(Page { events, next, threads })
+    }
+
+    async fn keep_backlog(&self) -> Result<(), ChannelError> {
+        Ok(self.set_mark().await?)
+    }
+}
+
+impl From<CallError> for PageError {
+    fn from(error: CallError) -> Self {
+        match (error.wait(), error) {
+            (Some(wait), _) => Self::Limited(wait),
+            (None, CallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
+            // A token that is not accepted ends the link by itself.
+            (None, error) => Self::Later(error.while_asking().to_string()),
+        }
+    }
+}
+
+/// What threads hang on that began up to `since`.
+async fn roots(api: &Api, at: &SlackAddress, since: &str) -> Result<sending::Page, CallError> {
+    let Some(begun) = moment(since) else { return Ok(sending::Page::default()) };
+    let history = SlackApiConversationsHistoryRequest::new()
+        .with_channel(at.channel.clone())
+        .with_oldest(ts_of(begun - ROOT_AGE_MAX))
+        .with_latest(SlackTs(since.to_owned()))
+        .with_inclusive(true)
+        .with_limit(PAGE);
+    api.call(&history).await
+}
+
+/// The threads of a channel that have grown since then, those that grew last first.
+fn grown<'a>(at: &Address, since: &str, roots: impl Iterator<Item = &'a Value>) -> Vec<Address> {
+    let mut grown: Vec<_> = roots.filter(|root| field(root, "latest_reply") > since).collect();
+    grown.sort_by_key(|root| Reverse(field(root, "latest_reply")));
+    let thread = |root: &&Value| Address { thread: Some(field(root, "ts").into()), ..at.clone() };
+    grown.iter().map(thread).collect()
+}
+
+fn field<'a>(message: &'a Value, name: &str) -> &'a str {
+    message[name].as_str().unwrap_or_default()
+}

@@ -1,0 +1,154 @@
+//! The inbound pipeline: what becomes of an event, whichever platform it is of.
+
+use chrono::{DateTime, Duration, Utc};
+use peacrab::bus::Published;
+use peacrab::channels::backlog::Position;
+use peacrab::channels::hear::{
+    Addressee, EDIT_AGE_MAX, Event, Message, Outcome, Route, Rules, receive, receive_one, route,
+};
+use peacrab::people::Groups;
+use peacrab::store::StoreOptions;
+use peacrab::types::message::{Address, Cause, Inbound, Place, Said, Sender};
+
+use crate::support::desk::Desk;
+
+fn at() -> Address {
+    Address { channel: "home".into(), chat: "-1".into(), thread: None }
+}
+
+/// What Bob says in a group.
+fn message(id: &str, addressee: Addressee, text: &str) -> Message {
+    let inbound = Inbound {
+        key: format!("key of {id}").into(),
+        at: Utc::now(),
+        from: at(),
+        place: Place::Group,
+        within: Vec::new(),
+        cause: Cause::Person(Sender::person("2", "Bob")),
+        id: Some(id.into()),
+        body: Said::text(text),
+    };
+    let context = text.to_owned();
+    Message { inbound, addressee, heard_at: at(), context, bot_ids: Vec::new() }
+}
+
+fn edited(message: Message, said: DateTime<Utc>) -> Event {
+    Event::Edited { message, said }
+}
+
+fn overheard(desk: &Desk) -> Vec<String> {
+    desk.bus.overheard.look(&at()).into_iter().map(|line| line.text).collect()
+}
+
+#[test]
+fn knows_what_is_said_to_the_bot() {
+    use Addressee::{AnotherBot, Bot, Others, Thread};
+    use Groups::{Always, Mention, Off};
+    use Route::{Ignored, Overheard, ToBot};
+    // Addressed to whom, in which groups, in a thread that the bot takes part in: and read again.
+    for (addressee, groups, takes_part, expected, strict) in [
+        (Bot, Off, false, Ignored, Ignored),
+        (Bot, Mention, false, ToBot, ToBot),
+        (Bot, Always, false, ToBot, ToBot),
+        (Thread, Mention, false, Overheard, Overheard),
+        (Thread, Mention, true, ToBot, Overheard),
+        (Thread, Always, false, ToBot, Overheard),
+        (Others, Off, true, Ignored, Ignored),
+        (Others, Mention, true, Overheard, Overheard),
+        (Others, Always, false, ToBot, Overheard),
+        (AnotherBot, Always, true, Ignored, Ignored),
+    ] {
+        let (said, rules) = (message("1", addressee, "hi"), Rules { groups, takes_part });
+        assert_eq!(route(&said, rules), expected, "{addressee:?} {rules:?}");
+        assert_eq!(route(&said, rules.strict()), strict, "strictly {addressee:?} {rules:?}");
+    }
+    let mut private = message("1", Addressee::Others, "hi");
+    private.inbound.place = Place::Private;
+    assert_eq!(route(&private, Rules { groups: Groups::Off, takes_part: false }), Route::ToBot);
+}
+
+#[tokio::test]
+async fn an_edit_is_answered_as_long_as_it_is_not_old() {
+    let desk = Desk::new();
+    let now = Utc::now();
+    for (id, age, expected) in [
+        ("1", EDIT_AGE_MAX, Outcome::Published(Published::Accepted)),
+        ("2", EDIT_AGE_MAX + Duration::seconds(1), Outcome::Ignored),
+    ] {
+        let mut message = message(id, Addressee::Bot, "what is it?");
+        message.inbound.at = now;
+        let outcome = receive_one(&desk.publisher, edited(message, now - age)).await.unwrap();
+        assert_eq!(outcome, expected);
+    }
+    // However old a message is that waits, it is answered as it is now, to whomever it speaks.
+    let changed = message("1", Addressee::Others, "what was it?");
+    let outcome = receive_one(&desk.publisher, edited(changed, now - Duration::days(1))).await;
+    assert_eq!(outcome.unwrap(), Outcome::Published(Published::Repeated));
+    assert_eq!(desk.texts().await, ["what was it?"]);
+}
+
+#[tokio::test]
+async fn of_events_that_come_together_each_is_decided_on_in_order() {
+    let desk = Desk::new();
+    let line = |text: &str| message("1", Addressee::Others, text);
+    let deleted = Event::Deleted { at: at(), id: "3".into(), key: "key of 3".into() };
+    let outcomes = receive(
+        &desk.publisher,
+        vec![
+            Event::New(line("it rains")),
+            Event::New(message("2", Addressee::Bot, "does it?")),
+            edited(line("it pours"), Utc::now()),
+            Event::New(message("3", Addressee::Others, "no")),
+            deleted,
+            Event::Unreadable { key: "key of 4".into(), raw: "{}".to_owned() },
+            Event::Ignored,
+        ],
+        Some("the mark".to_owned()),
+    );
+    let expected = [
+        Outcome::Ignored,
+        Outcome::Published(Published::Accepted),
+        Outcome::Ignored,
+        Outcome::Ignored,
+        Outcome::Kept,
+        Outcome::Kept,
+        Outcome::Ignored,
+    ];
+    assert_eq!(outcomes.await.unwrap(), expected);
+    assert_eq!(desk.texts().await, ["does it?"]);
+    assert_eq!(overheard(&desk), ["it pours"]);
+    let (mark, _) = desk.publisher.mark().await.unwrap().unwrap();
+    assert_eq!(mark, "the mark");
+}
+
+#[tokio::test]
+async fn what_is_read_again_is_not_overheard_again() {
+    let desk = Desk::new();
+    let line = || message("1", Addressee::Others, "it rains");
+    receive_one(&desk.publisher, Event::New(line())).await.unwrap();
+    desk.bus.overheard.shown(&at(), 1);
+    receive_one(&desk.publisher, Event::Reread(line())).await.unwrap();
+    let asked = message("2", Addressee::Bot, "does it?");
+    receive_one(&desk.publisher, Event::Reread(asked)).await.unwrap();
+    assert_eq!((overheard(&desk).len(), desk.texts().await.len()), (0, 1));
+}
+
+#[tokio::test]
+async fn a_button_in_a_group_that_is_off_is_turned_away() {
+    for (groups, expected) in
+        [(Groups::Off, Published::TurnedAway), (Groups::Mention, Published::Gone)]
+    {
+        let desk = Desk::with(&StoreOptions::default(), |access| access.groups = groups);
+        let mut press = message("1", Addressee::Others, "").inbound;
+        press.body.press = Some("p:9:0".parse().unwrap());
+        let outcome = receive_one(&desk.publisher, Event::Pressed(press)).await.unwrap();
+        assert_eq!(outcome, Outcome::Published(expected));
+    }
+}
+
+#[test]
+fn positions_are_in_the_order_in_which_things_were_said() {
+    let positions = ["", "999", "1000", "1001", "1700000055.000200", "1700000055.000300"];
+    let positions = positions.map(|at| Position(at.to_owned()));
+    assert!(positions.is_sorted(), "{positions:?}");
+}
