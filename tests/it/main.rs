@@ -24,6 +24,8 @@ mod daemon;
 mod delivery;
 #[cfg(feature = "discord")]
 mod discord;
+#[cfg(all(feature = "discord", feature = "slack", feature = "telegram", feature = "mcp"))]
+mod documents;
 mod events;
 mod fairness;
 mod finish;

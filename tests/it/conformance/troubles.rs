@@ -16,7 +16,7 @@ use crate::support::wire::{closed_port, error_page, serve};
 use Place::Private;
 use Who::{Ada, Bob};
 
-/// The mark of what may have been sent before (README tells people of it).
+/// The mark of what may have been sent before (docs/faq.md tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
 
 /// More calls than a test makes.

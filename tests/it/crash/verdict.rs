@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags};
 use super::database;
 use crate::support::platform::{Got, Manners, PHOTO, Platform};
 
-/// The mark of what may have been sent before (README tells people of it).
+/// The mark of what may have been sent before (docs/faq.md tells people of it).
 const MARK: &str = "(perhaps sent twice)\n";
 
 /// What people said, and no task that was handed on or was due.

@@ -14,7 +14,7 @@ use crate::support::bot_api::line::{ADA, BOB};
 
 const KILLS: usize = 40;
 
-/// The mark of what may have been sent before (README tells people of it).
+/// The mark of what may have been sent before (docs/faq.md tells people of it).
 pub(super) const MARK: &str = "(perhaps sent twice)\n";
 
 #[tokio::test]
