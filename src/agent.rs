@@ -32,14 +32,15 @@ pub use jobs::{may_command, place_of_command};
 pub use skills::skills_words;
 
 use crate::bus::journal::{RowId, Waiting};
-use crate::conversation::{errands, transcript};
+use crate::conversation::transcript;
 use crate::store::{StoreError, Sync};
 use crate::turn::commits::{self, StopKind};
 use crate::turn::instructions::context_used;
 use crate::turn::means::{Means, role_of};
 use crate::turn::run::{self as turn, Begin, Draft, TurnError, Wires};
 use crate::turn::{STORE_PAUSE, progress};
-use crate::types::message::{Address, Sender};
+use crate::types::message::Sender;
+use crate::types::origin::Origin;
 use crate::types::session::Session;
 use aside::Asides;
 use asks::Asks;
@@ -106,13 +107,13 @@ struct Agent {
     means: Arc<Means>,
     turns_max: usize,
     turns: JoinSet<Result<Option<Session>, TurnError>>,
-    /// Which address a task works for, to know it even after a panic.
-    tasks: HashMap<Id, Address>,
-    running: HashMap<Address, Running>,
+    /// What each task works for, to know it even after a panic.
+    tasks: HashMap<Id, Origin>,
+    running: HashMap<Origin, Running>,
     idle: Idle,
     /// Conversations that are being folded, and what came of those where a turn runs.
     folds: JoinSet<folds::Done>,
-    folding: HashMap<Address, Option<folds::Done>>,
+    folding: HashMap<Origin, Option<folds::Done>>,
     backlog: Backlog,
     /// The store notes what changes in the tables that the backlog is made of.
     follows: bool,
@@ -155,7 +156,7 @@ impl Agent {
             let mut controls = look.controls;
             controls.retain(|it| {
                 let rests = self.failing.rests(Item::Row(it.id)).is_some();
-                self.serves(&it.inbound.from) && !self.must_wait(it) && !rests
+                self.serves(&it.origin) && !self.must_wait(it) && !rests
             });
             if controls.is_empty() {
                 match self.look_after_asks(look.overdue).await {
@@ -166,7 +167,7 @@ impl Agent {
             }
             for control in controls {
                 // It may have set what becomes of what waits there.
-                self.backlog.touch(&control.inbound.from);
+                self.backlog.touch(&control.origin);
                 self.try_to_obey(control).await;
             }
         };
@@ -176,13 +177,13 @@ impl Agent {
         Ok(again.into_iter().flatten().min())
     }
 
-    /// Whether the address's channel is here; what came by another one waits until it is.
-    fn serves(&self, address: &Address) -> bool {
-        self.means.channels.contains_key(&errands::channel_of(address))
+    /// Returns true if the origin's channel is here; what came by another one waits until it is.
+    fn serves(&self, origin: &Origin) -> bool {
+        self.means.channels.contains_key(origin.channel())
     }
 
     /// Moves a session into a turn.
-    fn start(&mut self, address: Address, (sender, claim): (Sender, Claim<Person>), begin: Begin) {
+    fn start(&mut self, origin: Origin, (sender, claim): (Sender, Claim<Person>), begin: Begin) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
@@ -190,25 +191,24 @@ impl Agent {
             Begin::Resume(_) => Vec::new(),
         };
         let given = rows.last().copied().unwrap_or(RowId(0));
-        let session = self.idle.take(&address);
+        let session = self.idle.take(&origin);
         let (draft, shown) = watch::channel(Draft::default());
         let wires = (steered, stop.clone(), draft);
-        let task = work(Arc::clone(&self.means), address.clone(), session, begin, wires);
+        let task = work(Arc::clone(&self.means), origin.clone(), session, begin, wires);
         let id = self.turns.spawn(task).id();
         let running = Running { steer, stop, sender, claim, rows, given, shown, folds: None };
-        self.occupy(id, address, running);
+        self.occupy(id, origin, running);
     }
 
-    /// A task works at an address from now on.
-    fn occupy(&mut self, task: Id, address: Address, running: Running) {
-        self.backlog.began(&address);
-        self.tasks.insert(task, address.clone());
-        self.running.insert(address, running);
+    /// A task works for an origin from now on.
+    fn occupy(&mut self, task: Id, origin: Origin, running: Running) {
+        self.backlog.began(&origin);
+        self.tasks.insert(task, origin.clone());
+        self.running.insert(origin, running);
     }
 
     /// Carries a command out, at once.
     async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
-        let address = control.inbound.from.clone();
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
@@ -220,7 +220,7 @@ impl Agent {
             }
             command::Command::Compact(focus) => self.compact(control, focus).await?,
             other => {
-                let busy = self.running.contains_key(&address);
+                let busy = self.running.contains_key(&control.origin);
                 command::obey(&self.means, &control, other, busy, self.running.len()).await?;
             }
         }
@@ -233,26 +233,25 @@ impl Agent {
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
         let stopped = commits::stopped(&self.means.bus.store, control, role, kind).await?;
-        let address = &control.inbound.from;
         if stopped.asides {
-            self.asides.stop(address);
+            self.asides.stop(&control.inbound.from);
         }
         if stopped.turn {
-            self.idle.take(address);
+            self.idle.take(&control.origin);
         }
         // Notes are taken for a command that waits, or for nobody.
         let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
-        if let Some(running) = self.running.get(address).filter(ends) {
+        if let Some(running) = self.running.get(&control.origin).filter(ends) {
             running.stop.cancel();
         }
-        self.cancel(&stopped.errands);
+        self.cancel(&stopped.tasks);
         self.means.bus.jobs.up();
         Ok(())
     }
 
-    /// The turns at these addresses have been ended in the store.
-    fn cancel(&self, at: &[Address]) {
-        at.iter().filter_map(|at| self.running.get(at)).for_each(|running| running.stop.cancel());
+    /// The turns of these origins have been ended in the store.
+    fn cancel(&self, of: &[Origin]) {
+        of.iter().filter_map(|it| self.running.get(it)).for_each(|running| running.stop.cancel());
     }
 
     /// Takes back all turns that have ended, so that one pass serves all of them.
@@ -271,9 +270,9 @@ impl Agent {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some(address) = self.tasks.remove(&id) else { return };
-        let Some(running) = self.running.remove(&address) else { return };
-        self.backlog.ended(&address);
+        let Some(origin) = self.tasks.remove(&id) else { return };
+        let Some(running) = self.running.remove(&origin) else { return };
+        self.backlog.ended(&origin);
         match ended {
             Ok((_, Ok(Some(session)))) if !running.stop.is_cancelled() => {
                 self.rest(session, running);
@@ -281,20 +280,20 @@ impl Agent {
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
-                tracing::error!(%address, %error, "A turn was cut off, will take it up again");
+                tracing::error!(%origin, %error, "A turn was cut off, will take it up again");
                 let begun = running.shown.borrow().turn.is_some();
                 match begun {
-                    true => self.failing.note_cut_off(&address, &running, &error),
-                    false => self.not_begun(running.rows, &address, &error).await,
+                    true => self.failing.note_cut_off(&origin, &running, &error),
+                    false => self.not_begun(running.rows, &origin, &error).await,
                 }
             }
             Err(error) => {
-                tracing::error!(%address, %error, "A turn panicked, will take it up again");
+                tracing::error!(%origin, %error, "A turn panicked, will take it up again");
                 let begun = running.shown.borrow().turn.is_some();
-                self.has_panicked(running.rows, &address, begun).await;
+                self.has_panicked(running.rows, &origin, begun).await;
             }
         }
-        self.take_over_folded(&address).await;
+        self.take_over_folded(&origin).await;
         self.means.bus.outbox.up();
         self.means.bus.jobs.up();
     }
@@ -326,7 +325,7 @@ impl Agent {
 /// The task of one turn: works, and shows that it does, until it is done or stopped.
 async fn work(
     means: Arc<Means>,
-    address: Address,
+    origin: Origin,
     session: Option<Session>,
     begin: Begin,
     (steer, stop, draft): (mpsc::Receiver<Vec<Waiting>>, CancellationToken, watch::Sender<Draft>),
@@ -347,11 +346,11 @@ async fn work(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&means, &address, (drafted, shown), &quiet, turn)) => ended,
+        ended = Box::pin(progress::show(&means, origin.chat(), (drafted, shown), &quiet, turn)) => ended,
     };
     let turn = shown_last.borrow().turn;
-    if let (true, Some(turn)) = (stop.is_cancelled(), turn) {
-        progress::erase_of(&means, &address, turn).await;
+    if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
+        progress::erase_of(&means, at, turn).await;
     }
     means.bus.outbox.up();
     ended

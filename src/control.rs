@@ -412,7 +412,7 @@ impl<'a> ChatClient<'a> {
         out: &mut (impl AsyncWrite + Unpin),
         event: Event,
     ) -> std::io::Result<()> {
-        if event.address.as_ref().is_some_and(|at| *at != self.address) {
+        if event.origin.as_ref().is_some_and(|of| of.chat() != Some(&self.address)) {
             return Ok(());
         }
         write_line(out, &Response::Event(Box::new(event))).await

@@ -2,7 +2,6 @@
 //! and the record of what was done. Nothing here asks a model, runs a tool or sends a message.
 
 pub mod forgetting;
-pub mod errands;
 pub mod sessions;
 pub mod tokens;
 pub mod shorten;

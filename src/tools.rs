@@ -37,7 +37,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use caller::Caller;
+pub use caller::{Caller, TaskTools};
 
 use crate::conversation::actions::Actions;
 use crate::conversation::proposals;

@@ -9,6 +9,7 @@ pub mod instructions;
 pub mod prompt;
 pub mod compaction;
 pub mod loops;
+pub mod background;
 pub mod commits;
 pub mod invoked;
 pub mod progress;

@@ -2,5 +2,6 @@
 
 pub mod untrusted;
 pub mod message;
+pub mod origin;
 pub mod session;
 pub mod event;

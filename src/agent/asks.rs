@@ -16,6 +16,7 @@ use crate::turn::means::role_of;
 use crate::turn::prompt;
 use crate::turn::prompt::{Tail, files};
 use crate::types::message::SenderId;
+use crate::types::origin::Origin;
 use crate::types::session::Outcome;
 
 use super::{Agent, STORE_PAUSE, queue::Parts};
@@ -46,7 +47,7 @@ impl Agent {
             asks = asks.max(self.settled(ask, expired).await);
         }
         for (ask, newest) in self.backlog.heard_questions() {
-            let at = ask.at.clone();
+            let at = Origin::from(&ask.at);
             if let Some(pause) = self.failing.rests(Item::Ask(ask.id)) {
                 self.backlog.look_again(&at, pause);
                 continue;
@@ -120,7 +121,7 @@ impl Agent {
         match self.parts_to_come(&rows).await? {
             Parts::None => {}
             Parts::Within(pause) => {
-                self.backlog.look_again(&ask.at, pause);
+                self.backlog.look_again(&ask.at.into(), pause);
                 return Ok(false);
             }
             Parts::Fetching => return Ok(false),

@@ -1,4 +1,4 @@
-//! All that waits for the loop, by address, kept up by the rows that change in the store: so a pass costs as
+//! All that waits for the loop, by origin, kept up by the rows that change in the store: so a pass costs as
 //! much as has changed, however many chats run or wait. The store is the truth; after an error all of it is read
 //! again.
 
@@ -11,11 +11,11 @@ use tokio::time::Instant;
 use super::fairness::Claim;
 use crate::bus::journal::{self, RowId};
 use crate::conversation::asks::{self, Ask, AskId};
-use crate::conversation::errands;
 use crate::conversation::transcript::{self, ReadTurn, Unfinished, UnreadableTurn};
 use crate::people::{People, Role};
 use crate::store::ChangedRow;
-use crate::types::message::{Address, ChannelName, SenderId};
+use crate::types::message::{ChannelName, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
 /// Tables whose rows it is made of.
@@ -39,18 +39,18 @@ enum Stage {
 /// All that waits.
 #[derive(Default)]
 pub(super) struct Backlog {
-    places: HashMap<Address, Place>,
+    places: HashMap<Origin, Place>,
     /// Where each row of the store belongs, to know it once it has left.
-    at: HashMap<ChangedRow, Address>,
-    /// Addresses where a turn could begin, and for whom.
-    line: BTreeMap<Since, (Address, Claim<Person>)>,
-    /// Addresses that were not looked at since something changed there.
-    changed: BTreeSet<Address>,
-    /// When to look at an address again, though nothing may have changed.
-    later: BTreeSet<(Instant, Address)>,
+    at: HashMap<ChangedRow, Origin>,
+    /// Origines where a turn could begin, and for whom.
+    line: BTreeMap<Since, (Origin, Claim<Person>)>,
+    /// Origines that were not looked at since something changed there.
+    changed: BTreeSet<Origin>,
+    /// When to look at an origin again, though nothing may have changed.
+    later: BTreeSet<(Instant, Origin)>,
 }
 
-/// The messages, turns and questions of one address.
+/// The messages, turns and questions of one origin.
 #[derive(Default)]
 struct Place {
     messages: BTreeMap<RowId, Claim<Person>>,
@@ -67,11 +67,11 @@ struct Place {
 /// The rows that a look at the store has found.
 #[derive(Default)]
 pub(super) struct Found {
-    messages: Vec<(RowId, Address, Claim<Person>)>,
+    messages: Vec<(RowId, Origin, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
     /// Turns that were stopped, and where.
-    pub(super) stopped: Vec<(TurnId, Address)>,
+    pub(super) stopped: Vec<(TurnId, Origin)>,
     /// Turns that have not ended and cannot be read.
     pub(super) unreadable: Vec<UnreadableTurn>,
 }
@@ -100,11 +100,11 @@ impl Found {
         Ok(())
     }
 
-    /// Leaves out what is at other addresses.
-    pub(super) fn retain(&mut self, served: impl Fn(&Address) -> bool) {
+    /// Leaves out what has other origins.
+    pub(super) fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
         self.messages.retain(|(_, at, _)| served(at));
-        self.turns.retain(|(turn, _)| served(&turn.address));
-        self.unreadable.retain(|turn| served(&turn.address));
+        self.turns.retain(|(turn, _)| served(&turn.origin));
+        self.unreadable.retain(|turn| served(&turn.origin));
     }
 
     /// Those of the rows that have changed that still matter.
@@ -148,18 +148,18 @@ impl Claims<'_> {
     fn message(
         &mut self,
         waits: journal::WaitingAt,
-    ) -> rusqlite::Result<(RowId, Address, Claim<Person>)> {
-        let claim = self.of(&waits.at, waits.sender)?;
-        Ok((waits.row, waits.at, claim))
+    ) -> rusqlite::Result<(RowId, Origin, Claim<Person>)> {
+        let claim = self.of(&waits.origin, waits.sender)?;
+        Ok((waits.row, waits.origin, claim))
     }
 
     fn turn(&mut self, turn: Unfinished) -> rusqlite::Result<(Unfinished, Claim<Person>)> {
-        let claim = self.of(&turn.address, turn.sender.id.clone())?;
+        let claim = self.of(&turn.origin, turn.sender.id.clone())?;
         Ok((turn, claim))
     }
 
-    fn of(&mut self, at: &Address, sender: SenderId) -> rusqlite::Result<Claim<Person>> {
-        let person = (errands::channel_of(at), sender);
+    fn of(&mut self, at: &Origin, sender: SenderId) -> rusqlite::Result<Claim<Person>> {
+        let person = (at.channel().clone(), sender);
         if let Some(entitled) = self.known.get(&person).copied() {
             return Ok(Claim { person, entitled });
         }
@@ -188,24 +188,24 @@ impl Backlog {
             self.place((INBOUND, row.0), &at).messages.insert(row, claim);
         }
         for (turn, claim) in found.turns {
-            let at = turn.address.clone();
+            let at = turn.origin.clone();
             self.place((TURNS, turn.turn.0), &at).turns.insert(turn.turn, (turn, claim));
         }
         for ask in found.questions {
-            let at = ask.at.clone();
+            let at = Origin::from(&ask.at);
             self.place((ASKS, ask.id.0), &at).questions.insert(ask.id, ask);
         }
         self.changed.clone().iter().for_each(|at| self.line_up(at));
     }
 
-    fn place(&mut self, row: ChangedRow, at: &Address) -> &mut Place {
+    fn place(&mut self, row: ChangedRow, at: &Origin) -> &mut Place {
         self.at.insert(row, at.clone());
         self.changed.insert(at.clone());
         self.places.entry(at.clone()).or_default()
     }
 
-    /// Puts an address in line, or out of it, as what waits there says.
-    fn line_up(&mut self, at: &Address) {
+    /// Puts an origin in line, or out of it, as what waits there says.
+    fn line_up(&mut self, at: &Origin) {
         let Some(place) = self.places.get_mut(at) else { return };
         if self.changed.contains(at) {
             place.held_up = false;
@@ -222,7 +222,7 @@ impl Backlog {
         }
     }
 
-    /// Marks the addresses as changed that are to be looked at again by now.
+    /// Marks the origins as changed that are to be looked at again by now.
     pub(super) fn wake_due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first()
@@ -233,29 +233,29 @@ impl Backlog {
         }
     }
 
-    /// The addresses at which something has changed, or that are to be looked at again.
-    pub(super) fn take_changed(&mut self) -> BTreeSet<Address> {
+    /// The origins at which something has changed, or that are to be looked at again.
+    pub(super) fn take_changed(&mut self) -> BTreeSet<Origin> {
         std::mem::take(&mut self.changed)
     }
 
-    /// An address is looked at again, as if something had changed there.
-    pub(super) fn touch(&mut self, at: &Address) {
+    /// An origin is looked at again, as if something had changed there.
+    pub(super) fn touch(&mut self, at: &Origin) {
         self.changed.insert(at.clone());
         self.line_up(at);
     }
 
-    pub(super) fn look_again(&mut self, at: &Address, pause: Duration) {
+    pub(super) fn look_again(&mut self, at: &Origin, pause: Duration) {
         self.later.insert((Instant::now() + pause, at.clone()));
     }
 
-    /// How long until an address is to be looked at again.
+    /// How long until an origin is to be looked at again.
     pub(super) fn next_look(&self) -> Option<Duration> {
         let (when, _) = self.later.first()?;
         Some(when.saturating_duration_since(Instant::now()))
     }
 
-    /// The newest message that waits at an address.
-    pub(super) fn newest(&self, at: &Address) -> Option<RowId> {
+    /// The newest message that waits at an origin.
+    pub(super) fn newest(&self, at: &Origin) -> Option<RowId> {
         self.places.get(at)?.messages.last_key_value().map(|(row, _)| *row)
     }
 
@@ -268,14 +268,14 @@ impl Backlog {
         asked.flatten().filter(|(ask, newest)| *newest > ask.after).collect()
     }
 
-    /// The person whose turn waits for somebody at an address.
-    pub(super) fn parked(&self, at: &Address) -> Option<SenderId> {
+    /// The person whose turn waits for somebody, of an origin.
+    pub(super) fn parked(&self, at: &Origin) -> Option<SenderId> {
         let mut turns = self.places.get(at)?.turns.values();
         turns.find(|(turn, _)| turn.parked).map(|(turn, _)| turn.sender.id.clone())
     }
 
-    /// A turn of an address that waits to be taken up again.
-    pub(super) fn cut_off(&self, at: &Address) -> Option<&Unfinished> {
+    /// A turn of an origin that waits to be taken up again.
+    pub(super) fn cut_off(&self, at: &Origin) -> Option<&Unfinished> {
         self.places.get(at)?.cut_off().map(|(turn, _)| turn)
     }
 
@@ -284,17 +284,17 @@ impl Backlog {
     }
 
     /// Where turns could begin, and for whom, in the order in which they came.
-    pub(super) fn line(&self) -> impl Iterator<Item = &(Address, Claim<Person>)> {
+    pub(super) fn line(&self) -> impl Iterator<Item = &(Origin, Claim<Person>)> {
         self.line.values()
     }
 
-    /// A task works at an address from now on.
-    pub(super) fn began(&mut self, at: &Address) {
+    /// A turn works for an origin from now on.
+    pub(super) fn began(&mut self, at: &Origin) {
         self.places.entry(at.clone()).or_default().busy = true;
         self.line_up(at);
     }
 
-    pub(super) fn ended(&mut self, at: &Address) {
+    pub(super) fn ended(&mut self, at: &Origin) {
         if let Some(place) = self.places.get_mut(at) {
             place.busy = false;
         }
@@ -302,7 +302,7 @@ impl Backlog {
     }
 
     /// No turn can begin with what waits there until something changes.
-    pub(super) fn hold_up(&mut self, at: &Address) {
+    pub(super) fn hold_up(&mut self, at: &Origin) {
         if let Some(place) = self.places.get_mut(at) {
             place.held_up = true;
         }

@@ -14,7 +14,7 @@ use crate::replies;
 use crate::store::StoreError;
 use crate::turn::commits::{self, CommitError};
 use crate::turn::run::TurnError;
-use crate::types::message::Address;
+use crate::types::origin::Origin;
 
 /// Times that a row's work may fail for a reason of its own; by then it will not work by itself.
 const FAILURES_MAX: u32 = 3;
@@ -33,11 +33,11 @@ pub(super) struct Failing {
     failures: HashMap<Item, Failure>,
     /// Addresses where a turn could not begin with several messages, and the last of these: each of them is
     /// tried in a turn of its own, so that only the one that fails is closed.
-    apart: HashMap<Address, RowId>,
+    apart: HashMap<Origin, RowId>,
 }
 
 struct Failure {
-    at: Address,
+    at: Origin,
     times: u32,
     /// When it may be tried again.
     next: Instant,
@@ -45,7 +45,7 @@ struct Failure {
 
 impl Failing {
     /// Counts one more failure, and lets the item rest. True if that is the last one.
-    fn count(&mut self, item: Item, at: &Address, error: &StoreError) -> bool {
+    fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
         let failure =
             self.failures.entry(item).or_insert_with(|| Failure { at: at.clone(), times: 0, next });
@@ -68,7 +68,7 @@ impl Failing {
 
     /// Has the messages that wait at an address be tried each in a turn of its own, up to the last one of
     /// `rows`. False if that was so before, or there is only one.
-    fn take_apart(&mut self, at: &Address, rows: &[RowId]) -> bool {
+    fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
         let [first, .., last] = rows else { return false };
         if self.is_apart(at, *first) {
             return false;
@@ -79,7 +79,7 @@ impl Failing {
 
     /// A turn failed in the store. It goes on without the messages that it was handed since it began, one of
     /// which may be the reason: these are tried each in a turn of its own.
-    pub(super) fn note_cut_off(&mut self, at: &Address, turn: &Running, error: &TurnError) {
+    pub(super) fn note_cut_off(&mut self, at: &Origin, turn: &Running, error: &TurnError) {
         let is_change =
             matches!(error, TurnError::Commit(CommitError::Store(StoreError::Change(_))));
         let begun_with = turn.rows.last().copied().unwrap_or(RowId(0));
@@ -89,19 +89,19 @@ impl Failing {
     }
 
     /// Returns true if a turn with this message is to begin with it alone.
-    pub(super) fn is_apart(&self, at: &Address, first: RowId) -> bool {
+    pub(super) fn is_apart(&self, at: &Origin, first: RowId) -> bool {
         self.apart.get(at).is_some_and(|last| first <= *last)
     }
 
     /// A turn begins at an address, with this message first.
-    pub(super) fn begins(&mut self, at: &Address, first: RowId) {
+    pub(super) fn begins(&mut self, at: &Origin, first: RowId) {
         if !self.is_apart(at, first) {
             self.apart.remove(at);
         }
     }
 
-    /// How long something at the address still rests, before which nothing is begun there.
-    pub(super) fn rests_at(&self, at: &Address) -> Option<Duration> {
+    /// How long something of the origin still rests, before which nothing is begun there.
+    pub(super) fn rests_at(&self, at: &Origin) -> Option<Duration> {
         let now = Instant::now();
         let there =
             self.failures.values().filter(|failure| failure.at == *at && failure.next > now);
@@ -123,7 +123,7 @@ impl Failing {
 impl Agent {
     /// Carries a command out. One that fails rests, and is closed after some times.
     pub(super) async fn try_to_obey(&mut self, control: Waiting) {
-        let (row, at) = (control.id, control.inbound.from.clone());
+        let (row, at) = (control.id, control.origin.clone());
         match self.obey(control).await {
             Ok(()) => self.failing.forget(Item::Row(row)),
             Err(error) => {
@@ -134,7 +134,7 @@ impl Agent {
     }
 
     /// The turn that was to begin with these rows was not begun.
-    pub(super) async fn not_begun(&mut self, rows: Vec<RowId>, at: &Address, error: &TurnError) {
+    pub(super) async fn not_begun(&mut self, rows: Vec<RowId>, at: &Origin, error: &TurnError) {
         if let TurnError::Commit(CommitError::Store(error)) = error {
             self.has_failed(rows, at, error, replies::MESSAGE_FAILED).await;
         }
@@ -143,7 +143,7 @@ impl Agent {
     async fn has_failed(
         &mut self,
         rows: Vec<RowId>,
-        at: &Address,
+        at: &Origin,
         error: &StoreError,
         words: &'static str,
     ) {
@@ -168,7 +168,7 @@ impl Agent {
 
     /// A turn panicked that may not have begun with these rows. Several are tried again one by one, one alone
     /// is closed.
-    pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Address, begun: bool) {
+    pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Origin, begun: bool) {
         if !begun && self.failing.take_apart(at, &rows) {
             return;
         }
@@ -182,7 +182,7 @@ impl Agent {
     pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
         let item = Item::Ask(ask.id);
         tracing::error!(ask = ask.id.0, %error, "Cannot settle what a turn waits for, will try again");
-        if !self.failing.count(item, &ask.at, error) {
+        if !self.failing.count(item, &Origin::from(&ask.at), error) {
             return;
         }
         let id = ask.id.0;
@@ -229,9 +229,9 @@ impl Agent {
         failed.is_none()
     }
 
-    /// Sets messages aside that cannot be read, at an address where some wait and none can be begun with. Returns
+    /// Sets messages aside that cannot be read, of an origin where some wait and none can be begun with. Returns
     /// true if there were any.
-    pub(super) async fn close_unreadable_at(&self, at: &Address) -> Result<bool, StoreError> {
+    pub(super) async fn close_unreadable_at(&self, at: &Origin) -> Result<bool, StoreError> {
         let at = at.clone();
         let rows = self.read(move |store| unreadable_at(store, &at)).await?;
         self.close_unreadable(rows).await

@@ -14,7 +14,6 @@ use super::fairness::Claim;
 use crate::agent::command::{self, Command};
 use crate::agent::{Agent, Running, STEER_MAX};
 use crate::bus::journal::{RowId, Waiting};
-use crate::conversation::errands::{Errand, channel_of};
 use crate::conversation::tokens;
 use crate::people::Role;
 use crate::provider::{ProviderError, Usage};
@@ -22,11 +21,12 @@ use crate::replies;
 use crate::store::StoreError;
 use crate::turn::commits::{self, Folded};
 use crate::turn::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
-use crate::turn::means::{load, role_of};
+use crate::turn::means::{load, role_on};
 use crate::turn::notes;
 use crate::turn::run::Draft;
 use crate::types::event::{Event, Happening};
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Place, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::Session;
 
 /// Conversations that are folded at a time; others are when their next turn ends.
@@ -44,7 +44,7 @@ pub(super) struct Wish {
 
 /// What came of it.
 pub(super) struct Done {
-    address: Address,
+    origin: Origin,
     job: Job,
     wish: Wish,
     summary: Result<String, ProviderError>,
@@ -54,8 +54,8 @@ pub(super) struct Done {
 impl Agent {
     /// A session comes to rest. If it has become long it is folded, in the background.
     pub(super) fn rest(&mut self, mut session: Session, running: Running) {
-        // An errand's is closed, and the next one at its address begins with none.
-        if Errand::of(&session.address).is_some() {
+        // A background task's is closed, and its next one begins with none.
+        if session.origin.task().is_some() {
             return;
         }
         if let Some(wish) = running.folds {
@@ -74,7 +74,7 @@ impl Agent {
         gauge.used > tokens::percent(room, tokens::FOLD_AT)
             && gauge.used > gauge.tried + tokens::percent(room, AGAIN_PERCENT)
             && self.folds.len() + self.count_noting() < FOLDS_MAX
-            && !self.folding.contains_key(&session.address)
+            && !self.folding.contains_key(&session.origin)
             && Job::of(session, Whole::usual(session, room), None).is_some()
     }
 
@@ -85,18 +85,18 @@ impl Agent {
     /// First of all, what should last is written down; the session is folded after that.
     fn take_notes(&mut self, session: Session, sender: Sender, wish: Wish) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
-        let (stop, address) = (CancellationToken::new(), session.address.clone());
+        let (stop, origin) = (CancellationToken::new(), session.origin.clone());
         let means = Arc::clone(&self.means);
         let task = notes::take(means, session, sender.clone(), steered, stop.clone());
         let id = self.turns.spawn(task).id();
         let (rows, given) = (Vec::new(), RowId(0));
         // It takes nobody's slot: it is given up as soon as somebody speaks.
-        let claim = Claim { person: (channel_of(&address), sender.id.clone()), entitled: true };
+        let claim = Claim { person: (origin.channel().clone(), sender.id.clone()), entitled: true };
         let folds = Some(wish);
         // Nobody is shown anything of it.
         let shown = watch::channel(Draft::default()).1;
         let running = Running { steer, stop, sender, claim, rows, given, shown, folds };
-        self.occupy(id, address, running);
+        self.occupy(id, origin, running);
     }
 
     fn fold(&mut self, session: &Session, wish: Wish) {
@@ -105,23 +105,23 @@ impl Agent {
             None => Whole::usual(session, self.means.provider_for(&session.settings).room()),
         };
         let Some(job) = Job::of(session, whole, wish.focus.clone()) else { return };
-        let (means, address) = (Arc::clone(&self.means), session.address.clone());
-        tracing::info!(%address, turns = job.turns.len(), "Compacting a conversation");
-        self.folding.insert(address.clone(), None);
+        let (means, origin) = (Arc::clone(&self.means), session.origin.clone());
+        tracing::info!(%origin, turns = job.turns.len(), "Compacting a conversation");
+        self.folding.insert(origin.clone(), None);
         self.folds.spawn(async move {
             let mut spent = Usage::default();
             let run = AssertUnwindSafe(compaction::run(&means, &job, &mut spent)).catch_unwind();
             let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
             let summary = Box::pin(run).await.unwrap_or_else(broke);
-            Done { address, job, wish, summary, spent }
+            Done { origin, job, wish, summary, spent }
         });
     }
 
     /// A compaction has ended. While a turn has the session, what came of it waits for the turn's end.
     pub(super) async fn folded(&mut self, done: Result<Done, JoinError>) {
         match done {
-            Ok(done) if self.running.contains_key(&done.address) => {
-                self.folding.insert(done.address.clone(), Some(done));
+            Ok(done) if self.running.contains_key(&done.origin) => {
+                self.folding.insert(done.origin.clone(), Some(done));
             }
             Ok(done) => self.take_over(done).await,
             Err(error) => tracing::error!(%error, "A compaction was cut off"),
@@ -129,16 +129,16 @@ impl Agent {
     }
 
     /// What was folded while a turn had the session.
-    pub(super) async fn take_over_folded(&mut self, address: &Address) {
-        let is_done = self.folding.get(address).is_some_and(Option::is_some);
-        if is_done && let Some(Some(done)) = self.folding.remove(address) {
+    pub(super) async fn take_over_folded(&mut self, origin: &Origin) {
+        let is_done = self.folding.get(origin).is_some_and(Option::is_some);
+        if is_done && let Some(Some(done)) = self.folding.remove(origin) {
             self.take_over(done).await;
         }
     }
 
     async fn take_over(&mut self, done: Done) {
-        self.folding.remove(&done.address);
-        let Done { address, job, wish, summary, spent } = done;
+        self.folding.remove(&done.origin);
+        let Done { origin, job, wish, summary, spent } = done;
         let store = &self.means.bus.store;
         let provider = self.means.summariser.name().to_owned();
         let Some(last) = job.turns.last().map(|turn| turn.id) else { return };
@@ -150,7 +150,7 @@ impl Agent {
                 commits::folded(store, folded, wish.control, words).await
             }
             Err(error) => {
-                tracing::warn!(%address, %error, "No summary");
+                tracing::warn!(%origin, %error, "No summary");
                 let words = replies::not_compacted(error);
                 commits::not_folded(store, (last, provider, spent), wish.control, words).await
             }
@@ -160,10 +160,10 @@ impl Agent {
                 self.means.events.emit(|| Event {
                     session: Some(job.session),
                     turn: None,
-                    address: Some(address.clone()),
+                    origin: Some(origin.clone()),
                     what: Happening::Compacted { turns: job.turns.len() },
                 });
-                if let Some(mut session) = self.idle.take(&address)
+                if let Some(mut session) = self.idle.take(&origin)
                     && session.id == job.session
                 {
                     job.apply(&mut session, Some(summary));
@@ -171,14 +171,14 @@ impl Agent {
                 }
             }
             (Ok(_), _) => {}
-            (Err(error), _) => tracing::error!(%address, %error, "A compaction came to nothing"),
+            (Err(error), _) => tracing::error!(%origin, %error, "A compaction came to nothing"),
         }
         self.means.bus.outbox.up();
     }
 
     /// Whether a command must wait until a turn or a compaction there has ended.
     pub(super) fn must_wait(&self, control: &Waiting) -> bool {
-        let at = &control.inbound.from;
+        let at = &control.origin;
         let is_busy = self.running.contains_key(at) || self.folding.contains_key(at);
         (is_busy || self.backlog.cut_off(at).is_some())
             && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
@@ -190,16 +190,16 @@ impl Agent {
         control: Waiting,
         focus: Option<String>,
     ) -> Result<(), StoreError> {
-        let (address, sender) = (control.inbound.from.clone(), control.sender().clone());
-        let role = role_of(&self.means, &address, &sender).await?;
+        let (origin, sender) = (control.origin.clone(), control.sender().clone());
+        let role = role_on(&self.means, origin.channel(), &sender).await?;
         let store = &self.means.bus.store;
         if control.inbound.place == Place::Group && role < Role::Admin {
             return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
                 .await;
         }
-        let session = match self.idle.take(&address) {
+        let session = match self.idle.take(&origin) {
             Some(session) => Some(session),
-            None => load(&self.means, &address).await?,
+            None => load(&self.means, &origin).await?,
         };
         let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
         if session.as_ref().is_some_and(is_amid) {

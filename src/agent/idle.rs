@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
-use crate::types::message::Address;
+use crate::types::origin::Origin;
 use crate::types::session::Session;
 
 /// Memory that they take together: hundreds of usual conversations, and little on a small board.
@@ -20,9 +20,9 @@ type Since = (Instant, u64);
 
 #[derive(Default)]
 pub(super) struct Idle {
-    sessions: HashMap<Address, Kept>,
+    sessions: HashMap<Origin, Kept>,
     /// The one that has been idle for longest comes first.
-    order: BTreeMap<Since, Address>,
+    order: BTreeMap<Since, Origin>,
     bytes: usize,
     count: u64,
 }
@@ -35,7 +35,7 @@ struct Kept {
 
 impl Idle {
     pub(super) fn keep(&mut self, session: Session) {
-        self.take(&session.address);
+        self.take(&session.origin);
         let bytes = session.bytes();
         if bytes > BYTES_MAX {
             return;
@@ -44,14 +44,14 @@ impl Idle {
             self.forget_longest();
         }
         self.count += 1;
-        let (address, since) = (session.address.clone(), (Instant::now(), self.count));
+        let (origin, since) = (session.origin.clone(), (Instant::now(), self.count));
         self.bytes += bytes;
-        self.order.insert(since, address.clone());
-        self.sessions.insert(address, Kept { session, since, bytes });
+        self.order.insert(since, origin.clone());
+        self.sessions.insert(origin, Kept { session, since, bytes });
     }
 
-    pub(super) fn take(&mut self, address: &Address) -> Option<Session> {
-        let Kept { session, since, bytes } = self.sessions.remove(address)?;
+    pub(super) fn take(&mut self, origin: &Origin) -> Option<Session> {
+        let Kept { session, since, bytes } = self.sessions.remove(origin)?;
         self.order.remove(&since);
         self.bytes -= bytes;
         Some(session)
@@ -65,9 +65,9 @@ impl Idle {
     }
 
     fn forget_longest(&mut self) {
-        if let Some((_, address)) = self.order.first_key_value() {
-            let address = address.clone();
-            self.take(&address);
+        if let Some((_, origin)) = self.order.first_key_value() {
+            let origin = origin.clone();
+            self.take(&origin);
         }
     }
 }

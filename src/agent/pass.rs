@@ -15,7 +15,7 @@ use crate::conversation::transcript::UnreadableTurn;
 use crate::store::StoreError;
 use crate::turn::parking;
 use crate::turn::run::Begin;
-use crate::types::message::Address;
+use crate::types::origin::Origin;
 
 /// Commands and asks that a look at the store has found.
 pub(super) struct Look {
@@ -84,36 +84,36 @@ impl Agent {
         }
     }
 
-    /// Looks after the addresses at which something has changed.
+    /// Looks after the origins at which something has changed.
     pub(super) async fn hear_changed(&mut self) {
-        for address in self.backlog.take_changed() {
-            let heard = self.hear(&address).await;
-            self.go_on(&address, heard);
+        for origin in self.backlog.take_changed() {
+            let heard = self.hear(&origin).await;
+            self.go_on(&origin, heard);
         }
     }
 
-    /// An address at which something failed is looked at again later; the others go on.
-    fn go_on(&mut self, address: &Address, done: Result<(), StoreError>) {
+    /// An origin at which something failed is looked at again later; the others go on.
+    fn go_on(&mut self, origin: &Origin, done: Result<(), StoreError>) {
         if let Err(error) = done {
-            tracing::error!(%address, %error, "Cannot go on here, will look again");
-            self.backlog.hold_up(address);
-            self.backlog.look_again(address, STORE_PAUSE);
+            tracing::error!(%origin, %error, "Cannot go on here, will look again");
+            self.backlog.hold_up(origin);
+            self.backlog.look_again(origin, STORE_PAUSE);
         }
     }
 
-    /// Does with what waits at an address as its conversation wishes, if a turn runs or is parked there.
-    async fn hear(&mut self, address: &Address) -> Result<(), StoreError> {
-        let Some(newest) = self.backlog.newest(address) else { return Ok(()) };
-        let again = match self.running.get(address) {
-            Some(running) if newest > running.given => self.hear_more(address, newest).await?,
+    /// Does with what waits at an origin as its conversation wishes, if a turn runs or is parked there.
+    async fn hear(&mut self, origin: &Origin) -> Result<(), StoreError> {
+        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let again = match self.running.get(origin) {
+            Some(running) if newest > running.given => self.hear_more(origin, newest).await?,
             Some(_) => None,
             None => {
-                let Some(sender) = self.backlog.parked(address) else { return Ok(()) };
-                let is_ended = self.interrupt_parked(address, sender).await?;
+                let Some(sender) = self.backlog.parked(origin) else { return Ok(()) };
+                let is_ended = self.interrupt_parked(origin, sender).await?;
                 is_ended.then_some(Duration::ZERO)
             }
         };
-        again.into_iter().for_each(|pause| self.backlog.look_again(address, pause));
+        again.into_iter().for_each(|pause| self.backlog.look_again(origin, pause));
         Ok(())
     }
 
@@ -124,53 +124,53 @@ impl Agent {
             if chosen.is_empty() {
                 return;
             }
-            for (address, claim) in chosen {
-                let begun = self.begin_turn(&address, claim).await;
-                self.go_on(&address, begun);
+            for (origin, claim) in chosen {
+                let begun = self.begin_turn(&origin, claim).await;
+                self.go_on(&origin, begun);
             }
         }
     }
 
-    /// Begins a turn at an address, or holds the address up until something changes there.
+    /// Begins a turn of an origin, or holds the origin up until something changes there.
     async fn begin_turn(
         &mut self,
-        address: &Address,
+        origin: &Origin,
         claim: Claim<Person>,
     ) -> Result<(), StoreError> {
-        if let Some(turn) = self.backlog.cut_off(address).cloned() {
+        if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
-            self.start(address.clone(), (sender, claim), Begin::Resume(turn));
+            self.start(origin.clone(), (sender, claim), Begin::Resume(turn));
             // It is shown first what was said since it was cut off.
-            return self.hear(address).await;
+            return self.hear(origin).await;
         }
-        if let Some(pause) = self.failing.rests_at(address) {
-            self.backlog.hold_up(address);
-            self.backlog.look_again(address, pause);
+        if let Some(pause) = self.failing.rests_at(origin) {
+            self.backlog.hold_up(origin);
+            self.backlog.look_again(origin, pause);
             return Ok(());
         }
-        let Some(newest) = self.backlog.newest(address) else { return Ok(()) };
-        let (rows, pause) = self.next(address, newest).await?;
+        let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
+        let (rows, pause) = self.next(origin, newest).await?;
         let Some(first) = rows.first() else {
-            self.backlog.hold_up(address);
+            self.backlog.hold_up(origin);
             match pause {
-                Some(pause) => self.backlog.look_again(address, pause),
+                Some(pause) => self.backlog.look_again(origin, pause),
                 // What waited behind them can be begun with.
-                None if self.close_unreadable_at(address).await? => {
-                    self.backlog.look_again(address, Duration::ZERO);
+                None if self.close_unreadable_at(origin).await? => {
+                    self.backlog.look_again(origin, Duration::ZERO);
                 }
                 None => {}
             }
             return Ok(());
         };
-        self.failing.begins(address, first.id);
+        self.failing.begins(origin, first.id);
         let mut sender = first.sender().clone();
         sender.id = first.inbound.cause.voice();
-        self.start(address.clone(), (sender, claim), Begin::New(rows));
+        self.start(origin.clone(), (sender, claim), Begin::New(rows));
         Ok(())
     }
 
-    /// The addresses where turns begin next, and for whom.
-    fn choose(&self) -> Vec<(Address, Claim<Person>)> {
+    /// The origins of the turns that begin next, and for whom.
+    fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
         if self.running.len() >= self.turns_max {
             return Vec::new();
         }

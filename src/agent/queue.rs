@@ -7,10 +7,11 @@ use tokio::sync::mpsc::error::TrySendError;
 
 use crate::agent::Agent;
 use crate::bus::journal::{self, RowId, Span, Waiting};
-use crate::conversation::settings::settings_at;
+use crate::conversation::settings::settings_for;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::types::message::{Address, SenderId};
+use crate::types::message::SenderId;
+use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
 /// How long the parts of one thing are waited for: an album, a long paste.
@@ -23,21 +24,21 @@ const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Messages for the next turn at an address, the newest of which is known; none while parts of one
+    /// Messages for the next turn at an origin, the newest of which is known; none while parts of one
     /// are still to come, with when to look again.
     pub(super) async fn next(
         &self,
-        address: &Address,
+        origin: &Origin,
         newest: RowId,
     ) -> Result<(Vec<Waiting>, Option<Duration>), StoreError> {
-        let at = address.clone();
+        let at = origin.clone();
         let look = move |store: &_| {
-            let mode = settings_at(store, &at)?.queue;
+            let mode = settings_for(store, &at)?.queue;
             let rows = Span { after: RowId(0), until: newest };
             Ok((mode, journal::next(store, &at, rows, None)?))
         };
         let (mode, mut rows) = self.read(look).await?;
-        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(address, first.id));
+        let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
         match mode.unwrap_or(self.means.queue) {
             _ if is_apart => rows.truncate(first_message(&rows)),
             QueueMode::Followup => rows.truncate(first_message(&rows)),
@@ -53,23 +54,23 @@ impl Agent {
     /// Does with what is newer than a running turn as its conversation wishes. Says when to look again.
     pub(super) async fn hear_more(
         &mut self,
-        address: &Address,
+        origin: &Origin,
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
-        let Some(running) = self.running.get(address) else { return Ok(None) };
+        let Some(running) = self.running.get(origin) else { return Ok(None) };
         if running.folds.is_some() {
             // Who takes notes gives that up as soon as somebody speaks, however the queue is.
-            return self.steer(address, newest).await;
+            return self.steer(origin, newest).await;
         }
-        let (at, after, sender) = (address.clone(), running.given, running.sender.id.clone());
+        let (at, after, sender) = (origin.clone(), running.given, running.sender.id.clone());
         let look = move |store: &_| {
-            let mode = settings_at(store, &at)?.queue;
+            let mode = settings_for(store, &at)?.queue;
             Ok((mode, journal::speaks_again(store, &at, Span::after(after), &sender)?))
         };
         let (mode, speaks_again) = self.read(look).await?;
         match mode.unwrap_or(self.means.queue) {
-            QueueMode::Steer => self.steer(address, newest).await,
-            QueueMode::Interrupt if speaks_again => self.interrupt(address).await,
+            QueueMode::Steer => self.steer(origin, newest).await,
+            QueueMode::Interrupt if speaks_again => self.interrupt(origin).await,
             QueueMode::Followup | QueueMode::Collect | QueueMode::Interrupt => Ok(None),
         }
     }
@@ -77,15 +78,15 @@ impl Agent {
     /// Hands a running turn what its person said since.
     async fn steer(
         &mut self,
-        address: &Address,
+        origin: &Origin,
         newest: RowId,
     ) -> Result<Option<Duration>, StoreError> {
-        let Some(running) = self.running.get(address) else { return Ok(None) };
-        let (at, sender) = (address.clone(), running.sender.id.clone());
+        let Some(running) = self.running.get(origin) else { return Ok(None) };
+        let (at, sender) = (origin.clone(), running.sender.id.clone());
         let rows = Span { after: running.given, until: newest };
         let next = move |store: &_| journal::next(store, &at, rows, Some(&sender));
         let rows = self.read(next).await?;
-        if rows.first().is_some_and(|first| self.failing.is_apart(address, first.id)) {
+        if rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id)) {
             return Ok(None);
         }
         match self.parts_to_come(&rows).await? {
@@ -93,7 +94,7 @@ impl Agent {
             Parts::Within(pause) => return Ok(Some(pause)),
             Parts::Fetching => return Ok(None),
         }
-        let running = self.running.get_mut(address).expect("only the loop removes it");
+        let running = self.running.get_mut(origin).expect("only the loop removes it");
         let Some(last) = rows.last().map(|row| row.id) else { return Ok(None) };
         match running.steer.try_send(rows) {
             Ok(()) => running.given = last,
@@ -125,12 +126,12 @@ impl Agent {
     }
 
     /// Ends a running turn, because its person has said something new; what waits begins the next.
-    async fn interrupt(&mut self, address: &Address) -> Result<Option<Duration>, StoreError> {
-        let Some(running) = self.running.get(address).filter(|it| !it.stop.is_cancelled()) else {
+    async fn interrupt(&mut self, origin: &Origin) -> Result<Option<Duration>, StoreError> {
+        let Some(running) = self.running.get(origin).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
         };
         let sender = running.sender.id.clone();
-        let is_interrupted = self.end_interrupted(address, sender).await?;
+        let is_interrupted = self.end_interrupted(origin, sender).await?;
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }
 
@@ -138,28 +139,28 @@ impl Agent {
     /// ended.
     pub(super) async fn interrupt_parked(
         &mut self,
-        address: &Address,
+        origin: &Origin,
         sender: SenderId,
     ) -> Result<bool, StoreError> {
-        let at = address.clone();
-        let mode = self.read(move |store| Ok(settings_at(store, &at)?.queue)).await?;
+        let at = origin.clone();
+        let mode = self.read(move |store| Ok(settings_for(store, &at)?.queue)).await?;
         match mode.unwrap_or(self.means.queue) {
-            QueueMode::Interrupt => self.end_interrupted(address, sender).await,
+            QueueMode::Interrupt => self.end_interrupted(origin, sender).await,
             QueueMode::Steer | QueueMode::Followup | QueueMode::Collect => Ok(false),
         }
     }
 
     async fn end_interrupted(
         &mut self,
-        address: &Address,
+        origin: &Origin,
         sender: SenderId,
     ) -> Result<bool, StoreError> {
-        let interrupted = commits::interrupted(&self.means.bus.store, address.clone(), sender);
+        let interrupted = commits::interrupted(&self.means.bus.store, origin.clone(), sender);
         let Some(subagents) = interrupted.await? else { return Ok(false) };
-        if let Some(running) = self.running.get(address) {
+        if let Some(running) = self.running.get(origin) {
             running.stop.cancel();
         }
-        self.idle.take(address);
+        self.idle.take(origin);
         self.cancel(&subagents);
         self.means.bus.outbox.up();
         Ok(true)

@@ -30,8 +30,8 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
 /// Those that were begun and have no outcome, oldest first.
 pub fn begun(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound WHERE state = 'in turn' AND turn IS NULL
-         ORDER BY +id",
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound
+         WHERE state = 'in turn' AND turn IS NULL ORDER BY +id",
     )?;
     let rows = rows.query_map([], journal::read_waiting)?;
     journal::readable(rows)

@@ -1,5 +1,6 @@
 //! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
 
+mod origins;
 mod past;
 mod pruning;
 mod unreadable;
@@ -8,6 +9,10 @@ mod waits;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+pub use self::origins::{
+    add_task, address_params, is_task_channel, origin_params, read_address, read_address_at,
+    read_origin, read_origin_at, task_channel, task_key,
+};
 pub use self::past::{
     bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last, text_of,
     was_turned_away,
@@ -17,6 +22,7 @@ pub(super) use self::unreadable::readable;
 pub use self::unreadable::{Controls, UnreadableRow, close_unreadable, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
 /// Rows that one turn takes in at once; the rest follows in the next.
@@ -47,6 +53,8 @@ impl Span {
 pub struct Waiting {
     pub id: RowId,
     pub received: DateTime<Utc>,
+    /// What its turn works for.
+    pub origin: Origin,
     pub inbound: Inbound,
     /// Counts the changes of the row, so that one that was changed since it was read is noticed.
     revision: i64,
@@ -109,7 +117,16 @@ pub fn add(
     control: bool,
     done: Option<Fate>,
 ) -> rusqlite::Result<RowId> {
-    let Address { channel, chat, thread } = &inbound.from;
+    insert(store, &(&inbound.from).into(), inbound, (control, done))
+}
+
+fn insert(
+    store: &Connection,
+    origin: &Origin,
+    inbound: &Inbound,
+    (control, done): (bool, Option<Fate>),
+) -> rusqlite::Result<RowId> {
+    let (channel, chat, thread) = origin_params(origin);
     store
         .prepare_cached(
             "INSERT INTO inbound
@@ -119,9 +136,9 @@ pub fn add(
         .execute(params![
             inbound.key.as_str(),
             Utc::now().timestamp_millis(),
-            channel.as_str(),
-            chat.as_str(),
-            thread.as_ref().map(|thread| thread.as_str()),
+            channel,
+            chat,
+            thread,
             inbound.cause.voice().as_str(),
             control,
             json(inbound),
@@ -152,7 +169,7 @@ pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite
 pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Waiting>> {
     let row = store
         .prepare_cached(
-            "SELECT id, received, message, revision FROM inbound WHERE key = ? AND state = 'waiting'",
+            "SELECT id, received, message, revision, channel, chat, thread FROM inbound WHERE key = ? AND state = 'waiting'",
         )?
         .query_row([key.as_str()], read_waiting)
         .optional()?;
@@ -163,8 +180,8 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
 /// second of each, so that one chat's do not fill the list.
 pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM
-             (SELECT id, received, message, revision, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
+        "SELECT id, received, message, revision, channel, chat, thread FROM
+             (SELECT id, received, message, revision, channel, chat, thread, row_number() OVER (PARTITION BY chat ORDER BY id) AS place
               FROM inbound INDEXED BY inbound_unready
               WHERE state = 'waiting' AND ready = 0 AND channel = ?)
          ORDER BY place, id LIMIT ?",
@@ -197,7 +214,7 @@ pub fn next_is_unready(
     last: &Waiting,
     within: chrono::Duration,
 ) -> rusqlite::Result<bool> {
-    let (channel, chat, thread) = address_params(&last.inbound.from);
+    let (channel, chat, thread) = origin_params(&last.origin);
     let until = (last.received + within).timestamp_millis();
     let unready = store
         .prepare_cached(
@@ -238,20 +255,20 @@ pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize
         .map(|count| usize::try_from(count).unwrap_or_default())
 }
 
-/// The addresses at which messages (not commands) wait, the one that waits longest first, each
+/// Where messages (not commands) wait, the one that waits longest first, each
 /// with its newest row.
-pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Address, RowId)>> {
+pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, max(id) FROM inbound
          WHERE state = 'waiting' AND control = 0 GROUP BY channel, chat, thread ORDER BY min(id)",
     )?;
-    rows.query_map([], |row| Ok((read_address(row)?, RowId(row.get(3)?))))?.collect()
+    rows.query_map([], |row| Ok((read_origin(row)?, RowId(row.get(3)?))))?.collect()
 }
 
 /// The commands that wait, oldest first; the index holds nothing else.
 pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound INDEXED BY inbound_controls
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_controls
          WHERE state = 'waiting' AND control = 1 ORDER BY id",
     )?;
     let mut found = Controls::default();
@@ -264,24 +281,24 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
     Ok(found)
 }
 
-/// The messages of one voice that are next at an address: those within `rows`, up to the first of
+/// The messages of one voice that are next for an origin: those within `rows`, up to the first of
 /// somebody else, or whose files are still to be fetched. With a `sender`, only theirs.
 pub fn next(
     store: &Connection,
-    at: &Address,
+    at: &Origin,
     rows: Span,
     sender: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Waiting>> {
     let Span { after, until } = rows;
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
          AND id > ?4 AND id <= ?5 AND id < ifnull(
              (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
               AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)
          ORDER BY id LIMIT ?6",
     )?;
-    let (channel, chat, thread) = address_params(at);
+    let (channel, chat, thread) = origin_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let rows = readable(
         rows.query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?,
@@ -298,7 +315,7 @@ pub fn said_by(
     sender: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Waiting>> {
     let mut found = store.prepare_cached(
-        "SELECT id, received, message, revision, ready FROM inbound
+        "SELECT id, received, message, revision, channel, chat, thread, ready FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ?1 AND chat = ?2 AND thread IS ?3
          AND id > ?4 AND id <= ?5 AND (?6 IS NULL OR sender = ?6) ORDER BY id LIMIT ?7",
     )?;
@@ -307,7 +324,7 @@ pub fn said_by(
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let found = found
         .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {
-            Ok((row.get::<_, bool>(4)?, read_waiting(row)?.ok()))
+            Ok((row.get::<_, bool>(7)?, read_waiting(row)?.ok()))
         })?
         .collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
@@ -316,11 +333,11 @@ pub fn said_by(
 /// Whether a person has said something at an address, within `rows`, that a turn could begin with.
 pub fn speaks_again(
     store: &Connection,
-    at: &Address,
+    at: &Origin,
     rows: Span,
     sender: &SenderId,
 ) -> rusqlite::Result<bool> {
-    let (channel, chat, thread) = address_params(at);
+    let (channel, chat, thread) = origin_params(at);
     store
         .prepare_cached(
             "SELECT 1 FROM inbound
@@ -335,7 +352,7 @@ pub fn speaks_again(
 /// Those of the rows that still wait, as they are now; without one that was given other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
     let mut again = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
     )?;
     let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
@@ -398,11 +415,11 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
 /// that still waits is one that is being carried out beside the conversation.
 pub fn withdraw(
     store: &Connection,
-    at: &Address,
+    at: &Origin,
     before: RowId,
     sender: Option<&SenderId>,
 ) -> rusqlite::Result<usize> {
-    let (channel, chat, thread) = address_params(at);
+    let (channel, chat, thread) = origin_params(at);
     store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = 'stopped'
@@ -416,28 +433,15 @@ fn json(inbound: &Inbound) -> String {
     serde_json::to_string(inbound).expect("our own types have string keys")
 }
 
-pub fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
-    (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
-}
-
-/// The address in the first three columns.
-pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
-    Ok(Address {
-        channel: row.get::<_, String>(0)?.into(),
-        chat: row.get::<_, String>(1)?.into(),
-        thread: row.get::<_, Option<String>>(2)?.map(Into::into),
-    })
-}
-
-/// The columns `id, received, message, revision`. The outer error is the store's, the inner one the row's
+/// The columns `id, received, message, revision, channel, chat, thread`. The outer error is the store's, the inner one the row's
 /// alone.
 pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
     let id = RowId(row.get(0)?);
     let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
-    let revision = row.get(3)?;
+    let (revision, origin) = (row.get(3)?, read_origin_at(row, 4)?);
     let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
     let inbound = message
         .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
         .map_err(|why| UnreadableRow { id, why });
-    Ok(inbound.map(|inbound| Waiting { id, received, inbound, revision }))
+    Ok(inbound.map(|inbound| Waiting { id, received, origin, inbound, revision }))
 }

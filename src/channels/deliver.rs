@@ -427,7 +427,7 @@ impl Deliverer<'_> {
         self.post.events.emit(|| Event {
             session: None,
             turn: None,
-            address: address(),
+            origin: address().map(Into::into),
             what: what(),
         });
     }

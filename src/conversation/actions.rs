@@ -16,12 +16,14 @@ pub use images::Images;
 pub use pruning::{Mark, prune, prune_commands};
 pub use seen::{Doer, Seen, is_told, note};
 
+use crate::bus::journal::read_origin_at;
 use crate::memory;
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
 use crate::store::Store;
 use crate::types::message::{Address, Place, Sender, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId};
 use crate::workspace::{Audience, FileChange, Hash, Workspace, WorkspacePath};
 
@@ -51,7 +53,8 @@ pub struct Action {
     pub ms: Option<i64>,
     pub person: String,
     pub session: SessionId,
-    pub place: Address,
+    #[serde(rename = "place")]
+    pub origin: Origin,
     pub undo: Way,
 }
 
@@ -172,11 +175,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
         ms: row.get(6)?,
         person: sender(row, 7).map_or_else(|_| replies::SOMEBODY.to_owned(), |it| it.to_string()),
         session: SessionId(row.get(8)?),
-        place: Address {
-            channel: row.get::<_, String>(9)?.into(),
-            chat: row.get::<_, String>(10)?.into(),
-            thread: row.get::<_, Option<String>>(11)?.map(Into::into),
-        },
+        origin: read_origin_at(row, 9)?,
         undo: match (row.get(12)?, row.get(13)?) {
             (_, true) => Way::Taken,
             (true, false) => Way::Open,

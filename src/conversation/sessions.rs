@@ -4,10 +4,10 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::bus::journal::address_params;
-use crate::conversation::errands::Errand;
+use crate::bus::journal::origin_params;
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
-use crate::types::message::{Address, Place, Sender};
+use crate::types::message::{Place, Sender};
+use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::{SessionId, TurnId};
 
 /// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
@@ -30,38 +30,45 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// The condition of the open session at an address; `address_params` are its parameters, without a thread as
-/// an empty one. Each kind has its own index.
-pub fn open_at(at: &Address) -> &'static str {
-    const CHAT: &str =
-        "closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?";
-    Errand::of(at).map_or(CHAT, |errand| errand.kind.open_session())
+/// What stands in `sessions.kind` of a conversation with people.
+const CHAT: &str = "chat";
+
+/// The condition of the open session of an origin; `origin_params` are its parameters, without a thread as
+/// an empty one. Each kind has its own index, so it stands in the text.
+pub fn open_for(origin: &Origin) -> String {
+    let kind = origin.task().map_or(CHAT, |task| task.kind.as_str());
+    format!(
+        "closed IS NULL AND kind = '{kind}' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?"
+    )
 }
 
-/// The id of the open session at an address, opened now if there is none.
+/// The id of the open session of an origin, opened now if there is none.
 pub fn open_or_begin(
     store: &Connection,
-    at: &Address,
+    origin: impl Into<Origin>,
     place: Place,
 ) -> rusqlite::Result<SessionId> {
-    let (channel, chat, thread) = address_params(at);
+    let origin = origin.into();
+    let (channel, chat, thread) = origin_params(&origin);
     let open = store
-        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_at(at)))?
-        .query_row((channel, chat, thread.unwrap_or_default()), |row| row.get(0).map(SessionId))
+        .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_for(&origin)))?
+        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| row.get(0).map(SessionId))
         .optional()?;
     if let Some(open) = open {
         return Ok(open);
     }
     store
         .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened) VALUES (?, ?, ?, ?, ?)",
+            "INSERT INTO sessions (channel, chat, thread, place, opened, kind)
+             VALUES (?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
             channel,
             chat,
             thread,
             serde_json::to_string(&place).expect("a place is a word"),
-            Utc::now().timestamp_millis()
+            Utc::now().timestamp_millis(),
+            origin.task().map_or(CHAT, |task| task.kind.as_str())
         ])?;
     Ok(SessionId(store.last_insert_rowid()))
 }
@@ -114,11 +121,21 @@ fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()>
     forget_turns(store, &too_old)
 }
 
+/// Forgets the conversations of background tasks of a kind that were closed before a time, a slice at a time;
+/// returns how many rows.
+pub fn prune_tasks(
+    store: &Connection,
+    kind: TaskKind,
+    before: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    forget_sessions(store, kind.as_str(), before)
+}
+
 /// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
 /// were summed up. A slice at a time; returns how many rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut forgotten = forget_unseen_turns(store, before)?;
-    for kind in ["chat", "aside"] {
+    for kind in [CHAT, "aside"] {
         forgotten += forget_sessions(store, kind, before)?;
     }
     Ok(forgotten)

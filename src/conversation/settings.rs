@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use crate::conversation::transcript;
 use crate::types::message::Address;
+use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings};
 
 /// Those of a session.
@@ -24,6 +25,11 @@ pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Setting
         .query_row(transcript::place_params(at), |row| read(row, 0))
         .optional()?;
     Ok(settings.unwrap_or_default())
+}
+
+/// Those of the open conversation of an origin. Nobody sets anything for a background task.
+pub fn settings_for(store: &Connection, origin: &Origin) -> rusqlite::Result<Settings> {
+    origin.chat().map_or_else(|| Ok(Settings::default()), |at| settings_at(store, at))
 }
 
 /// Settings in a column; what cannot be read is as by default, and no conversation fails for it.

@@ -22,21 +22,22 @@ pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 use unreadable::{from_json_or, turn_of};
 
-use crate::bus::journal::read_address;
+use crate::bus::journal::{origin_params, read_origin};
 use crate::conversation::asks;
-use crate::conversation::sessions::open_at;
+use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
 use crate::provider::Usage;
 use crate::replies;
 use crate::types::message::{Address, MessageId, Place, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
 
 /// A turn that has not ended, as found after a restart.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Unfinished {
     pub(crate) turn: TurnId,
-    pub(crate) address: Address,
+    pub(crate) origin: Origin,
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) attempts: u32,
@@ -47,17 +48,21 @@ pub(crate) struct Unfinished {
     pub(crate) parked: bool,
 }
 
-/// The open session at an address, with the turns that the model still sees.
-pub(crate) fn open_session(store: &Connection, at: &Address) -> rusqlite::Result<Option<Session>> {
+/// The open session of an origin, with the turns that the model still sees.
+pub(crate) fn open_session(
+    store: &Connection,
+    origin: &Origin,
+) -> rusqlite::Result<Option<Session>> {
+    let (channel, chat, thread) = origin_params(origin);
     let head = store
         .prepare_cached(&format!(
             "SELECT id, place, frozen, begins, summary, shortened, settings FROM sessions WHERE {}",
-            open_at(at)
+            open_for(origin)
         ))?
-        .query_row(place_params(at), |row| {
+        .query_row((channel, chat, thread.unwrap_or_default()), |row| {
             let session = Session {
                 id: SessionId(row.get(0)?),
-                address: at.clone(),
+                origin: origin.clone(),
                 // Who cannot be sure keeps to themselves what is private.
                 place: from_json_or(row, 1, Place::Group)?,
                 frozen: row
@@ -137,20 +142,14 @@ pub(crate) fn keep_aside(
     sender: &Sender,
     (provider, step): (&str, &Step),
 ) -> rusqlite::Result<TurnId> {
-    let (channel, chat, _) = place_params(&beside.address);
+    let (channel, chat, thread) = origin_params(&beside.origin);
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(
             "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
         )?
-        .execute(params![
-            channel,
-            chat,
-            beside.address.thread.as_ref().map(|thread| thread.as_str()),
-            to_json(&beside.place),
-            now
-        ])?;
+        .execute(params![channel, chat, thread, to_json(&beside.place), now])?;
     let session = SessionId(store.last_insert_rowid());
     let turn = begin_turn(store, session, sender, None, provider)?;
     put_step(store, turn, 0, step)?;
@@ -290,13 +289,13 @@ pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Res
     Ok(found == (session.turns.len(), newest))
 }
 
-/// The address of a turn that was stopped; none if it was not.
-pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Address>> {
+/// The origin of a turn that was stopped; none if it was not.
+pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Origin>> {
     let mut stopped = store.prepare_cached(
         "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
          WHERE t.id = ? AND t.ending = ?",
     )?;
-    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_address).optional()
+    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_origin).optional()
 }
 
 /// For whom a turn works, and who answers.
@@ -340,11 +339,11 @@ pub(crate) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option
     Ok(draft.map(Into::into))
 }
 
-/// Takes the last attempt at the turns back that have not ended at these addresses.
-pub(crate) fn forgive_attempt(store: &Connection, at: &[Address]) -> rusqlite::Result<()> {
+/// Takes the last attempt at the turns back that have not ended, of these origins.
+pub(crate) fn forgive_attempt(store: &Connection, of: &[Origin]) -> rusqlite::Result<()> {
     let mut forgive =
         store.prepare_cached("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE id = ?")?;
-    let left = unfinished(store)?.into_iter().filter(|turn| at.contains(&turn.address));
+    let left = unfinished(store)?.into_iter().filter(|turn| of.contains(&turn.origin));
     left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn.0]).map(drop))
 }
 

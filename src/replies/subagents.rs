@@ -13,15 +13,15 @@ pub const SUBAGENT_BROKE: &str = "Something broke inside me; it is in my log.";
 /// What of a task is shown where people know it already, in characters.
 const TASK_CHARS_MAX: usize = 100;
 
-pub fn errand_steps_used_up(steps: usize) -> String {
+pub fn task_steps_used_up(steps: usize) -> String {
     format!("(It was stopped after {steps} steps.)")
 }
 
-pub fn errand_tokens_used_up(tokens: u64) -> String {
+pub fn task_tokens_used_up(tokens: u64) -> String {
     format!("(It was stopped once it had used {tokens} tokens.)")
 }
 
-pub fn errand_too_slow(time: Duration) -> String {
+pub fn task_too_slow(time: Duration) -> String {
     format!("It was stopped after {} minutes without a result.", time.as_secs().div_ceil(60))
 }
 

@@ -1,6 +1,6 @@
 //! The heartbeat: now and then a model looks after what the owner has written into HEARTBEAT.md, with
 //! nothing said before it, and tells them what they would want to be told. It costs nothing where
-//! there is nothing to do. A beat is an errand; this is the task that begins beats.
+//! there is nothing to do. A heartbeat run is a background task; this is what begins it.
 
 mod beat;
 mod hours;
@@ -19,7 +19,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use beat::{Beat, BeatId, Ended, get, may_send, prune, running_for, settle};
+pub use beat::{Beat, BeatId, get, may_send, prune, running_for, settle};
 pub use hours::Quiet;
 pub use watched::{FILE, alert, asked_for, in_effect};
 

@@ -35,8 +35,8 @@ pub use order::{CommandFor, JOBS_MAX, Order, obey, tells_of_others};
 pub use pass::{Grounds, Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
-    AT_ONCE_MAX, Commanded, Ended, HISTORY_MAX, Past, Run, begun, commanded, history, of_job,
-    of_turn, prune, running_for,
+    AT_ONCE_MAX, Commanded, HISTORY_MAX, Past, Run, begun, commanded, history, of_job, of_turn,
+    prune, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};

@@ -1,14 +1,16 @@
-//! Subagents: errands that a conversation has handed on. What follows from the end of one is decided
-//! in `turn::commits`.
+//! Subagents: tasks that a conversation has handed to another session. What follows from the end of one is decided
+//! in `turn::background`.
 
 use std::fmt;
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal::address_params;
-use crate::conversation::errands::{self, Errand, Handed, Kind, Terms};
+use crate::bus::journal::{address_params, read_address, read_address_at, task_key};
+use crate::conversation::sessions;
+use crate::tasks::{self, Assignment, Ended, State, Terms};
 use crate::types::message::{Address, Cause, MessageId, Place, Sender, SenderId};
+use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, TurnId};
 use crate::types::untrusted;
 
@@ -31,8 +33,8 @@ pub struct Task {
 pub struct SubagentId(pub i64);
 
 impl SubagentId {
-    fn errand(self) -> Errand {
-        Errand { kind: Kind::Subagent, number: self.0 }
+    fn task(self) -> TaskId {
+        TaskId::new(TaskKind::Subagent, self.0)
     }
 }
 
@@ -42,41 +44,12 @@ impl fmt::Display for SubagentId {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    Running,
-    Done,
-    /// The model was told what went wrong.
-    Failed,
-    Stopped,
-    /// It was cut off too often.
-    Interrupted,
-}
-
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Running => "running",
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-            Self::Interrupted => "interrupted",
-        }
-    }
-
-    fn parse(text: &str) -> Self {
-        let all = [Self::Running, Self::Done, Self::Failed, Self::Stopped];
-        all.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Interrupted)
-    }
-}
-
 /// One that works, and what asked for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Subagent {
     pub id: SubagentId,
     pub task: String,
-    /// Its own address.
-    pub at: Address,
+    pub origin: Origin,
     /// The conversation that asked, while it is open.
     pub parent: Option<SessionId>,
     /// Where that is.
@@ -109,20 +82,21 @@ pub fn begin(
         return Ok(None);
     }
     // What the model thinks is no part of a result.
-    let (parent, sender, terms) = store
+    let (parent, to, sender, terms) = store
         .prepare_cached(
-            "SELECT s.id, s.channel, s.place, t.sender, json_set(s.settings, '$.show_thinking', json('false'))
+            "SELECT s.channel, s.chat, s.thread, s.id, s.place, t.sender, json_set(s.settings, '$.show_thinking', json('false'))
              FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
         )?
         .query_row([turn.0], |row| {
+            let to = read_address(row)?;
             let terms = Terms {
-                known_on: row.get::<_, String>(1)?.into(),
-                place: from_json::<Place>(row, 2)?,
-                settings: row.get(4)?,
+                known_on: to.channel.clone(),
+                place: from_json::<Place>(row, 4)?,
+                settings: row.get(6)?,
             };
-            Ok((row.get::<_, i64>(0)?, from_json::<Sender>(row, 3)?, terms))
+            Ok((row.get::<_, i64>(3)?, to, from_json::<Sender>(row, 5)?, terms))
         })?;
-    let session = errands::open(store, Kind::Subagent, &terms)?;
+    let session = tasks::open_session(store, TaskKind::Subagent, &terms)?;
     store
         .prepare_cached(
             "INSERT INTO subagents (session, parent, call, task, state, begun)
@@ -130,13 +104,14 @@ pub fn begin(
         )?
         .execute(params![session.0, parent, call.0, task.text, Utc::now().timestamp_millis()])?;
     let id = SubagentId(store.last_insert_rowid());
-    let errand = id.errand();
+    let task_id = id.task();
     let told = match task.tainted {
         true => format!("{}\n(Whoever hands this on {}.)", task.text, untrusted::HAS_READ),
         false => task.text.clone(),
     };
-    let handed = Handed { text: &told, cause: Cause::Person(sender), key: errand.key(None) };
-    errands::hand(store, errand, (session, &terms), handed)?;
+    let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
+    let assignment = Assignment { text: &told, cause, key, to };
+    tasks::start(store, task_id, (session, &terms), assignment)?;
     Ok(Some(id))
 }
 
@@ -170,30 +145,37 @@ pub fn running_for(
     rows.query_map(params![channel, chat, thread, whose.map(SenderId::as_str)], read)?.collect()
 }
 
-/// Ends one, and its session; none if something else has ended it.
-pub fn end(
+/// Those for which calls of a turn wait.
+pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Subagent>> {
+    let awaited = format!("{RUNNING} AND c.state = 'waiting' AND t.id = ? ORDER BY a.id");
+    let mut rows = store.prepare_cached(&awaited)?;
+    rows.query_map([turn.0], read)?.collect()
+}
+
+/// Settles one with its result; none if something else has ended it.
+pub fn settle(
     store: &Connection,
     id: SubagentId,
-    state: State,
+    ended: Ended,
     result: &str,
 ) -> rusqlite::Result<Option<Subagent>> {
     let Some(subagent) = running(store, id)? else { return Ok(None) };
-    let now = Utc::now().timestamp_millis();
+    let state = match ended {
+        // Whoever asked gets a result in any case.
+        Ended::Done | Ended::Silent => Ended::Done,
+        Ended::Stopped | Ended::Skipped => Ended::Stopped,
+        Ended::Failed | Ended::Interrupted => ended,
+    };
     store
         .prepare_cached("UPDATE subagents SET state = ?, result = ?, ended = ? WHERE id = ?")?
-        .execute(params![state.as_str(), result, now, id.0])?;
-    store
-        .prepare_cached(
-            "UPDATE sessions SET closed = ? WHERE id = (SELECT session FROM subagents WHERE id = ?)",
-        )?
-        .execute([now, id.0])?;
+        .execute(params![state.as_str(), result, Utc::now().timestamp_millis(), id.0])?;
     Ok(Some(subagent))
 }
 
 /// Forgets those that ended before a time, with their conversations, a slice at a time; returns how many
 /// rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    errands::prune(store, Kind::Subagent, before)
+    sessions::prune_tasks(store, TaskKind::Subagent, before)
 }
 
 /// Where one was asked for.
@@ -203,7 +185,7 @@ pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<A
             "SELECT p.channel, p.chat, p.thread FROM subagents a JOIN sessions p ON p.id = a.parent
              WHERE a.id = ?",
         )?
-        .query_row([id.0], |row| read_place(row, 0))
+        .query_row([id.0], read_address)
         .optional()
 }
 
@@ -227,26 +209,17 @@ pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Listed>> {
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Subagent> {
     let id = SubagentId(row.get(0)?);
-    let asked_at = read_place(row, 4)?;
+    let asked_at = read_address_at(row, 4)?;
     Ok(Subagent {
         id,
         task: row.get(1)?,
-        at: id.errand().address(&asked_at.channel),
+        origin: id.task().origin(&asked_at.channel),
         parent: row.get::<_, bool>(3)?.then_some(SessionId(row.get(2)?)),
         asked_at,
         call: CallId(row.get(7)?),
         is_awaited: row.get(8)?,
         turn: TurnId(row.get(9)?),
         reply_to: row.get::<_, Option<String>>(10)?.map(Into::into),
-    })
-}
-
-/// The address in the columns from `first` on.
-fn read_place(row: &Row<'_>, first: usize) -> rusqlite::Result<Address> {
-    Ok(Address {
-        channel: row.get::<_, String>(first)?.into(),
-        chat: row.get::<_, String>(first + 1)?.into(),
-        thread: row.get::<_, Option<String>>(first + 2)?.map(Into::into),
     })
 }
 

@@ -7,7 +7,7 @@ use super::{
     AnyTool, Effect, Kind, Reach, Terms, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, shell,
 };
 use crate::people::Role;
-use crate::provider::ToolSchema;
+use crate::provider::{ASK_QUESTION, ToolSchema};
 use crate::tasks::schedule::{Action, Asker, Wanted, Whose};
 use crate::types::message::{Address, Place};
 
@@ -16,6 +16,10 @@ pub(super) const NAME: &str = "schedule";
 /// What a job in a session of its own cannot call: it makes no jobs, and hands nothing on.
 pub(super) const NOT_FOR_JOBS: &[&str] =
     &[NAME, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
+
+/// The same of a heartbeat, which has `converse`, and asks by it.
+pub(super) const NOT_FOR_HEARTBEATS: &[&str] =
+    &[NAME, ASK_QUESTION, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
 pub(super) struct Schedule;
 

@@ -4,7 +4,7 @@
 
 use reqwest::Url;
 
-use crate::conversation::errands::{Errand, Kind};
+use crate::types::origin::TaskKind;
 use crate::types::session::{Call, Outcome, Session};
 use crate::types::untrusted;
 
@@ -20,15 +20,15 @@ const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '
 /// `asked_for` finds what of a heartbeat's task stands in the owner's file.
 pub(crate) fn knows(session: &Session, url: &str, asked_for: fn(&str) -> &str) -> bool {
     let Some(wanted) = Wanted::read(url) else { return false };
-    let errand = Errand::of(&session.address).map(|errand| errand.kind);
+    let task = session.origin.task().map(|task| task.kind);
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
-        let heard = match (errand, step.heard.as_deref()) {
+        let heard = match (task, step.heard.as_deref()) {
             // What it repeats of a task, the model wrote.
             (None, Some(heard)) if untrusted::is_note(heard) => "",
             (None, Some(heard)) => heard,
             // The owner has written that, or has been asked about it.
-            (Some(Kind::Heartbeat), Some(heard)) => asked_for(heard),
+            (Some(TaskKind::Heartbeat), Some(heard)) => asked_for(heard),
             _ => "",
         };
         // What changed in memory, notes and plan stands after what was said.

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::bus::Bus;
-use crate::conversation::errands;
 use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 use crate::store::StoreError;
@@ -57,7 +56,7 @@ async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<Send
     if session.place == Place::Private || speakers.len() < 2 {
         return Ok(BTreeSet::new());
     }
-    let (people, channel) = (bus.people.clone(), errands::channel_of(&session.address));
+    let (people, channel) = (bus.people.clone(), session.origin.channel().clone());
     // In a group an owner's tools are an admin's.
     let (place, role) = (session.place, tool_role(role, session.place));
     let look = move |store: &_| {

@@ -3,25 +3,23 @@
 
 mod closing;
 mod delegated;
-mod errands;
 mod folding;
+mod jobs;
 mod stopping;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-pub(crate) use closing::{failed, failed_ask, unreadable_rows, unreadable_turn};
+pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
 pub(crate) use delegated::awaits;
-pub(crate) use errands::gave_up;
-pub use errands::obey_order;
 pub(crate) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
+pub use jobs::obey_order;
 pub(crate) use stopping::{StopKind, interrupted, stopped};
 
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
-use crate::conversation::errands::Errand;
 use crate::conversation::proposals;
 use crate::conversation::{plans, transcript};
 use crate::provider::{Completion, ToolCall, Usage};
@@ -30,8 +28,10 @@ use crate::store::{Store, StoreError, Sync};
 use crate::tasks::heartbeat;
 use crate::tasks::schedule;
 use crate::tools::Effect;
+use crate::turn::background::{self, TaskEnd};
 use crate::turn::prompt;
 use crate::types::message::{Address, Body, MessageId, Place, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
@@ -49,7 +49,7 @@ pub(crate) enum CommitError {
 
 /// What a turn is begun with.
 pub(crate) struct Beginning {
-    pub(crate) address: Address,
+    pub(crate) origin: Origin,
     pub(crate) place: Place,
     pub(crate) sender: Sender,
     pub(crate) reply_to: Option<MessageId>,
@@ -69,7 +69,7 @@ pub(crate) async fn start(
         if !journal::wait(store, &beginning.rows)? {
             return Ok(None);
         }
-        let session = transcript::open_or_begin(store, &beginning.address, beginning.place)?;
+        let session = transcript::open_or_begin(store, &beginning.origin, beginning.place)?;
         let Beginning { sender, reply_to, provider, .. } = &beginning;
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
@@ -273,9 +273,9 @@ pub(crate) async fn forget_draft(
 pub(crate) struct End {
     pub(crate) ending: Ending,
     pub(crate) fate: Fate,
-    /// What the person is told, and where.
+    /// What the person is told.
     pub(crate) words: Option<String>,
-    pub(crate) to: Address,
+    pub(crate) origin: Origin,
     pub(crate) reply_to: Option<MessageId>,
     /// Whether the words may take the place of a draft: not while an edit of it is under way.
     pub(crate) over_draft: bool,
@@ -297,8 +297,8 @@ pub(crate) async fn answer(
 ) -> Result<Option<MessageId>, CommitError> {
     // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
     // else would sync it.
-    let sync = match (&end.words, Errand::of(&end.to)) {
-        (Some(_), None) => Sync::Later,
+    let sync = match (&end.words, &end.origin) {
+        (Some(_), Origin::Chat(_)) => Sync::Later,
         _ => Sync::Now,
     };
     guarded(store, "answer", sync, turn, move |store| {
@@ -308,14 +308,14 @@ pub(crate) async fn answer(
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;
         journal::settle_turn(store, turn, end.fate)?;
-        if let Some(errand) = Errand::of(&end.to) {
-            errands::turn_ended(store, (turn, errand), &end)?;
+        let Origin::Chat(to) = &end.origin else {
+            background::end(store, &end.origin, &TaskEnd::of_turn(turn, &end))?;
             return Ok(None);
-        }
-        let words = errands::conversation_ended(store, turn, &end)?;
+        };
+        let words = jobs::conversation_ended(store, turn, &end)?;
         let draft = transcript::draft(store, turn)?.filter(|_| end.over_draft);
         let Some(words) = &words else { return Ok(draft) };
-        let id = outbox::put_over(store, &end.to, end.reply_to.as_ref(), draft.as_ref(), words)?;
+        let id = outbox::put_over(store, to, end.reply_to.as_ref(), draft.as_ref(), words)?;
         outbox::note_question(store, id, question.as_ref())?;
         Ok(None)
     })
@@ -358,16 +358,20 @@ pub(crate) async fn late(store: &Store, rows: Vec<Waiting>) -> Result<(), StoreE
 }
 
 /// Says that something broke, of messages that never got as far as a turn.
-pub(crate) async fn broke(store: &Store, rows: Vec<RowId>, to: Address) -> Result<(), StoreError> {
+pub(crate) async fn broke(
+    store: &Store,
+    rows: Vec<RowId>,
+    origin: Origin,
+) -> Result<(), StoreError> {
     let settle = move |store: &Connection| {
         let mut waited = false;
         for row in rows {
             waited |= journal::settle(store, row, Fate::Refused)?;
         }
-        match Errand::of(&to) {
+        match &origin {
             _ if !waited => Ok(()),
-            Some(errand) => errands::broke(store, errand, &to),
-            None => outbox::put(store, &to, None, replies::SOMETHING_BROKE).map(drop),
+            Origin::Task { .. } => background::broke(store, &origin),
+            Origin::Chat(to) => outbox::put(store, to, None, replies::SOMETHING_BROKE).map(drop),
         }
     };
     store.write("broke", Sync::Now, settle).await

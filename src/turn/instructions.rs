@@ -44,7 +44,7 @@ pub(crate) async fn house(means: &Means, audience: Audience) -> House {
         .await
 }
 
-/// The files of the house that an errand is shown, of these.
+/// The files of the house that a background task is shown, of these.
 pub(crate) async fn rules(means: &Means, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let house = workspace.house();

@@ -13,7 +13,7 @@ use crate::bus::Bus;
 use crate::channels::Channels;
 use crate::conversation::actions::Actions;
 use crate::conversation::asks::Asking;
-use crate::conversation::{errands, transcript};
+use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::{Models, Provider};
 use crate::sandbox::CageState;
@@ -25,7 +25,8 @@ use crate::tools::ToolSet;
 use crate::trust::instruction_watch::Oversight;
 use crate::turn::draft_rate::Paces;
 use crate::types::event::Events;
-use crate::types::message::{Address, Sender};
+use crate::types::message::{Address, ChannelName, Sender};
+use crate::types::origin::Origin;
 use crate::types::session::{Finish, QueueMode, Session, Settings};
 use crate::workspace::Workspace;
 
@@ -107,20 +108,32 @@ impl Means {
     }
 }
 
-/// The open session at an address, from the store.
-pub(crate) async fn load(means: &Means, address: &Address) -> Result<Option<Session>, StoreError> {
-    let at = address.clone();
-    means.bus.store.read(move |store| transcript::open_session(store, &at)).await
+/// The open session of an origin, from the store.
+pub(crate) async fn load(
+    means: &Means,
+    origin: impl Into<Origin>,
+) -> Result<Option<Session>, StoreError> {
+    let origin = origin.into();
+    means.bus.store.read(move |store| transcript::open_session(store, &origin)).await
 }
 
-/// Somebody who was shut out since they wrote may do the least.
+/// The role of somebody who wrote at an address.
 pub(crate) async fn role_of(
     means: &Means,
     at: &Address,
     sender: &Sender,
 ) -> Result<Role, StoreError> {
-    let (people, channel, sender) =
-        (means.bus.people.clone(), errands::channel_of(at), sender.id.clone());
+    role_on(means, &at.channel, sender).await
+}
+
+/// The role of somebody who is known on a channel. Somebody who was shut out since they wrote may do the
+/// least.
+pub(crate) async fn role_on(
+    means: &Means,
+    channel: &ChannelName,
+    sender: &Sender,
+) -> Result<Role, StoreError> {
+    let (people, channel, sender) = (means.bus.people.clone(), channel.clone(), sender.id.clone());
     let role = means.bus.store.read(move |store| people.role_of(store, &channel, &sender)).await?;
     Ok(role.unwrap_or(Role::Guest))
 }

@@ -23,11 +23,12 @@ use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
 use crate::turn::calls::{Calling, Checked};
 use crate::turn::commits::{self, CommitError, End};
-use crate::turn::means::{Means, role_of};
+use crate::turn::means::{Means, role_on};
 use crate::turn::run as turn;
 use crate::turn::run::TurnError;
 use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
+use crate::types::origin::Origin;
 use crate::types::session::{Call, Ending, Session, Step, Turn, TurnId};
 use crate::workspace::Audience;
 
@@ -64,7 +65,8 @@ async fn work(
     sender: Sender,
     steer: mpsc::Receiver<Vec<Waiting>>,
 ) -> Result<Option<Session>, TurnError> {
-    let role = role_of(means, &session.address, &sender).await?;
+    let Origin::Chat(at) = &session.origin.clone() else { return Ok(Some(session)) };
+    let role = role_on(means, session.origin.channel(), &sender).await?;
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
@@ -101,8 +103,7 @@ async fn work(
             .await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
-        let cx = turn::tool_context(means, &session, &session.address, (&sender, role)).await?;
-        let at = &session.address;
+        let cx = turn::tool_context(means, &session, at, (&sender, role)).await?;
         let ran = match check(means, call, &cx, role) {
             Ok(()) => {
                 calls::run(
@@ -124,7 +125,7 @@ async fn work(
         };
         call.outcome = ran?.outcome;
     }
-    commits::answer(&means.bus.store, turn, None, End::silent(&session.address)).await?;
+    commits::answer(&means.bus.store, turn, None, End::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });
     Ok(Some(session))
 }
@@ -196,12 +197,12 @@ async fn ask(
 
 impl End {
     /// Nobody is told anything.
-    pub(crate) fn silent(at: &crate::types::message::Address) -> Self {
+    pub(crate) fn silent(origin: &Origin) -> Self {
         Self {
             ending: Ending::Silent,
             fate: Fate::Answered,
             words: None,
-            to: at.clone(),
+            origin: origin.clone(),
             reply_to: None,
             over_draft: false,
             tainted: false,

@@ -39,15 +39,16 @@ const ERASE_ATTEMPTS_MAX: u32 = 60;
 const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// Does the work of a turn, and shows that it goes on. Signs at messages are shown also if the answer is quicker.
-/// `quiet` is held while a draft is being shown.
+/// `quiet` is held while a draft is being shown. Of a background task, which has no address, nothing is shown.
 pub(crate) async fn show<T>(
     means: &Means,
-    to: &Address,
+    to: Option<&Address>,
     (draft, signs): (watch::Receiver<Draft>, mpsc::Receiver<Hint>),
     quiet: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
-    let Some(adapter) = means.channels.get(&to.channel) else { return work.await };
+    let shown_at = to.and_then(|to| Some((to, means.channels.get(&to.channel)?)));
+    let Some((to, adapter)) = shown_at else { return work.await };
     let channel = adapter.as_ref();
     let mut signs = pin!(show_signs(channel, to, signs).fuse());
     let drafts = async {

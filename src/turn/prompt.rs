@@ -9,7 +9,6 @@ use chrono::DateTime;
 use chrono_tz::Tz;
 
 use crate::bus::journal::Waiting;
-use crate::conversation::errands;
 use crate::people::Role;
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::Why;
@@ -284,7 +283,7 @@ pub fn tail(tail: &Tail<'_>) -> String {
             Place::Group => "group",
         };
         let (now, who) = (tail.now.format("%a %Y-%m-%d %H:%M %:z"), plain(&first.sender().name));
-        let channel = errands::channel_of(&first.inbound.from);
+        let channel = first.origin.channel();
         let role = tail.role;
         let _ = match &first.inbound.cause {
             Cause::Person(_) => write!(text, "[{now} · {who} ({role}) · {channel}, {place}]"),

@@ -32,7 +32,6 @@ use crate::people::Role;
 use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::store::{StoreError, Sync};
-use crate::tools::Caller;
 use crate::trust::taint;
 use crate::turn::commits::{self, CommitError, End, Made};
 use crate::turn::invoked::{Invoked, invoked};
@@ -101,7 +100,7 @@ pub(crate) async fn run(
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
     let time_left = time_max.saturating_sub(active.part.worked);
-    let is_errand = active.part.errand.is_some();
+    let is_task = active.part.background.is_some();
     let mut end = active.end_with(replies::SOMETHING_BROKE.to_owned());
     let ended = timeout(time_left, active.work()).await;
     match ended.unwrap_or_else(|_| {
@@ -109,7 +108,7 @@ pub(crate) async fn run(
         Err(TurnError::Abort(anyhow!("it took longer than {time_max:?}")))
     }) {
         // Its session is closed.
-        Ok(_) if is_errand => Ok(None),
+        Ok(_) if is_task => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
             commits::answer(&means.bus.store, turn, None, end).await?;
@@ -308,10 +307,15 @@ impl Active<'_> {
             draft.made = None;
             draft.anew += 1;
         });
-        if let Some(draft) = draft {
-            progress::erase(self.means, &self.session.address, draft);
-        }
+        self.erase(draft);
         Ok(())
+    }
+
+    /// Takes a draft away that no answer takes the place of.
+    fn erase(&self, draft: Option<MessageId>) {
+        if let (Some(at), Some(draft)) = (self.session.origin.chat(), draft) {
+            progress::erase(self.means, at, draft);
+        }
     }
 
     /// What the step adds to the store, besides its calls.
@@ -365,9 +369,7 @@ impl Active<'_> {
             // It wakes at the end of the quiet hours, then.
             self.means.heart.switched.up();
         }
-        if let Some(draft) = left {
-            progress::erase(self.means, &self.session.address, draft);
-        }
+        self.erase(left);
         self.emit(|| Happening::TurnEnd { silent });
         self.current().ending = Some(ending);
         self.session.gauge.used = self.used();
@@ -377,12 +379,9 @@ impl Active<'_> {
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
-        let words = match self.part.caller {
-            // Nobody waits there to whom it could be said kindly.
-            Caller::Job | Caller::Heartbeat => error.to_string(),
-            Caller::Conversation(_) | Caller::Subagent | Caller::JobHere(_) => {
-                failure_words(error, self.asker.role)
-            }
+        let words = match self.part.background {
+            None => failure_words(error, self.asker.role),
+            Some(kind) => kind.failure_words(error, self.asker.role),
         };
         self.give_up(words).await
     }
@@ -416,11 +415,11 @@ impl Active<'_> {
             ending: Ending::Failed,
             fate: Fate::Refused,
             words: Some(words),
-            to: self.session.address.clone(),
+            origin: self.session.origin.clone(),
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
             // Nobody else hands on what it says.
-            tainted: self.part.errand.is_some() && taint::of_one(&self.session).is_some(),
+            tainted: self.part.background.is_some() && taint::of_one(&self.session).is_some(),
             zone: self.means.zone,
             is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
         }
@@ -430,7 +429,7 @@ impl Active<'_> {
         self.means.events.emit(|| Event {
             session: Some(self.session.id),
             turn: Some(self.turn),
-            address: Some(self.session.address.clone()),
+            origin: Some(self.session.origin.clone()),
             what: what(),
         });
     }

@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 
-use crate::types::message::{Address, DeliveryId};
+use crate::types::message::DeliveryId;
+use crate::types::origin::Origin;
 use crate::types::session::{CallId, SessionId, TurnId};
 
 /// Events that a slow onlooker may fall behind before it misses some.
@@ -18,9 +19,9 @@ pub struct Event {
     pub session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// None where it is about the stream itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub address: Option<Address>,
+    /// What the turn works for; none where it is about the stream itself.
+    #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<Origin>,
     #[serde(flatten)]
     pub what: Happening,
 }
@@ -177,7 +178,7 @@ impl Onlooker {
             Ok(event) => Some(event),
             Err(RecvError::Lagged(events)) => {
                 let what = Happening::Missed { events };
-                Some(Event { session: None, turn: None, address: None, what })
+                Some(Event { session: None, turn: None, origin: None, what })
             }
             Err(RecvError::Closed) => None,
         }

@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::types::message::{Address, Place, SenderId};
+use crate::types::message::{Place, SenderId};
+use crate::types::origin::Origin;
 
 /// Makes a newtype over a row id of the store.
 macro_rules! row_id {
@@ -33,11 +34,11 @@ row_id! {
     CallId,
 }
 
-/// The open conversation at an address.
+/// An open conversation: with people at an address, or of a background task with itself.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Session {
     pub id: SessionId,
-    pub address: Address,
+    pub origin: Origin,
     pub place: Place,
     /// The part of the prompt that stays byte for byte the same; made when the first turn starts.
     pub frozen: Option<Frozen>,
@@ -98,10 +99,10 @@ impl Default for Gauge {
 
 impl Session {
     /// One that is not in the store yet; its first turn puts it there.
-    pub fn new(address: &Address, place: Place) -> Self {
+    pub fn new(origin: impl Into<Origin>, place: Place) -> Self {
         Self {
             id: SessionId(0),
-            address: address.clone(),
+            origin: origin.into(),
             place,
             frozen: None,
             settings: Settings::default(),

@@ -16,7 +16,7 @@ use crate::support::script::{Reply, calls, says};
 
 fn event(what: Happening) -> Event {
     let address = Address { channel: "home".into(), chat: "1".into(), thread: None };
-    Event { session: None, turn: None, address: Some(address), what }
+    Event { session: None, turn: None, origin: Some(address.into()), what }
 }
 
 #[tokio::test]
@@ -34,7 +34,7 @@ async fn a_turn_is_told_from_its_start_to_its_delivery() {
     let mut seen = Vec::new();
     while !matches!(seen.last(), Some(Happening::Delivered { .. })) {
         let event = onlooker.next().await.unwrap();
-        assert_eq!(event.address.unwrap().chat.as_str(), "1");
+        assert_eq!(event.origin.unwrap().chat().unwrap().chat.as_str(), "1");
         seen.push(event.what);
     }
     let names: Vec<_> = seen.iter().map(Happening::name).collect();

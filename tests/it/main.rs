@@ -45,6 +45,7 @@ mod markup;
 #[cfg(feature = "mcp")]
 mod mcp;
 mod media;
+mod origins;
 mod passes;
 mod memory;
 mod past;

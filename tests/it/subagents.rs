@@ -294,7 +294,7 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
     rig.model.on(TASK, [lists(1), lists(2)]);
     rig.model.on("used up", [says("Half of them: 21.")]);
     rig.say("1", "go");
-    let result = format!("Half of them: 21.\n\n{}", replies::errand_steps_used_up(2));
+    let result = format!("Half of them: 21.\n\n{}", replies::task_steps_used_up(2));
     let told = ["It has begun.".to_owned(), done(1, TASK, &result)];
     assert_eq!(heard(&mut rig, "1", 2).await, sorted(told));
 
@@ -307,7 +307,7 @@ async fn has_its_own_bounds_of_steps_and_tokens() {
     rig.model.on("used up", [says("Sorted a few.")]);
     assert_eq!(rig.ask("1", "wait").await, "Stopped.");
     let told = rig.model.last().transcript();
-    let words = format!("Sorted a few.\n\n{}", replies::errand_tokens_used_up(200_000));
+    let words = format!("Sorted a few.\n\n{}", replies::task_tokens_used_up(200_000));
     assert!(told.ends_with(&words), "{told}");
     rig.finish().await;
 }
@@ -332,7 +332,7 @@ async fn one_that_works_for_ten_minutes_is_ended() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
-    let words = replies::errand_too_slow(Duration::from_secs(600));
+    let words = replies::task_too_slow(Duration::from_secs(600));
     assert_eq!(rig.hear("1").await, failed(1, TASK, &words));
     assert_eq!(rig.hear("2").await, "It took too long.");
     assert!(rig.model.last().transcript().ends_with(&words));
@@ -425,7 +425,7 @@ async fn one_that_waited_for_somebody_has_no_more_time_than_one_that_did_not() {
     tokio::time::resume();
     let heard = rig.heard("1", 3).await;
     assert!(heard.contains(&"It took too long.".to_owned()), "{heard:?}");
-    let words = replies::errand_too_slow(Duration::from_secs(600));
+    let words = replies::task_too_slow(Duration::from_secs(600));
     assert!(rig.model.last().transcript().ends_with(&words));
     assert_eq!(states(&rig), ["failed"]);
     rig.finish().await;

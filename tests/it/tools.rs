@@ -4,7 +4,7 @@ use std::fs;
 
 use peacrab::people::Role;
 use peacrab::provider::ToolSchema;
-use peacrab::tools::{Caller, ToolContext, ToolError, ToolOutput, ToolSet};
+use peacrab::tools::{Caller, TaskTools, ToolContext, ToolError, ToolOutput, ToolSet};
 use peacrab::types::message::Place;
 use peacrab::types::session::Finish;
 use serde_json::{Value, json};
@@ -453,8 +453,8 @@ fn the_size_of_what_is_offered_is_that_of_its_schemas() {
     let callers = [
         Caller::Conversation(Finish::Answer),
         Caller::Conversation(Finish::Explicit),
-        Caller::Subagent,
-        Caller::Heartbeat,
+        Caller::Task(TaskTools::SUBAGENT),
+        Caller::Task(TaskTools::HEARTBEAT),
     ];
     for (caller, role) in callers.iter().flat_map(|it| [(it, Role::Guest), (it, Role::Owner)]) {
         let (schemas, tokens) = ToolSet::standard().offered_counted(*caller, role);

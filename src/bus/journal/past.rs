@@ -101,7 +101,7 @@ pub fn bots_in_a_row(
 pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound INDEXED BY inbound_media
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_media
          WHERE channel = ? AND chat = ? AND thread IS ?
          AND json_array_length(message, '$.body.media') > 0 ORDER BY id DESC LIMIT ?",
     )?;

@@ -4,8 +4,8 @@
 use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fate, RowId, Waiting, address_params, read_address, read_waiting};
-use crate::types::message::Address;
+use super::{Fate, RowId, Waiting, origin_params, read_origin, read_waiting};
+use crate::types::origin::Origin;
 
 /// Rows of one address that are closed at a time; the rest follows when it is looked at again.
 const CLOSED_MAX: i64 = 100;
@@ -25,30 +25,30 @@ pub struct Controls {
 }
 
 /// The messages that wait at an address and cannot be read, also those whose files are awaited.
-pub fn unreadable_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<UnreadableRow>> {
+pub fn unreadable_at(store: &Connection, at: &Origin) -> rusqlite::Result<Vec<UnreadableRow>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, received, message, revision FROM inbound
+        "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE state = 'waiting' AND control = 0 AND channel = ? AND chat = ? AND thread IS ?
          ORDER BY id LIMIT ?",
     )?;
-    let (channel, chat, thread) = address_params(at);
+    let (channel, chat, thread) = origin_params(at);
     let rows = rows.query_map(params![channel, chat, thread, CLOSED_MAX], read_waiting)?;
     rows.filter_map(|row| row.map(Result::err).transpose()).collect()
 }
 
-/// Settles a waiting row as refused, whose message is kept as it is; gives where it came from. None if it
+/// Settles a waiting row as refused, whose message is kept as it is; gives its origin. None if it
 /// does not wait any more.
 pub fn close_unreadable(
     store: &Connection,
     row: RowId,
     why: &str,
-) -> rusqlite::Result<Option<Address>> {
+) -> rusqlite::Result<Option<Origin>> {
     let closed = store
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'
              RETURNING channel, chat, thread",
         )?
-        .query_row(params![Fate::Refused.as_str(), row.0], read_address)
+        .query_row(params![Fate::Refused.as_str(), row.0], read_origin)
         .optional()?;
     if closed.is_some() {
         store

@@ -1,15 +1,16 @@
-//! The addresses and senders of messages that wait, without their contents: all that the agent loop needs to know to choose among them.
+//! The origins and senders of messages that wait, without their contents: all that the agent loop needs to know to choose among them.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{RowId, read_address};
-use crate::types::message::{Address, Inbound, SenderId};
+use super::{RowId, read_origin};
+use crate::types::message::{Inbound, SenderId};
+use crate::types::origin::Origin;
 
 /// A message that waits for a turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingAt {
     pub row: RowId,
-    pub at: Address,
+    pub origin: Origin,
     /// The person who said it, or on whose behalf there is a message.
     pub sender: SenderId,
 }
@@ -37,7 +38,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
     let message = message.and_then(|message| serde_json::from_str::<Inbound>(message).ok());
     Ok(WaitingAt {
         row: RowId(row.get(3)?),
-        at: read_address(row)?,
+        origin: read_origin(row)?,
         sender: message.map_or(voice, |message| message.cause.into_sender().id),
     })
 }

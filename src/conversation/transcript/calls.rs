@@ -3,9 +3,8 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row, params};
 
-use crate::bus::journal::read_address;
+use crate::bus::journal::read_origin;
 use crate::conversation::actions;
-use crate::conversation::errands;
 use crate::conversation::transcript::{from_json, from_json_or, to_json};
 use crate::provider::ToolCall;
 use crate::types::message::{ChannelName, Sender};
@@ -90,7 +89,7 @@ pub(crate) fn caller(
              JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session WHERE c.id = ?",
         )?
         .query_row([call.0], |row| {
-            Ok((errands::channel_of(&read_address(row)?), from_json(row, 3)?, row.get(4)?))
+            Ok((read_origin(row)?.channel().clone(), from_json(row, 3)?, row.get(4)?))
         })
 }
 

@@ -5,28 +5,29 @@ use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 
-use crate::bus::journal::{self, read_address};
+use crate::bus::journal::{self, read_origin};
 use crate::conversation::transcript::{Unfinished, from_json, to_json};
-use crate::types::message::{Address, MessageId};
+use crate::types::message::MessageId;
+use crate::types::origin::Origin;
 use crate::types::session::{Ending, TurnId};
 
 /// A turn that has not ended and cannot be read.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct UnreadableTurn {
     pub(crate) turn: TurnId,
-    pub(crate) address: Address,
+    pub(crate) origin: Origin,
     pub(crate) reply_to: Option<MessageId>,
     pub(crate) why: String,
 }
 
 /// A turn in the columns of `UNFINISHED`. The outer error is the store's, the inner one the row's alone.
 pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
-    let (turn, address) = (TurnId(row.get(3)?), read_address(row)?);
+    let (turn, origin) = (TurnId(row.get(3)?), read_origin(row)?);
     let reply_to = row.get_ref(5)?.as_str().ok().map(MessageId::from);
     let read = || {
         Ok(Unfinished {
             turn,
-            address: address.clone(),
+            origin: origin.clone(),
             sender: from_json(row, 4)?,
             reply_to: reply_to.clone(),
             attempts: row.get(6)?,
@@ -36,7 +37,7 @@ pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, Unre
         })
     };
     let read: rusqlite::Result<_> = read();
-    Ok(read.map_err(|error| UnreadableTurn { turn, address, reply_to, why: error.to_string() }))
+    Ok(read.map_err(|error| UnreadableTurn { turn, origin, reply_to, why: error.to_string() }))
 }
 
 /// Keeps what the row of a turn holds.
@@ -49,8 +50,9 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
         )?
         .query_row([unreadable.turn.0], |row| row.get(0))
         .optional()?;
-    let (key, channel) = (format!("turn {}", unreadable.turn), unreadable.address.channel.as_str());
-    journal::keep_row(store, (&key, channel), &raw.unwrap_or_default(), &unreadable.why)
+    let (channel, ..) = journal::origin_params(&unreadable.origin);
+    let key = format!("turn {}", unreadable.turn);
+    journal::keep_row(store, (&key, &channel), &raw.unwrap_or_default(), &unreadable.why)
 }
 
 /// Ends a turn, and leaves its calls and what it has asked as they are.

@@ -1,4 +1,4 @@
-//! Beats in the store: each is an errand whose task is a row of the journal, so a crash neither loses nor
+//! Heartbeat runs in the store: each is a background task that waits as a row of the journal, so a crash neither loses nor
 //! doubles it, and what it has to say goes out in the transaction of its end.
 
 use std::collections::BTreeSet;
@@ -6,16 +6,18 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal::{address_params, read_address};
+use crate::bus::journal::{address_params, read_address, task_key};
 use crate::bus::outbox;
-use crate::conversation::errands::{self, Errand, Handed, Kind, Terms};
+use crate::conversation::sessions;
 use crate::people;
 use crate::replies;
 use crate::store::slice;
 use crate::tasks::heartbeat::surroundings::{SAME_FOR, line, told_since};
 use crate::tasks::heartbeat::watched::alert;
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
+use crate::tasks::{self, Assignment, Ended, Terms};
 use crate::types::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
+use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Settings, TurnId};
 
 /// Beats that came to their end.
@@ -26,8 +28,8 @@ pub(super) const WORKED: &str = "'told', 'silent', 'repeated'";
 pub struct BeatId(pub i64);
 
 impl BeatId {
-    pub fn errand(self) -> Errand {
-        Errand { kind: Kind::Heartbeat, number: self.0 }
+    pub fn task(self) -> TaskId {
+        TaskId::new(TaskKind::Heartbeat, self.0)
     }
 }
 
@@ -46,16 +48,10 @@ pub struct Beat {
     pub begun: DateTime<Utc>,
 }
 
-/// How a beat's turn has ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// With words, which may be none.
-    Said,
-    Silent,
-    Failed,
-    Stopped,
-    /// It was cut off, and nobody knows how far it had got.
-    Interrupted,
+impl Beat {
+    pub fn origin(&self) -> Origin {
+        self.id.task().origin(&self.known_on)
+    }
 }
 
 pub(super) struct New {
@@ -82,7 +78,7 @@ pub(super) fn begin(
         return Ok(false);
     }
     let terms = Terms { known_on, place, settings };
-    let session = errands::open(store, Kind::Heartbeat, &terms)?;
+    let session = tasks::open_session(store, TaskKind::Heartbeat, &terms)?;
     let (channel, chat, thread) = address_params(&to);
     store
         .prepare_cached(
@@ -102,8 +98,9 @@ pub(super) fn begin(
     let id = BeatId(store.last_insert_rowid());
     let name = people::name_of(store, &terms.known_on, &sender)?;
     let cause = Cause::Heartbeat { tainted, sender: Sender::person(sender, name) };
-    let task = Handed { text, cause, key: id.errand().key(None) };
-    let row = errands::hand(store, id.errand(), (session, &terms), task)?;
+    let task = id.task();
+    let assignment = Assignment { text, cause, key: task_key(task, None), to };
+    let row = tasks::start(store, task, (session, &terms), assignment)?;
     store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute([row.0, id.0])?;
     Ok(true)
 }
@@ -151,7 +148,7 @@ pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rus
         settle(store, &beat, Ended::Stopped, None, false)?;
     }
     if is_stray {
-        errands::close(store, beat.id.errand(), &beat.known_on)?;
+        tasks::close_session(store, &beat.origin())?;
     }
     Ok(())
 }
@@ -175,15 +172,15 @@ pub fn settle(
     is_quiet: bool,
 ) -> rusqlite::Result<bool> {
     let (words, tainted) = said.map_or((None, false), |(words, tainted)| (Some(words), tainted));
-    let alert = words.filter(|_| ended == Ended::Said).and_then(alert);
+    let alert = words.filter(|_| ended == Ended::Done).and_then(alert);
     let (state, kept) = match (ended, alert) {
-        (Ended::Said, Some(words)) if !beat.asked && was_told(store, beat, &beat.to, words)? => {
+        (Ended::Done, Some(words)) if !beat.asked && was_told(store, beat, &beat.to, words)? => {
             ("repeated", None)
         }
-        (Ended::Said, Some(words)) => ("told", Some(words)),
-        (Ended::Said, None) | (Ended::Silent, _) => ("silent", None),
+        (Ended::Done, Some(words)) => ("told", Some(words)),
+        (Ended::Done, None) | (Ended::Silent, _) => ("silent", None),
         (Ended::Failed, _) => ("failed", words),
-        (Ended::Stopped, _) => ("stopped", None),
+        (Ended::Stopped | Ended::Skipped, _) => ("stopped", None),
         (Ended::Interrupted, _) => ("interrupted", words),
     };
     let settled = store
@@ -364,7 +361,7 @@ pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Resu
 
 /// Forgets beats that began before a time, with their conversations, a slice at a time; returns how many.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let sessions = errands::prune(store, Kind::Heartbeat, before)?;
+    let sessions = sessions::prune_tasks(store, TaskKind::Heartbeat, before)?;
     let beats = store
         .prepare_cached(
             "DELETE FROM beats WHERE id IN (SELECT id FROM beats

@@ -1,4 +1,4 @@
-//! What is done when a job is due: a text is sent, a task is handed to a model, a command is run. Each is
+//! What is done when a job is due: a text is sent, a model is given a task, a command is run. Each is
 //! written down before it begins, and its outcome with what follows from it.
 
 use chrono::{DateTime, Utc};
@@ -6,14 +6,15 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::{journal, outbox};
-use crate::conversation::errands::{self, Handed, Kind, Terms};
 use crate::replies;
 use crate::tasks::schedule::command::{Came, lets_sleep};
 use crate::tasks::schedule::job::{Payload, Where};
 use crate::tasks::schedule::note::{NO_MODEL, note, note_printed};
-use crate::tasks::schedule::run::{Ended, Run};
+use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
+use crate::tasks::{self, Assignment, Ended, Terms};
 use crate::types::message::{Body, Cause, Inbound, Printed, Said};
+use crate::types::origin::TaskKind;
 
 /// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
 /// it, once this is committed.
@@ -30,12 +31,14 @@ pub(super) fn begin(
             settle(store, run, Ended::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
-        Payload::Prompt { text, session, check: None } => hand(store, run, (text, *session), None),
+        Payload::Prompt { text, session, check: None } => {
+            start_turn(store, run, (text, *session), None)
+        }
     }
 }
 
-/// Hands a model its task, with what was printed before.
-fn hand(
+/// Starts the turn of a run, with what was printed before.
+fn start_turn(
     store: &Connection,
     run: &Run,
     (text, session): (&str, Where),
@@ -51,13 +54,14 @@ fn hand(
         printed,
     };
     // A due time can come round a second time, where a clock was wrong; a run cannot.
-    let key = id.errand().key(Some(run.id));
+    let key = journal::task_key(id.task(), Some(run.id));
     let row = match session {
         Where::Own => {
             let (known_on, place) = (brief.known_on.clone(), brief.place);
             let terms = Terms { known_on, place, settings: "{}".to_owned() };
-            let session = errands::open(store, Kind::Job, &terms)?;
-            errands::hand(store, id.errand(), (session, &terms), Handed { text, cause, key })?
+            let session = tasks::open_session(store, TaskKind::Job, &terms)?;
+            let assignment = Assignment { text, cause, key, to: brief.to.clone() };
+            tasks::start(store, id.task(), (session, &terms), assignment)?
         }
         Where::Here => {
             let inbound = Inbound {
@@ -107,7 +111,7 @@ pub fn command_ends(
     };
     match &run.job.brief.payload {
         Payload::Prompt { text, session, .. } if !lets_sleep(&printed.text) => {
-            hand(store, run, (text, *session), Some(printed))
+            start_turn(store, run, (text, *session), Some(printed))
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;

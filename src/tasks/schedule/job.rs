@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
-use crate::conversation::errands::{Errand, Kind};
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
+use crate::types::origin::{TaskId, TaskKind};
 
 /// A job, by the number that people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -19,9 +19,9 @@ use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
 pub struct JobId(pub i64);
 
 impl JobId {
-    /// Its runs that have a session of their own.
-    pub fn errand(self) -> Errand {
-        Errand { kind: Kind::Job, number: self.0 }
+    /// The background task of its runs in a session of their own.
+    pub fn task(self) -> TaskId {
+        TaskId::new(TaskKind::Job, self.0)
     }
 }
 

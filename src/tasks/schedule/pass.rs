@@ -12,11 +12,12 @@ use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::store::apart;
+use crate::tasks::Ended;
 use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::doing;
 use crate::tasks::schedule::due::{self, Due, What};
 use crate::tasks::schedule::job::{self, Illegible, Job, JobId, Payload, State};
-use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Ended, Run, Working};
+use crate::tasks::schedule::run::{self, AT_ONCE_MAX, Run, Working};
 use crate::tasks::schedule::settling::{settle, settle_unread};
 use crate::types::message::ChannelName;
 

@@ -7,11 +7,13 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::RowId;
-use crate::conversation::errands::{self, Kind};
+use crate::bus::journal::{RowId, is_task_channel};
+use crate::conversation::sessions;
 use crate::store::slice;
+use crate::tasks::Ended;
 use crate::tasks::schedule::job::{self, Illegible, Job, JobId};
 use crate::types::message::{Address, ChannelName, SenderId};
+use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
 
 /// Runs that work at a time, in all; each costs tokens, or what the machine has. One that waits for a person
@@ -20,33 +22,6 @@ pub const AT_ONCE_MAX: usize = 4;
 
 /// Runs of a job that are remembered.
 pub const HISTORY_MAX: i64 = 50;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Ended {
-    Done,
-    /// There was nothing to say.
-    Silent,
-    Failed,
-    Stopped,
-    /// It was cut off, and nobody knows how far it had got.
-    Interrupted,
-    /// It was missed, and is not made up for.
-    Skipped,
-}
-
-impl Ended {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Silent => "silent",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-            Self::Interrupted => "interrupted",
-            Self::Skipped => "skipped",
-        }
-    }
-}
 
 /// A run that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,6 +38,13 @@ pub struct Run {
     /// Its task was handed to the conversation at the job's address, and not to a session of its own; known
     /// by its row, as the job may have been changed since.
     pub is_here: bool,
+}
+
+impl Run {
+    /// What its turn works for, in a session of its own.
+    pub fn origin(&self) -> Origin {
+        self.job.id.task().origin(&self.job.brief.known_on)
+    }
 }
 
 /// A run in a list.
@@ -157,7 +139,7 @@ fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
         late: row.get(3)?,
         row: row.get::<_, Option<i64>>(4)?.map(RowId),
         turn: row.get::<_, Option<i64>>(5)?.map(TurnId),
-        is_here: row.get::<_, Option<String>>(6)?.is_some_and(|channel| !Kind::Job.is_at(&channel)),
+        is_here: row.get::<_, Option<String>>(6)?.is_some_and(|channel| !is_task_channel(&channel)),
     })
 }
 
@@ -297,5 +279,5 @@ pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize
         store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;
         store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
     }
-    Ok(over.len() + errands::prune(store, Kind::Job, until)?)
+    Ok(over.len() + sessions::prune_tasks(store, TaskKind::Job, until)?)
 }

@@ -6,9 +6,10 @@ use rusqlite::{Connection, params};
 use crate::bus::outbox;
 use crate::people;
 use crate::replies;
+use crate::tasks::Ended;
 use crate::tasks::schedule::due::after_failures;
 use crate::tasks::schedule::job::{self, Job, JobId, State};
-use crate::tasks::schedule::run::{Ended, Run};
+use crate::tasks::schedule::run::Run;
 use crate::types::message::Place;
 
 /// Failures in a row after which the owner is told.

@@ -6,13 +6,14 @@ use rusqlite::Connection;
 use crate::bus::journal::{self, Fate, RowId, UnreadableRow};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, Ask};
-use crate::conversation::errands::Errand;
 use crate::conversation::transcript::{self, UnreadableTurn, end_turn_alone};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync, apart};
-use crate::turn::commits::{CommitError, errands, guarded};
+use crate::turn::background;
+use crate::turn::commits::{CommitError, guarded, jobs};
 use crate::types::message::Address;
-use crate::types::session::Ending;
+use crate::types::origin::Origin;
+use crate::types::session::{Ending, TurnId};
 
 /// Closes messages and commands that cannot be read.
 pub(crate) async fn unreadable_rows(
@@ -47,12 +48,12 @@ pub(crate) async fn failed(
 }
 
 /// Closes what a turn has asked and what cannot be settled, with the turn, whatever else of it fails. Gives the
-/// turn's address.
+/// turn's origin.
 pub(crate) async fn failed_ask(
     store: &Store,
     ask: Ask,
     why: String,
-) -> Result<Option<Address>, StoreError> {
+) -> Result<Option<Origin>, StoreError> {
     let close = move |store: &Connection| {
         tracing::error!(ask = ask.id.0, why, "Closed what a turn has asked, which fails each time");
         if !asks::set_aside(store, &ask, &why)? {
@@ -70,20 +71,19 @@ pub(crate) async fn failed_ask(
 }
 
 /// Ends the turn that has asked, and says so where it was asked of it.
-fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Address>> {
+fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Origin>> {
     let turn = ask.turn;
-    let (at, reply_to) = match transcript::unfinished_turn(store, turn)? {
+    let (origin, reply_to) = match transcript::unfinished_turn(store, turn)? {
         None => return Ok(None),
-        Some(Ok(turn)) => (turn.address, turn.reply_to),
-        Some(Err(turn)) => (turn.address, turn.reply_to),
+        Some(Ok(turn)) => (turn.origin, turn.reply_to),
+        Some(Err(turn)) => (turn.origin, turn.reply_to),
     };
-    let errand = Errand::of(&at);
-    let ended = apart(store, || match errand {
-        Some(errand) => errands::given_up(store, turn, (errand, &at)),
-        None => {
+    let ended = apart(store, || match &origin {
+        Origin::Task { .. } => background::give_up(store, turn, &origin),
+        Origin::Chat(_) => {
             transcript::end_turn(store, turn, Ending::Failed)?;
             journal::settle_turn(store, turn, Fate::Refused)?;
-            errands::interrupted(store, turn)
+            jobs::interrupted(store, turn)
         }
     })?;
     if let Err(why) = &ended {
@@ -91,20 +91,24 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Add
         end_turn_alone(store, turn, Ending::Failed)?;
         drop(apart(store, || journal::settle_turn(store, turn, Fate::Refused))?);
     }
-    match (errand, ended) {
+    match (&origin, ended) {
         // Whoever asked for it has been told.
-        (Some(_), Ok(())) => {}
-        (Some(_), Err(_)) => drop(outbox::put(store, &ask.at, None, replies::ASK_FAILED)?),
-        (None, _) => drop(outbox::put(store, &at, reply_to.as_ref(), replies::ASK_FAILED)?),
+        (Origin::Task { .. }, Ok(())) => {}
+        (Origin::Task { .. }, Err(_)) => {
+            outbox::put(store, &ask.at, None, replies::ASK_FAILED)?;
+        }
+        (Origin::Chat(at), _) => {
+            outbox::put(store, at, reply_to.as_ref(), replies::ASK_FAILED)?;
+        }
     }
-    Ok(Some(at))
+    Ok(Some(origin))
 }
 
 fn close(store: &Connection, row: RowId, why: &str, words: &str) -> rusqlite::Result<()> {
-    let Some(at) = journal::close_unreadable(store, row, why)? else { return Ok(()) };
-    match Errand::of(&at) {
-        Some(errand) => errands::broke(store, errand, &at),
-        None => say(store, &at, words),
+    match journal::close_unreadable(store, row, why)? {
+        None => Ok(()),
+        Some(Origin::Chat(at)) => say(store, &at, words),
+        Some(origin @ Origin::Task { .. }) => background::broke(store, &origin),
     }
 }
 
@@ -117,16 +121,22 @@ pub(crate) async fn unreadable_turn(
     tracing::error!(turn = turn.0, why = unreadable.why, "Cannot read a turn, ended it");
     guarded(store, "unreadable", Sync::Now, turn, move |store| {
         transcript::keep_turn(store, &unreadable)?;
-        if let Some(errand) = Errand::of(&unreadable.address) {
-            return errands::given_up(store, turn, (errand, &unreadable.address));
-        }
+        let Origin::Chat(at) = &unreadable.origin else {
+            return background::give_up(store, turn, &unreadable.origin);
+        };
         transcript::end_turn(store, turn, Ending::Failed)?;
         journal::settle_turn(store, turn, Fate::Refused)?;
-        errands::interrupted(store, turn)?;
+        jobs::interrupted(store, turn)?;
         let reply_to = unreadable.reply_to.as_ref();
-        outbox::put(store, &unreadable.address, reply_to, replies::TURN_UNREADABLE).map(drop)
+        outbox::put(store, at, reply_to, replies::TURN_UNREADABLE).map(drop)
     })
     .await
+}
+
+/// Ends a background task whose turn was cut off too often.
+pub(crate) async fn gave_up(store: &Store, turn: TurnId, task: Origin) -> Result<(), CommitError> {
+    let give_up = move |store: &Connection| background::give_up(store, turn, &task);
+    guarded(store, "task given up", Sync::Now, turn, give_up).await
 }
 
 fn say(store: &Connection, at: &Address, words: &str) -> rusqlite::Result<()> {

@@ -9,8 +9,10 @@ use crate::conversation::transcript::{self, Unfinished};
 use crate::people::Role;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::turn::commits::{delegated, errands};
-use crate::types::message::{Address, Place, SenderId};
+use crate::turn::background;
+use crate::turn::commits::{delegated, jobs};
+use crate::types::message::{Place, SenderId};
+use crate::types::origin::Origin;
 use crate::types::session::Ending;
 
 /// What `/stop` and `/new` do.
@@ -30,11 +32,11 @@ pub(crate) struct Stopped {
     pub(crate) waiting: bool,
     /// Questions aside: all of them, or one person's.
     pub(crate) asides: bool,
-    /// The addresses of the errands that worked for it: all of them, or one person's.
-    pub(crate) errands: Vec<Address>,
+    /// The background tasks that worked for it: all of them, or one person's.
+    pub(crate) tasks: Vec<Origin>,
 }
 
-/// Ends the turn that runs where the command was said, with its errands, withdraws what waited there
+/// Ends the turn that runs where the command was said, with its background tasks, withdraws what waited there
 /// before it, and confirms.
 pub(crate) async fn stopped(
     store: &Store,
@@ -49,7 +51,8 @@ pub(crate) async fn stopped(
             return Ok(Stopped::default());
         }
         let commands_all = role >= Role::Admin || control.inbound.place == Place::Private;
-        let running = transcript::unfinished(store)?.into_iter().find(|turn| turn.address == *at);
+        let running =
+            transcript::unfinished(store)?.into_iter().find(|turn| turn.origin == control.origin);
         let (mine, theirs): (Vec<_>, Vec<_>) =
             running.into_iter().partition(|turn| commands_all || turn.sender.id == speaker.id);
         let say = |words: &str| outbox::put_urgent(store, at, control.inbound.id.as_ref(), words);
@@ -62,45 +65,45 @@ pub(crate) async fn stopped(
             journal::settle_turn(store, turn.turn, Fate::Stopped)?;
         }
         let whose = (!commands_all).then_some(&speaker.id);
-        let withdrawn = journal::withdraw(store, at, control.id, whose)?;
+        let withdrawn = journal::withdraw(store, &control.origin, control.id, whose)?;
         let asides = asides::stop(store, at, whose)?;
-        let errands = errands::stop(store, at, whose)?;
+        let tasks = background::stop_for(store, at, whose)?;
         if kind == StopKind::New {
             transcript::close_session(store, at)?;
             say(replies::NEW_SESSION)?;
-            return Ok(Stopped { turn: true, waiting: true, asides: true, errands });
+            return Ok(Stopped { turn: true, waiting: true, asides: true, tasks });
         }
         match (mine.is_empty(), withdrawn) {
-            (true, 0) if asides > 0 || !errands.is_empty() => say(replies::STOPPED)?,
+            (true, 0) if asides > 0 || !tasks.is_empty() => say(replies::STOPPED)?,
             (true, 0) if !theirs.is_empty() => say(replies::NOT_YOURS_TO_STOP)?,
             (true, 0) => say(replies::NOTHING_TO_STOP)?,
             (_, withdrawn) => say(&replies::stopped_and_withdrawn(withdrawn))?,
         };
         let (turn, waiting, asides) = (!mine.is_empty(), withdrawn > 0, asides > 0);
-        Ok(Stopped { turn, waiting, asides, errands })
+        Ok(Stopped { turn, waiting, asides, tasks })
     };
     store.write("stop", Sync::Now, stop).await
 }
 
-/// Ends the turn that runs or waits for a person at an address, and the subagents for which it waits,
-/// without a word: what they said since is the answer to why. Gives those subagents' addresses; none if
-/// there is no such turn, or what they said is what it waits for.
+/// Ends the turn of an origin that runs or waits for a person, and the subagents for which it waits,
+/// without a word: what they said since is the answer to why. Returns those subagents; none if there is no
+/// such turn, or what they said is what it waits for.
 pub(crate) async fn interrupted(
     store: &Store,
-    at: Address,
+    origin: Origin,
     sender: SenderId,
-) -> Result<Option<Vec<Address>>, StoreError> {
+) -> Result<Option<Vec<Origin>>, StoreError> {
     let interrupt = move |store: &Connection| {
         let mut running = transcript::unfinished(store)?.into_iter();
-        let theirs = running.find(|turn| turn.address == at && turn.sender.id == sender);
+        let theirs = running.find(|turn| turn.origin == origin && turn.sender.id == sender);
         let Some(theirs) = theirs else { return Ok(None) };
         if theirs.parked && !is_passed_over(store, &theirs)? {
             return Ok(None);
         }
-        let subagents = delegated::stop_awaited(store, &at, theirs.turn)?;
+        let subagents = delegated::stop_awaited(store, theirs.turn)?;
         transcript::end_turn(store, theirs.turn, Ending::Stopped)?;
         journal::settle_turn(store, theirs.turn, Fate::Stopped)?;
-        errands::interrupted(store, theirs.turn)?;
+        jobs::interrupted(store, theirs.turn)?;
         Ok(Some(subagents))
     };
     store.write("interrupt", Sync::Now, interrupt).await
@@ -112,5 +115,5 @@ fn is_passed_over(store: &Connection, parked: &Unfinished) -> rusqlite::Result<b
     let asked = asks::questions(store)?.into_iter().find(|ask| ask.turn == parked.turn);
     let until = asked.map_or(RowId(i64::MAX), |ask| ask.after);
     let rows = Span { after: RowId(0), until };
-    journal::speaks_again(store, &parked.address, rows, &parked.sender.id)
+    journal::speaks_again(store, &parked.origin, rows, &parked.sender.id)
 }

@@ -7,23 +7,24 @@ use futures_util::FutureExt;
 use tokio::time::timeout;
 
 use crate::bus::journal::{Fate, Waiting};
-use crate::conversation::errands::{Errand, Kind};
 use crate::conversation::transcript::Unfinished;
 use crate::conversation::{plans, tokens, transcript};
 use crate::memory::{self, audience};
 use crate::people::Role;
 use crate::replies;
 use crate::trust::acts::tool_role;
+use crate::turn::background as tasks;
 use crate::turn::commits::{self, Beginning, End};
-use crate::turn::instructions::{self, rules};
+use crate::turn::instructions;
 use crate::turn::invoked::{Invoked, invoked};
-use crate::turn::means::{Means, load, role_of};
+use crate::turn::means::{Means, load, role_on};
 use crate::turn::prompt::{self, Tail, files};
 use crate::turn::run::late;
 use crate::turn::run::part::Part;
 use crate::turn::run::{Active, Asker, TurnError, Wires};
 use crate::types::event::Happening;
 use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
+use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
 use crate::workspace::Audience;
 
@@ -49,24 +50,24 @@ impl<'a> Active<'a> {
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
-        let (address, place) = (first.from.clone(), first.place);
+        let (origin, place) = (rows[0].origin.clone(), first.place);
         let sender = rows[0].sender().clone();
         if late::are_late(&means.bus, &rows).await? {
             commits::late(&means.bus.store, rows).await?;
             return Ok(None);
         }
-        let is_errand = Errand::of(&address).is_some();
-        let invoked = match is_errand {
+        let is_task = origin.task().is_some();
+        let invoked = match is_task {
             true => Some(Invoked::new()),
             false => invoked(means, &rows).await?,
         };
         let Some(invoked) = invoked else { return Ok(None) };
-        let role = role_of(means, &address, &sender).await?;
+        let role = role_on(means, origin.channel(), &sender).await?;
         let mut session = match current(means, session).await? {
             Some(session) => session,
-            None => load(means, &address).await?.unwrap_or_else(|| Session::new(&address, place)),
+            None => load(means, &origin).await?.unwrap_or_else(|| Session::new(&origin, place)),
         };
-        let (frozen, mut changes) = match is_errand {
+        let (frozen, mut changes) = match is_task {
             true => (Frozen::default(), Vec::new()),
             false => remembered(means, session.frozen.take(), audience(role, place)).await,
         };
@@ -87,7 +88,7 @@ impl<'a> Active<'a> {
         let reply_to = rows.last().and_then(|row| row.inbound.id.clone());
         let reply_to = reply_to.filter(|_| place == Place::Group);
         let beginning = Beginning {
-            address,
+            origin,
             place,
             sender: sender.clone(),
             reply_to: reply_to.clone(),
@@ -96,9 +97,9 @@ impl<'a> Active<'a> {
             frozen: frozen.clone(),
             provider: means.provider_for(&session.settings).name().to_owned(),
         };
-        let at = beginning.address.clone();
+        let at = beginning.origin.chat().cloned();
         let (id, turn) = commits::start(&means.bus.store, beginning).await?;
-        means.bus.overheard.shown(&at, overheard);
+        at.iter().for_each(|at| means.bus.overheard.shown(at, overheard));
         session.id = id;
         session.frozen = Some(frozen);
         session.turns.push(Turn {
@@ -109,7 +110,9 @@ impl<'a> Active<'a> {
         });
         let asker = Asker { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
-        let active = Self::assemble(means, session, turn, asker, wires).await?;
+        let Some(active) = Self::assemble(means, session, turn, asker, wires).await? else {
+            return Ok(None);
+        };
         active.acknowledge(last);
         active.emit(|| Happening::TurnStart { attempt: 1 });
         Ok(Some(active))
@@ -121,25 +124,24 @@ impl<'a> Active<'a> {
         unfinished: Unfinished,
         wires: Wires,
     ) -> Result<Option<Self>, TurnError> {
-        let Unfinished { turn, address, sender, reply_to, attempts, draft, silent, .. } =
-            unfinished;
+        let Unfinished { turn, origin, sender, reply_to, attempts, draft, silent, .. } = unfinished;
         wires.draft.send_modify(|shown| shown.made = draft);
         let store = &means.bus.store;
         if silent {
-            commits::answer(store, turn, None, End::silent(&address)).await?;
+            commits::answer(store, turn, None, End::silent(&origin)).await?;
             return Ok(None);
         }
         if attempts >= ATTEMPTS_MAX {
             tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
-            if let Some(errand) = Errand::of(&address) {
-                commits::gave_up(store, turn, (errand, address)).await?;
+            if origin.task().is_some() {
+                commits::gave_up(store, turn, origin).await?;
                 return Ok(None);
             }
             let end = End {
                 ending: Ending::Failed,
                 fate: Fate::Refused,
                 words: Some(replies::GAVE_UP.to_owned()),
-                to: address,
+                origin,
                 reply_to,
                 over_draft: true,
                 tainted: false,
@@ -150,29 +152,36 @@ impl<'a> Active<'a> {
             return Ok(None);
         }
         commits::resume(store, turn).await?;
-        let Some(session) = load(means, &address).await? else { return Ok(None) };
-        let role = role_of(means, &address, &sender).await?;
+        let Some(session) = load(means, &origin).await? else { return Ok(None) };
+        let role = role_on(means, origin.channel(), &sender).await?;
         let asker = Asker { sender, role, reply_to };
         let active = Self::assemble(means, session, turn, asker, wires).await?;
-        active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
-        Ok(Some(active))
+        Ok(active.inspect(|active| {
+            active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
+        }))
     }
 
     /// Shows that a message was taken up, where that is the custom.
     fn acknowledge(&self, message: Option<MessageId>) {
-        let channel = self.means.channels.get(&self.session.address.channel);
+        let Origin::Chat(at) = &self.session.origin else { return };
+        let channel = self.means.channels.get(&at.channel);
         if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
             self.wires.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
 
+    /// A turn that is ready to run; none of a background task that has ended without it.
     async fn assemble(
         means: &'a Means,
         session: Session,
         turn: TurnId,
         asker: Asker,
         wires: Wires,
-    ) -> Result<Self, TurnError> {
+    ) -> Result<Option<Self>, TurnError> {
+        let Some(part) = Part::of(means, &session.origin, turn).await? else {
+            commits::answer(&means.bus.store, turn, None, End::silent(&session.origin)).await?;
+            return Ok(None);
+        };
         wires.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
@@ -180,10 +189,9 @@ impl<'a> Active<'a> {
         means.oversight.look().await?;
         let system = system(means, &session, asker.role).await;
         means.tools.arrived().await;
-        let part = Part::of(means, &session.address, turn).await?;
         let role = tool_role(asker.role, session.place);
         let (tools, tools_tokens) = means.tools.offered_counted(part.caller, role);
-        Ok(Self {
+        Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
             provider: means.provider_for(&session.settings),
             thought: String::new(),
@@ -198,7 +206,7 @@ impl<'a> Active<'a> {
             system,
             tools,
             tools_tokens,
-        })
+        }))
     }
 }
 
@@ -210,7 +218,7 @@ async fn current(means: &Means, session: Option<Session>) -> Result<Option<Sessi
     if is_current {
         return Ok(Some(session));
     }
-    let anew = load(means, &session.address).await?;
+    let anew = load(means, &session.origin).await?;
     let mut gauge = session.gauge;
     gauge.recount();
     Ok(anew.map(|anew| Session { gauge, ..anew }))
@@ -228,21 +236,8 @@ async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnEr
 /// The system prompt of a session, as `role` may see it.
 pub(crate) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
     let audience = audience(role, session.place);
-    match Errand::of(&session.address).map(|errand| errand.kind) {
-        None => {}
-        Some(Kind::Subagent) => {
-            return prompt::subagent_system(&rules(means, &["AGENTS.md"]).await);
-        }
-        Some(Kind::Job) => {
-            let files: &[_] = match audience {
-                Audience::Owner => &["AGENTS.md", "SOUL.md", "USER.md"],
-                Audience::Others => &["AGENTS.md", "SOUL.md"],
-            };
-            return prompt::job_system(&rules(means, files).await);
-        }
-        Some(Kind::Heartbeat) => {
-            return prompt::heartbeat_system(&rules(means, &["AGENTS.md"]).await);
-        }
+    if let Some(task) = session.origin.task() {
+        return tasks::of(task.kind).system(means, audience).await;
     }
     let house = instructions::house(means, audience).await;
     let frozen = match (audience, &session.frozen) {
@@ -259,10 +254,10 @@ pub(crate) async fn system(means: &Means, session: &Session, role: Role) -> Vec<
 /// what the platform tells of it, or else with what was heard around it. With it, how many of the
 /// lines were overheard there.
 async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
-    if session.place == Place::Private {
+    let (Place::Group, Origin::Chat(at)) = (session.place, &session.origin) else {
         return (Vec::new(), 0);
-    }
-    let (at, overheard) = (&session.address, &means.bus.overheard);
+    };
+    let overheard = &means.bus.overheard;
     let heard = overheard.look(at);
     if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
         let overheard = heard.len();

@@ -5,7 +5,7 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::Bus;
-use crate::bus::journal::{Waiting, address_params};
+use crate::bus::journal::{Waiting, origin_params};
 use crate::store::StoreError;
 
 /// What is found so much later than it was said gets one line, not an answer.
@@ -88,7 +88,7 @@ fn read_times(row: &Row<'_>) -> rusqlite::Result<Option<Times>> {
 
 /// The times of the newest message there that was found well before another one.
 fn before(store: &Connection, message: &Waiting) -> rusqlite::Result<Option<Times>> {
-    let (channel, chat, thread) = address_params(&message.inbound.from);
+    let (channel, chat, thread) = origin_params(&message.origin);
     let until = (message.received - GAP_MIN).timestamp_millis();
     store
         .prepare_cached(

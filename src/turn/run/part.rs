@@ -1,40 +1,32 @@
-//! What a turn works for — a conversation with people, a task that a subagent was handed, a job — and
-//! what ends it.
+//! What a turn works for — a conversation with people or a background task — and what ends it.
 
 use std::time::Duration;
 
 use rusqlite::Connection;
 
 use crate::bus::journal::Fate;
-use crate::conversation::errands::{Errand, Kind};
 use crate::conversation::transcript;
 use crate::provider::ASK_QUESTION;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
 use crate::store::StoreError;
-use crate::tasks::heartbeat::{self, BeatId};
-use crate::tasks::schedule::{self, JobId};
-use crate::tasks::subagents::{self, SubagentId};
+use crate::tasks::schedule;
 use crate::tools::{Caller, delegate, finish};
+use crate::turn::background::{self, Background, Limits};
 use crate::turn::means::Means;
 use crate::turn::prompt;
 use crate::turn::run::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
 use crate::types::message::Address;
+use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{Call, Ending, Finish, Outcome, Session, Step, TurnId};
-
-/// What an errand may use, read and written: a long task, not a runaway.
-const ERRAND_TOKENS_MAX: u64 = 200_000;
 
 /// A model that does not understand by then will not, and its text is better than none.
 const REMINDERS_MAX: usize = 3;
 
-/// Nobody sees it work, so nobody would stop it.
-const ERRAND_TIME_MAX: Duration = Duration::from_secs(600);
-
 pub(super) struct Part {
     pub(super) caller: Caller,
-    /// None of a conversation with people.
-    pub(super) errand: Option<Errand>,
+    /// The kind of background task; none of a conversation with people.
+    pub(super) background: Option<&'static dyn Background>,
     pub(super) finish: Finish,
     /// Where people are who can be asked, and to whom files came.
     pub(super) people_at: Address,
@@ -47,11 +39,8 @@ pub(super) struct Part {
     pub(super) keeps_quiet: bool,
 }
 
-/// What a turn has ended with by a call.
-pub(super) struct Finished {
-    said: String,
-    is_silence: bool,
-}
+/// What a turn says that has ended with a call; none says nothing.
+pub(super) struct Finished(Option<String>);
 
 /// A bound that was reached: what the model is told, and what its person.
 pub(super) struct UsedUp {
@@ -60,79 +49,66 @@ pub(super) struct UsedUp {
 }
 
 impl Part {
-    /// The part of a turn at an address.
+    /// The part of a turn; none if it works for a background task that has ended without it.
     pub(super) async fn of(
         means: &Means,
-        address: &Address,
+        origin: &Origin,
         turn: TurnId,
-    ) -> Result<Self, StoreError> {
-        let store = &means.bus.store;
-        let Some(errand) = Errand::of(address) else {
-            let look = move |store: &Connection| {
-                Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
-            };
-            let (is_job, worked) = store.read(look).await?;
-            return Ok(Self {
-                caller: match is_job {
-                    true => Caller::JobHere(means.finish),
-                    false => Caller::Conversation(means.finish),
-                },
-                errand: None,
-                finish: means.finish,
-                people_at: address.clone(),
-                steps_max: means.steps_max,
-                tokens_max: None,
-                time_max: TURN_TIME_MAX,
-                worked,
-                keeps_quiet: false,
-            });
+    ) -> Result<Option<Self>, StoreError> {
+        match origin {
+            Origin::Chat(address) => Self::of_chat(means, address, turn).await.map(Some),
+            Origin::Task { task, .. } => Self::of_task(means, *task, turn).await,
+        }
+    }
+
+    async fn of_chat(means: &Means, address: &Address, turn: TurnId) -> Result<Self, StoreError> {
+        let look = move |store: &Connection| {
+            Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
         };
-        let mut keeps_quiet = false;
-        let (caller, asked_at) = match errand.kind {
-            Kind::Subagent => {
-                let id = SubagentId(errand.number);
-                (Caller::Subagent, store.read(move |it| subagents::asked_at(it, id)).await?)
-            }
-            Kind::Job => {
-                let run = store.read(move |it| schedule::of_job(it, JobId(errand.number)));
-                (Caller::Job, run.await?.map(|run| run.job.brief.to))
-            }
-            Kind::Heartbeat => {
-                let beat = store.read(move |it| heartbeat::get(it, BeatId(errand.number)));
-                let beat = beat.await?;
-                keeps_quiet = beat.as_ref().is_some_and(|beat| !beat.asked);
-                (Caller::Heartbeat, beat.map(|beat| beat.to))
-            }
-        };
-        let worked = store.read(move |store| transcript::worked(store, turn)).await?;
-        let is_beat = errand.kind == Kind::Heartbeat;
+        let (is_job, worked) = means.bus.store.read(look).await?;
         Ok(Self {
-            caller,
-            errand: Some(errand),
-            finish: Finish::Explicit,
-            people_at: asked_at.unwrap_or_else(|| address.clone()),
-            steps_max: match is_beat {
-                true => means.heart.config.steps_max,
-                false => means.subagent_steps_max,
+            caller: match is_job {
+                true => Caller::JobHere(means.finish),
+                false => Caller::Conversation(means.finish),
             },
-            tokens_max: Some(match is_beat {
-                true => {
-                    let used = store.read(move |store| transcript::used_in(store, turn)).await?;
-                    (means.heart.tokens_left().await? + used).min(ERRAND_TOKENS_MAX)
-                }
-                false => ERRAND_TOKENS_MAX,
-            }),
-            time_max: ERRAND_TIME_MAX,
+            background: None,
+            finish: means.finish,
+            people_at: address.clone(),
+            steps_max: means.steps_max,
+            tokens_max: None,
+            time_max: TURN_TIME_MAX,
             worked,
-            keeps_quiet,
+            keeps_quiet: false,
         })
+    }
+
+    async fn of_task(
+        means: &Means,
+        TaskId { kind, number }: TaskId,
+        turn: TurnId,
+    ) -> Result<Option<Self>, StoreError> {
+        let kind = background::of(kind);
+        let Some(limits) = kind.limits(means, number, turn).await? else { return Ok(None) };
+        let Limits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
+        let worked = move |store: &Connection| transcript::worked(store, turn);
+        Ok(Some(Self {
+            caller: Caller::Task(kind.tools()),
+            background: Some(kind),
+            finish: Finish::Explicit,
+            people_at,
+            steps_max,
+            tokens_max: Some(tokens_max),
+            time_max: background::TIME_MAX,
+            worked: means.bus.store.read(worked).await?,
+            keeps_quiet,
+        }))
     }
 
     /// What is said of a turn that took too long.
     pub(super) fn too_slow(&self) -> String {
-        match self.errand {
+        match self.background {
             None => replies::SOMETHING_BROKE.to_owned(),
-            Some(_) => replies::errand_too_slow(self.time_max),
+            Some(_) => replies::task_too_slow(self.time_max),
         }
     }
 }
@@ -142,13 +118,13 @@ impl Active<'_> {
     pub(super) async fn used_up(&self) -> Result<Option<UsedUp>, TurnError> {
         let steps = self.part.steps_max;
         if self.steps_made() >= steps {
-            let words = match self.part.errand {
+            let words = match self.part.background {
                 None => replies::steps_exhausted(steps),
-                Some(_) => replies::errand_steps_used_up(steps),
+                Some(_) => replies::task_steps_used_up(steps),
             };
-            let note = match self.part.caller {
-                Caller::Heartbeat => prompt::beat_steps_used_up(steps),
-                _ => prompt::steps_used_up(steps),
+            let note = match self.part.background {
+                None => prompt::steps_used_up(steps),
+                Some(kind) => kind.steps_used_up(steps),
             };
             return Ok(Some(UsedUp { note, words }));
         }
@@ -159,7 +135,7 @@ impl Active<'_> {
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
         let used = self.means.bus.store.read(move |store| transcript::used_in(store, turn)).await?;
-        let (note, words) = (prompt::TOKENS_USED_UP, replies::errand_tokens_used_up(most));
+        let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(most));
         Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
     }
 
@@ -167,33 +143,21 @@ impl Active<'_> {
     pub(super) fn finished(&self) -> Option<Finished> {
         let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
         let (_, said) = finish::ended_with(&last.calls)?;
-        let finished = match self.part.caller {
-            Caller::Heartbeat => self.told_by_beat(),
-            _ => Finished { said: said.to_owned(), is_silence: is_no_reply(said) },
+        let told = match self.part.background {
+            None => Some(said).filter(|said| !is_no_reply(said)).map(str::to_owned),
+            Some(kind) => kind.told(self.steps(), said),
         };
         // It was said before the model knew what would come of these.
-        last.calls.iter().all(came_as_meant).then_some(finished)
-    }
-
-    /// A beat tells what it has said by `converse`, also before it knew that it could not end with that.
-    fn told_by_beat(&self) -> Finished {
-        let calls = self.steps().iter().flat_map(|step| &step.calls);
-        let told = calls.filter_map(|call| match &call.outcome {
-            Outcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
-            _ => None,
-        });
-        let said = told.collect::<Vec<_>>().join("\n\n");
-        Finished { is_silence: said.is_empty(), said }
+        last.calls.iter().all(came_as_meant).then_some(Finished(told))
     }
 
     /// Ends with what a call has said; the model says nothing more.
     pub(super) async fn finish(self, finished: Finished) -> Result<Option<Session>, TurnError> {
-        let Finished { said, is_silence } = finished;
-        let mut end = self.end_with(self.with_thoughts(&said));
-        (end.ending, end.fate) = (Ending::Answered, Fate::Answered);
-        if is_silence {
-            (end.ending, end.words) = (Ending::Silent, None);
-        }
+        let Finished(told) = finished;
+        let mut end = self.end_with(String::new());
+        end.fate = Fate::Answered;
+        end.ending = if told.is_some() { Ending::Answered } else { Ending::Silent };
+        end.words = told.map(|told| self.with_thoughts(&told));
         self.end(end, None).await
     }
 
@@ -202,21 +166,19 @@ impl Active<'_> {
     pub(super) fn reminder(&self) -> Option<String> {
         let is_due =
             self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
-        let calls: &[&str] = match self.part.caller {
-            Caller::Heartbeat => return is_due.then(|| prompt::BEAT_REMINDER.to_owned()),
-            Caller::Conversation(_) | Caller::JobHere(_) => &[finish::COMPLETION, finish::CONVERSE],
-            Caller::Subagent | Caller::Job => &[finish::COMPLETION],
-        };
-        is_due.then(|| prompt::reminder(calls))
+        is_due.then(|| match self.part.background {
+            None => prompt::reminder(&[finish::COMPLETION, finish::CONVERSE]),
+            Some(kind) => kind.reminder(),
+        })
     }
 
     /// Which reminder a text would lead to; none if it is the answer all the same.
     pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
         let text = completion.text.trim();
         let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
-        let is_silence = match self.part.caller {
-            Caller::Heartbeat => heartbeat::alert(text).is_none(),
-            _ => is_no_reply(text),
+        let is_silence = match self.part.background {
+            None => is_no_reply(text),
+            Some(kind) => kind.is_silence(text),
         };
         if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
             return None;

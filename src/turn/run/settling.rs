@@ -8,7 +8,6 @@ use rusqlite::Connection;
 
 use crate::bus::journal;
 use crate::conversation::asks;
-use crate::conversation::errands;
 use crate::memory;
 use crate::people::Role;
 use crate::replies;
@@ -86,7 +85,7 @@ impl Active<'_> {
             person: &self.asker.sender,
             role: self.asker.role,
             at: &self.part.people_at,
-            is_there: errands::channel_of(&self.session.address) == self.part.people_at.channel,
+            is_there: *self.session.origin.channel() == self.part.people_at.channel,
             keeps_quiet: self.part.keeps_quiet,
         }
     }
@@ -252,7 +251,7 @@ pub(crate) async fn tool_context(
         session: session.id,
         who: who.clone(),
         role: tool_role(role, session.place),
-        // What an errand sends goes to the people for whom it is done.
+        // What a background task sends goes to the people for whom it is done.
         address: files_at.clone(),
         place: session.place,
         channels: means.channels.keys().cloned().collect(),

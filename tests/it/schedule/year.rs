@@ -7,9 +7,10 @@ use chrono::{DateTime, Duration, TimeZone, Utc};
 use peacrab::conversation::sessions::NOTES_MAX;
 use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
+use peacrab::tasks::Ended;
 use peacrab::tasks::schedule::{
-    self, Brief, Came, Commanded, Commands, Ended, Grounds, JobId, LATE_AFTER, Missed, Order,
-    Payload, Timing, Where, Whose, pass,
+    self, Brief, Came, Commanded, Commands, Grounds, JobId, LATE_AFTER, Missed, Order, Payload,
+    Timing, Where, Whose, pass,
 };
 use peacrab::types::message::{Address, Place, Printed, Sender};
 use rusqlite::Connection;
@@ -85,8 +86,7 @@ impl Scene {
             for job in 1..=20 {
                 if let Some(run) = schedule::of_job(store, JobId(job))? {
                     schedule::settle(store, &run, ended, Some("it broke"), now)?;
-                    let known_on = "home".into();
-                    peacrab::conversation::errands::close(store, JobId(job).errand(), &known_on)?;
+                    peacrab::tasks::close_session(store, &run.origin())?;
                 }
             }
             Ok(())

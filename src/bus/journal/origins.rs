@@ -1,0 +1,86 @@
+//! How an origin stands in the store. The tables have three columns for an address, `channel`, `chat` and
+//! `thread`; of a background task they hold its kind in brackets, its number, and the channel on which its
+//! person is known. No channel of the config can have such a name. Nothing else knows of this form.
+
+use std::borrow::Cow;
+
+use rusqlite::{Connection, Row};
+
+use super::{RowId, insert};
+use crate::types::message::{Address, DedupKey, Inbound};
+use crate::types::origin::{Origin, TaskId, TaskKind};
+
+/// What stands in the columns `channel`, `chat` and `thread`.
+pub fn origin_params(origin: &Origin) -> (Cow<'_, str>, Cow<'_, str>, Option<&str>) {
+    match origin {
+        Origin::Chat(address) => {
+            let (channel, chat, thread) = address_params(address);
+            (channel.into(), chat.into(), thread)
+        }
+        Origin::Task { task, known_on } => {
+            let channel = task_channel(task.kind);
+            (channel.into(), task.number.to_string().into(), Some(known_on.as_str()))
+        }
+    }
+}
+
+/// The origin in the first three columns.
+pub fn read_origin(row: &Row<'_>) -> rusqlite::Result<Origin> {
+    read_origin_at(row, 0)
+}
+
+/// The origin in three columns from `first` on.
+pub fn read_origin_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Origin> {
+    let kind = task_kind(row.get_ref(first)?.as_str()?);
+    let number = row.get_ref(first + 1)?.as_str()?.parse().ok();
+    let known_on: Option<String> = row.get(first + 2)?;
+    if let (Some(kind), Some(number), Some(known_on)) = (kind, number, known_on) {
+        return Ok(TaskId::new(kind, number).origin(&known_on.into()));
+    }
+    read_address_at(row, first).map(Origin::Chat)
+}
+
+/// What stands in the column `channel` of a task.
+pub fn task_channel(kind: TaskKind) -> String {
+    format!("({})", kind.as_str())
+}
+
+/// Returns true if what stands in the column `channel` belongs to a task.
+pub fn is_task_channel(channel: &str) -> bool {
+    task_kind(channel).is_some()
+}
+
+/// The key of what a task is to do; `mark` tells several of one task apart.
+pub fn task_key(task: TaskId, mark: Option<i64>) -> DedupKey {
+    let (channel, number) = (task_channel(task.kind), task.number);
+    mark.map_or(format!("{channel}:{number}"), |mark| format!("{channel}:{number}:{mark}")).into()
+}
+
+fn task_kind(channel: &str) -> Option<TaskKind> {
+    TaskKind::parse(channel.strip_prefix('(')?.strip_suffix(')')?)
+}
+
+/// Adds what a background task is to do, which waits for a turn like any message. `inbound` says on whose
+/// behalf, and where people are told what comes of it.
+pub fn add_task(store: &Connection, origin: &Origin, inbound: &Inbound) -> rusqlite::Result<RowId> {
+    insert(store, origin, inbound, (false, None))
+}
+
+/// What stands in the columns `channel`, `chat` and `thread` of an address.
+pub fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
+    (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
+}
+
+/// The address in the first three columns.
+pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
+    read_address_at(row, 0)
+}
+
+/// The address in three columns from `first` on.
+pub fn read_address_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Address> {
+    Ok(Address {
+        channel: row.get::<_, String>(first)?.into(),
+        chat: row.get::<_, String>(first + 1)?.into(),
+        thread: row.get::<_, Option<String>>(first + 2)?.map(Into::into),
+    })
+}

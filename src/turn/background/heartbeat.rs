@@ -1,0 +1,106 @@
+//! The turns of heartbeat runs: what one has to say goes out, and its owner's conversation knows of it.
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+
+use super::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
+use crate::conversation::{sessions, transcript};
+use crate::replies;
+use crate::store::StoreError;
+use crate::tasks::heartbeat::{self, BeatId};
+use crate::tools::{TaskTools, finish};
+use crate::turn::instructions::rules;
+use crate::turn::means::Means;
+use crate::turn::prompt;
+use crate::types::message::{Address, SenderId};
+use crate::types::origin::Origin;
+use crate::types::session::{Outcome, Step, TurnId};
+use crate::workspace::Audience;
+
+pub(super) struct HeartbeatRun;
+
+#[async_trait]
+impl Background for HeartbeatRun {
+    fn tools(&self) -> TaskTools {
+        TaskTools::HEARTBEAT
+    }
+
+    async fn limits(
+        &self,
+        means: &Means,
+        number: i64,
+        turn: TurnId,
+    ) -> Result<Option<Limits>, StoreError> {
+        let look = move |store: &Connection| {
+            Ok((heartbeat::get(store, BeatId(number))?, transcript::used_in(store, turn)?))
+        };
+        let (Some(beat), used) = means.bus.store.read(look).await? else { return Ok(None) };
+        Ok(Some(Limits {
+            people_at: beat.to,
+            steps_max: means.heart.config.steps_max,
+            tokens_max: (means.heart.tokens_left().await? + used).min(TOKENS_MAX),
+            keeps_quiet: !beat.asked,
+        }))
+    }
+
+    async fn system(&self, means: &Means, _: Audience) -> Vec<String> {
+        prompt::heartbeat_system(&rules(means, &["AGENTS.md"]).await)
+    }
+
+    fn gave_up(&self) -> &'static str {
+        replies::JOB_CUT_OFF
+    }
+
+    fn broke(&self) -> &'static str {
+        replies::JOB_BROKE
+    }
+
+    fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
+        let Some(beat) = heartbeat::get(store, BeatId(number))? else { return Ok(()) };
+        let said = end.result.map(|result| (result, end.tainted));
+        let is_told = heartbeat::settle(store, &beat, end.how, said, end.is_quiet)?;
+        if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
+            let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
+            let heard = prompt::heartbeat_told(end.tainted);
+            add_turn(store, (session, turn), heard, sessions::shortened(result))?;
+        }
+        Ok(())
+    }
+
+    /// It is the owner's, and nobody else stops it.
+    fn running_for(
+        &self,
+        store: &Connection,
+        at: &Address,
+        whose: Option<&SenderId>,
+    ) -> rusqlite::Result<Vec<Origin>> {
+        let running = match whose {
+            None => heartbeat::running_for(store, at)?,
+            Some(_) => None,
+        };
+        Ok(running.iter().map(heartbeat::Beat::origin).collect())
+    }
+
+    fn steps_used_up(&self, steps: usize) -> String {
+        prompt::beat_steps_used_up(steps)
+    }
+
+    fn reminder(&self) -> String {
+        prompt::BEAT_REMINDER.to_owned()
+    }
+
+    fn is_silence(&self, text: &str) -> bool {
+        heartbeat::alert(text).is_none()
+    }
+
+    /// It tells what it has said by `converse`, also before it knew that it could not end with that.
+    fn told(&self, steps: &[Step], _: &str) -> Option<String> {
+        let calls = steps.iter().flat_map(|step| &step.calls);
+        let told = calls.filter_map(|call| match &call.outcome {
+            Outcome::Done(said) if call.tool == finish::CONVERSE => heartbeat::alert(said),
+            _ => None,
+        });
+        let told = told.collect::<Vec<_>>().join("\n\n");
+        Some(told).filter(|told| !told.is_empty())
+    }
+}

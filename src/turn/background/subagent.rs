@@ -1,0 +1,100 @@
+//! The turns of subagents: the call that waits for one gets its result, or else the conversation that asked,
+//! and its people, are told.
+
+use async_trait::async_trait;
+use rusqlite::Connection;
+
+use super::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
+use crate::bus::outbox;
+use crate::conversation::transcript;
+use crate::people::Role;
+use crate::provider::ProviderError;
+use crate::replies;
+use crate::store::StoreError;
+use crate::tasks::Ended;
+use crate::tasks::subagents::{self, SubagentId};
+use crate::tools::{self, TaskTools};
+use crate::turn::instructions::rules;
+use crate::turn::means::Means;
+use crate::turn::prompt;
+use crate::turn::run::failure_words;
+use crate::types::message::{Address, SenderId};
+use crate::types::origin::Origin;
+use crate::types::session::{Outcome, TurnId};
+use crate::types::untrusted;
+use crate::workspace::Audience;
+
+pub(super) struct Subagent;
+
+#[async_trait]
+impl Background for Subagent {
+    fn tools(&self) -> TaskTools {
+        TaskTools::SUBAGENT
+    }
+
+    async fn limits(
+        &self,
+        means: &Means,
+        number: i64,
+        _: TurnId,
+    ) -> Result<Option<Limits>, StoreError> {
+        let look = move |store: &Connection| subagents::asked_at(store, SubagentId(number));
+        Ok(means.bus.store.read(look).await?.map(|people_at| Limits {
+            people_at,
+            steps_max: means.subagent_steps_max,
+            tokens_max: TOKENS_MAX,
+            keeps_quiet: false,
+        }))
+    }
+
+    async fn system(&self, means: &Means, _: Audience) -> Vec<String> {
+        prompt::subagent_system(&rules(means, &["AGENTS.md"]).await)
+    }
+
+    fn gave_up(&self) -> &'static str {
+        replies::SUBAGENT_GAVE_UP
+    }
+
+    fn broke(&self) -> &'static str {
+        replies::SUBAGENT_BROKE
+    }
+
+    fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
+        let id = SubagentId(number);
+        if end.how == Ended::Stopped {
+            return subagents::settle(store, id, end.how, "").map(drop);
+        }
+        let result = end.result.unwrap_or(replies::NO_RESULT);
+        let Some(subagent) = subagents::settle(store, id, end.how, result)? else { return Ok(()) };
+        let told = tools::cut(result, "The rest is lost to you.");
+        let went_well = matches!(end.how, Ended::Done | Ended::Silent);
+        if subagent.is_awaited {
+            let told = if end.tainted { untrusted::wrap(&told) } else { told };
+            let outcome = if went_well { Outcome::Done(told) } else { Outcome::Failed(told) };
+            transcript::call_ended(store, subagent.call, &outcome)?;
+            return transcript::unpark(store, subagent.turn);
+        }
+        // While it is open, the conversation knows of the end when it is next spoken to.
+        if let Some(parent) = subagent.parent {
+            let heard = prompt::subagent_ended(id, &subagent.task, (went_well, end.tainted));
+            add_turn(store, (parent, subagent.turn), heard, told)?;
+        }
+        let words = replies::subagent_ended(id, &subagent.task, went_well, result);
+        outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words).map(drop)
+    }
+
+    fn running_for(
+        &self,
+        store: &Connection,
+        at: &Address,
+        whose: Option<&SenderId>,
+    ) -> rusqlite::Result<Vec<Origin>> {
+        let running = subagents::running_for(store, at, whose)?;
+        Ok(running.into_iter().map(|subagent| subagent.origin).collect())
+    }
+
+    /// The conversation that asked waits for it.
+    fn failure_words(&self, error: &ProviderError, to: Role) -> String {
+        failure_words(error, to)
+    }
+}

@@ -1,0 +1,85 @@
+//! Commits of jobs whose runs work in a conversation with people, and of what changes jobs: whatever works
+//! on a job that is done no more ends with that.
+
+use chrono::{DateTime, Utc};
+use chrono_tz::Tz;
+use rusqlite::Connection;
+
+use crate::bus::journal::{self, Fate};
+use crate::conversation::transcript;
+use crate::replies;
+use crate::tasks::Ended;
+use crate::tasks::schedule::{self, Order, Run, State, Whose};
+use crate::turn::background;
+use crate::turn::commits::{End, delegated};
+use crate::types::session::{Ending, TurnId};
+
+/// A turn in a conversation has ended, which may have worked on a job. Returns the words as they are sent.
+pub(super) fn conversation_ended(
+    store: &Connection,
+    turn: TurnId,
+    end: &End,
+) -> rusqlite::Result<Option<String>> {
+    let words = end.words.as_deref();
+    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(words.map(str::to_owned)) };
+    schedule::settle(store, &run, Ended::of(end.ending), words, Utc::now())?;
+    Ok(words.map(|words| schedule::told(&run, words, end.zone)))
+}
+
+/// A turn was interrupted by what somebody has said, which may have worked on a job.
+pub(super) fn interrupted(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
+    let Some(run) = schedule::of_turn(store, turn)? else { return Ok(()) };
+    let words = Some(replies::JOB_SPOKEN_INTO);
+    schedule::settle(store, &run, Ended::Stopped, words, Utc::now())
+}
+
+/// Changes jobs as somebody wishes, and says what came of it. What works on a job that is done no more ends
+/// with that.
+pub fn obey_order(
+    store: &Connection,
+    whose: &Whose,
+    order: Order,
+    now: (DateTime<Utc>, Tz),
+) -> rusqlite::Result<Result<String, String>> {
+    let ends = match order {
+        Order::Remove(id) | Order::Pause(id) => schedule::of_job(store, id)?,
+        _ => None,
+    };
+    let obeyed = schedule::obey(store, whose, order, now)?;
+    Ok(match (obeyed, ends) {
+        (Ok(words), Some(run)) => {
+            // Turns of them that still run find that they have ended with what they next write down.
+            stop_run(store, &run)?;
+            match is_over(store, &run)? {
+                true => Ok(replies::job_stopped_for_good(run.job.id)),
+                false => Ok(format!("{words} {}", replies::RUN_ENDED)),
+            }
+        }
+        (obeyed, _) => obeyed,
+    })
+}
+
+/// Returns true if a job has nothing more to wait for: it was for once, and that is past.
+fn is_over(store: &Connection, run: &Run) -> rusqlite::Result<bool> {
+    let job = schedule::get(store, run.job.id, &Whose::All)?;
+    Ok(job.is_some_and(|job| job.state == State::Done))
+}
+
+/// Ends what works on a run: a background task, a turn in a conversation with the subagents that it waits
+/// for, or a command.
+fn stop_run(store: &Connection, run: &Run) -> rusqlite::Result<()> {
+    if !run.is_here {
+        return background::stop(store, &[run.origin()]);
+    }
+    if let Some(row) = run.row {
+        journal::settle(store, row, Fate::Stopped)?;
+    }
+    if let Some(turn) = run.turn {
+        delegated::stop_awaited(store, turn)?;
+        if transcript::runs(store, turn)? {
+            transcript::end_turn(store, turn, Ending::Stopped)?;
+        }
+        journal::settle_turn(store, turn, Fate::Stopped)?;
+    }
+    schedule::settle(store, run, Ended::Stopped, None, Utc::now())
+}

@@ -1,0 +1,132 @@
+//! What a turn works for: a conversation with people at an address, or a background task. Sessions, waiting
+//! rows and turns belong to one; where people are told what comes of a task is the task's to know.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::message::{Address, ChannelName};
+
+/// Makes the enum of kinds, with a name for each, which also stands in the store.
+macro_rules! task_kinds {
+    ($($(#[$doc:meta])* $kind:ident = $name:literal),+ $(,)?) => {
+        /// The kinds of background tasks.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum TaskKind {
+            $($(#[$doc])* $kind),+
+        }
+
+        impl TaskKind {
+            pub const ALL: &[Self] = &[$(Self::$kind),+];
+
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$kind => $name),+ }
+            }
+
+            pub fn parse(name: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
+            }
+        }
+    };
+}
+
+task_kinds! {
+    /// A task that a conversation has handed to another session.
+    Subagent = "subagent",
+    /// A run of a job in a session of its own.
+    Job = "job",
+    /// A heartbeat run: a look at what the owner has written into HEARTBEAT.md.
+    Heartbeat = "heartbeat",
+}
+
+/// A background task. The number is the one that people see: of a subagent, of a job (not of its run), of a
+/// heartbeat run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct TaskId {
+    pub kind: TaskKind,
+    pub number: i64,
+}
+
+impl TaskId {
+    pub fn new(kind: TaskKind, number: i64) -> Self {
+        Self { kind, number }
+    }
+
+    /// The task as an origin. `known_on` is the channel on which its person is known.
+    pub fn origin(self, known_on: &ChannelName) -> Origin {
+        Origin::Task { task: self, known_on: known_on.clone() }
+    }
+}
+
+impl fmt::Display for TaskId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind.as_str(), self.number)
+    }
+}
+
+/// What a turn works for. In JSON a chat is its address alone.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Origin {
+    Chat(Address),
+    /// `known_on` is the channel on which the task's person is known, so that nothing need be looked up to
+    /// know whether that channel is here, and which role the person has.
+    Task {
+        task: TaskId,
+        known_on: ChannelName,
+    },
+}
+
+impl Origin {
+    /// The channel on which its people are known.
+    pub fn channel(&self) -> &ChannelName {
+        match self {
+            Self::Chat(address) => &address.channel,
+            Self::Task { known_on, .. } => known_on,
+        }
+    }
+
+    /// The address of a conversation with people; none of a task.
+    pub fn chat(&self) -> Option<&Address> {
+        match self {
+            Self::Chat(address) => Some(address),
+            Self::Task { .. } => None,
+        }
+    }
+
+    /// The task; none of a conversation with people.
+    pub fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Chat(_) => None,
+            Self::Task { task, .. } => Some(*task),
+        }
+    }
+}
+
+impl From<Address> for Origin {
+    fn from(address: Address) -> Self {
+        Self::Chat(address)
+    }
+}
+
+impl From<&Address> for Origin {
+    fn from(address: &Address) -> Self {
+        Self::Chat(address.clone())
+    }
+}
+
+impl From<&Self> for Origin {
+    fn from(origin: &Self) -> Self {
+        origin.clone()
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chat(address) => address.fmt(f),
+            Self::Task { task, .. } => task.fmt(f),
+        }
+    }
+}
