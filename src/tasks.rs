@@ -16,6 +16,7 @@ use crate::conversation::sessions::open_for;
 use crate::types::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Said};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Ending, SessionId};
+use crate::types::source::Span;
 
 /// How a background task, or a run of a job, has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -100,6 +101,8 @@ pub struct Terms {
 /// What a task is to do.
 pub struct Assignment<'a> {
     pub text: &'a str,
+    /// The sources of the text; none: the cause tells who wrote it.
+    pub sources: Vec<Span>,
     pub cause: Cause,
     pub key: DedupKey,
     /// Where people are told what comes of it.
@@ -146,7 +149,7 @@ pub fn start(
         within: Vec::new(),
         cause: assignment.cause,
         id: None,
-        body: Said::text(assignment.text),
+        body: Said { sources: assignment.sources, ..Said::text(assignment.text) },
     };
     journal::add_task(store, &task.origin(&terms.known_on), &inbound)
 }

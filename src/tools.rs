@@ -49,6 +49,7 @@ use crate::tasks::schedule as jobs;
 use crate::trust::instruction_watch::{Actor, Oversight};
 use crate::types::message::{Address, Body, ChannelName, Place, Sender};
 use crate::types::session::{CallId, Plan, SessionId};
+use crate::types::source::Source;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
 /// The longest result that a model is shown, in characters; how to read on is said at the cut.
@@ -134,8 +135,8 @@ impl ToolReader {
 #[derive(Debug, Default)]
 pub struct ToolOutput {
     pub for_model: String,
-    /// Strangers wrote what is for the model; it is shown as [`foreign`] words.
-    pub foreign: bool,
+    /// The sources of what is for the model; none if these are the tool's own words.
+    pub sources: Vec<Source>,
     pub change: Option<FileChange>,
     /// The call that the change undoes.
     pub undoes: Option<CallId>,
@@ -151,9 +152,9 @@ impl ToolOutput {
         Self { for_model: for_model.into(), ..Self::default() }
     }
 
-    /// What strangers wrote.
-    pub fn foreign(for_model: impl Into<String>) -> Self {
-        Self { foreign: true, ..Self::text(for_model) }
+    /// A text that has a source other than the tool.
+    pub fn of(source: Source, for_model: impl Into<String>) -> Self {
+        Self { sources: vec![source], ..Self::text(for_model) }
     }
 }
 
@@ -176,6 +177,7 @@ pub enum Effect {
         to: Address,
         title: String,
         body: String,
+        sources: Vec<Source>,
     },
     UpdateProposal(proposals::Change),
     /// Jobs are made, changed or listed. There may be too many, so the store has the last word on the
@@ -200,9 +202,9 @@ pub enum ToolError {
     /// As [`Self::TellModel`], where the same call may go well the next time.
     #[error("{0}")]
     Transient(String),
-    /// As [`Self::TellModel`], in words that strangers wrote.
-    #[error("{0}")]
-    TellForeign(String),
+    /// As [`Self::TellModel`], in words of an untrusted source.
+    #[error("{1}")]
+    TellForeign(Source, String),
     /// The turn cannot go on.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),

@@ -3,5 +3,6 @@
 pub mod untrusted;
 pub mod message;
 pub mod origin;
+pub mod source;
 pub mod session;
 pub mod event;

@@ -31,6 +31,7 @@ use crate::turn::run::{failure_words, is_no_reply};
 use crate::turn::{commits, compaction};
 use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
+use crate::types::source::{Parts, Source};
 
 /// Questions that are answered aside at a time; there is one at an address.
 const ASIDES_MAX: usize = 4;
@@ -132,7 +133,7 @@ impl Asides {
 /// What a question made of a model.
 struct Asked {
     session: Session,
-    heard: String,
+    heard: Parts,
     provider: String,
     completion: Completion,
 }
@@ -188,7 +189,8 @@ async fn ask(
         background: &[],
         changes: Vec::new(),
     };
-    let heard = format!("{}\n{}", prompt::ASIDE, prompt::tail(&tail));
+    let mut heard = Parts::of(Source::Program, format!("{}\n", prompt::ASIDE));
+    heard.append(&prompt::tail(&tail));
     let step = Step { heard: Some(heard.clone()), ..Step::default() };
     session.turns.push(Turn {
         id: TurnId(0),

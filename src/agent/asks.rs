@@ -88,7 +88,7 @@ impl Agent {
                 Kind::Approval => Outcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
                 Kind::Question => Outcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            unpark(store, &ask, &outcome)
+            unpark(store, &ask, (&outcome, &[]))
         };
         self.means.bus.store.write("ask expired", Sync::Now, expire).await
     }
@@ -143,7 +143,8 @@ impl Agent {
                 && asks::end(store, &ask, Ended::Settled, &replies::answered_by(&sender.name))?;
             if settled {
                 journal::take(store, &rows, ask.turn)?;
-                unpark(store, &ask, &Outcome::Done(answer))?;
+                let outcome = Outcome::Done(answer.to_string());
+                unpark(store, &ask, (&outcome, &answer.sources()))?;
                 if !images.is_empty() {
                     transcript::set_images(store, ask.call, &images)?;
                 }

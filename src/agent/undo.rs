@@ -146,7 +146,7 @@ async fn end(
         let well = matches!(settled, Some((_, Outcome::Done(_))));
         let fate = if well { Fate::Obeyed } else { Fate::Refused };
         if let Some((call, outcome)) = &settled {
-            transcript::call_ended(store, *call, outcome)?;
+            transcript::call_ended(store, *call, outcome, &[])?;
         }
         if journal::settle(store, row, fate)? {
             outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;

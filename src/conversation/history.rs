@@ -2,14 +2,16 @@
 //! nothing any more.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, ToSql, params, params_from_iter};
+use rusqlite::{Connection, ToSql, params_from_iter};
 
+use crate::conversation::sources;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
-use crate::types::untrusted;
+use crate::types::source::Source;
 
 /// Words that are looked for at once; each is a look at every text.
 pub const WORDS_MAX: usize = 8;
@@ -23,21 +25,9 @@ pub struct Found {
     /// What was said to the bot, with what the program wrote around it.
     pub heard: Option<String>,
     pub said: String,
-    /// It may retell what strangers wrote: so much of its conversation was read by then.
-    pub by_others: bool,
+    /// The sources of all that the model had been shown in that conversation by then, which it may retell.
+    pub sources: Vec<Source>,
 }
-
-/// The first turn of a session up to a turn with something that strangers wrote: in a result that was
-/// wrapped, an answer with words of others, what was quoted, overheard or handed on; or in calls that are
-/// forgotten since.
-const FIRST_BY_OTHERS: &str = "
-    SELECT e.id FROM turns e WHERE e.session = ?5 AND e.id <= ?6 AND (
-        e.read_others
-        OR EXISTS (SELECT 1 FROM calls c WHERE c.turn = e.id
-                   AND (instr(c.output, ?1) = 1 OR instr(c.output, ?2) > 0))
-        OR EXISTS (SELECT 1 FROM steps q WHERE q.turn = e.id AND
-                   (instr(q.heard, ?2) > 0 OR instr(q.heard, ?3) > 0 OR instr(q.heard, ?4) > 0)))
-    ORDER BY e.id LIMIT 1";
 
 /// What was said in a step: its text, or the calls that have ended its turn.
 fn said() -> String {
@@ -79,31 +69,25 @@ pub fn search(
             turn: TurnId(row.get(2)?),
             heard: row.get(3)?,
             said: row.get(4)?,
-            by_others: false,
+            sources: Vec::new(),
         })
     })?;
     let mut found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-    mark_by_others(store, &mut found)?;
+    add_sources(store, &mut found)?;
     Ok(found)
 }
 
-/// Finds out which of what was found, newest first, may retell what strangers wrote: once for each session.
-fn mark_by_others(store: &Connection, found: &mut [Found]) -> rusqlite::Result<()> {
-    let mut first_by_others = BTreeMap::new();
-    let mut look = store.prepare(FIRST_BY_OTHERS)?;
-    let [begins, words, background, has_read] =
-        [untrusted::BEGINS, untrusted::OTHERS_WORDS, untrusted::BACKGROUND, untrusted::HAS_READ];
-    for Found { session, turn, by_others, .. } in found {
-        let first = match first_by_others.get(session) {
-            Some(first) => *first,
-            None => {
-                let marks = params![begins, words, background, has_read, session.0, turn.0];
-                let first = look.query_row(marks, |row| row.get(0).map(TurnId)).optional()?;
-                first_by_others.insert(*session, first);
-                first
-            }
+/// Adds the sources of what each was written from; they are looked up once for each session.
+fn add_sources(store: &Connection, found: &mut [Found]) -> rusqlite::Result<()> {
+    let mut of_sessions = BTreeMap::new();
+    // The newest come first: what was read up to them is read up to all.
+    for Found { session, turn, sources, .. } in found {
+        let all = match of_sessions.entry(*session) {
+            Entry::Occupied(all) => all.into_mut(),
+            Entry::Vacant(none) => none.insert(sources::up_to(store, *session, *turn)?),
         };
-        *by_others = first.is_some_and(|first| first <= *turn);
+        let by_then = all.iter().filter(|(first, _)| first <= turn);
+        *sources = by_then.map(|(_, source)| source.clone()).collect();
     }
     Ok(())
 }

@@ -7,9 +7,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::bus::outbox;
+use crate::conversation::sources;
 use crate::replies;
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::session::{SessionId, TurnId};
+use crate::types::source::Source;
 
 /// How many of them are listed.
 const LISTED_MAX: i64 = 20;
@@ -47,6 +49,8 @@ pub struct Proposal {
     pub title: String,
     pub body: String,
     pub state: State,
+    /// None if a former version kept it.
+    pub sources: Vec<Source>,
 }
 
 impl Proposal {
@@ -62,14 +66,15 @@ pub fn propose(
     turn: TurnId,
     to: &Address,
     (title, body): (&str, &str),
+    sources: &[Source],
 ) -> rusqlite::Result<()> {
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(
-            "INSERT INTO proposals (session, title, body, state, made, changed)
-             SELECT session, ?, ?, 'open', ?, ? FROM turns WHERE id = ?",
+            "INSERT INTO proposals (session, title, body, sources, state, made, changed)
+             SELECT session, ?, ?, ?, 'open', ?, ? FROM turns WHERE id = ?",
         )?
-        .execute(params![title, body, now, now, turn.0])?;
+        .execute(params![title, body, sources::json(sources), now, now, turn.0])?;
     let id = store.last_insert_rowid();
     let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
     let question = Question {
@@ -91,19 +96,22 @@ pub struct Change {
     pub title: Option<String>,
     pub body: Option<String>,
     pub state: Option<State>,
+    /// Those of what it was and of what it is now.
+    pub sources: Vec<Source>,
 }
 
 pub fn update(store: &Connection, change: &Change) -> rusqlite::Result<()> {
-    let Change { id, title, body, state } = change;
+    let Change { id, title, body, state, sources } = change;
     store
         .prepare_cached(
             "UPDATE proposals SET title = ifnull(?, title), body = ifnull(?, body),
-             state = ifnull(?, state), changed = ? WHERE id = ?",
+             state = ifnull(?, state), sources = ?, changed = ? WHERE id = ?",
         )?
         .execute(params![
             title,
             body,
             state.map(State::as_str),
+            sources::json(sources),
             Utc::now().timestamp_millis(),
             id
         ])?;
@@ -114,7 +122,7 @@ pub fn update(store: &Connection, change: &Change) -> rusqlite::Result<()> {
 pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<Option<Proposal>> {
     store
         .prepare_cached(
-            "SELECT id, title, body, state FROM proposals WHERE session = ? AND id = ?",
+            "SELECT id, title, body, state, sources FROM proposals WHERE session = ? AND id = ?",
         )?
         .query_row([session.0, id], read)
         .optional()
@@ -123,7 +131,7 @@ pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<
 /// Those of a conversation: the open ones first, then the newest.
 pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Proposal>> {
     let mut rows = store.prepare_cached(
-        "SELECT id, title, body, state FROM proposals WHERE session = ?
+        "SELECT id, title, body, state, sources FROM proposals WHERE session = ?
          ORDER BY state <> 'open', id DESC LIMIT ?",
     )?;
     rows.query_map([session.0, LISTED_MAX], read)?.collect()
@@ -135,5 +143,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
         title: row.get(1)?,
         body: row.get(2)?,
         state: State::read(row.get_ref(3)?.as_str()?),
+        sources: sources::read(row.get_ref(4)?.as_str_or_null()?),
     })
 }

@@ -6,9 +6,11 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::origin_params;
 use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
+use crate::conversation::sources;
 use crate::types::message::{Place, Sender};
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::{SessionId, TurnId};
+use crate::types::source::Parts;
 
 /// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
 /// comes back asks of the last ones, and each costs room in every prompt after that.
@@ -80,7 +82,7 @@ pub struct Note<'a> {
     /// Who has answered; a word of its own where no model has.
     pub provider: &'a str,
     /// What the model is told of it.
-    pub heard: String,
+    pub heard: Parts,
     /// As it was sent; it stands as the model's own words.
     pub said: String,
 }
@@ -101,9 +103,9 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
     let turn = store.last_insert_rowid();
     store
         .prepare_cached(
-            "INSERT INTO steps (turn, seq, heard, text, thinking) VALUES (?, 0, ?, ?, '[]')",
+            "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
-        .execute(params![turn, note.heard, note.said])?;
+        .execute(params![turn, &*note.heard, sources::json(note.heard.spans()), note.said])?;
     forget_oldest(store, session)
 }
 

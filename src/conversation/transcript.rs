@@ -27,6 +27,7 @@ use crate::conversation::asks;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
 use crate::conversation::shorten;
+use crate::conversation::sources;
 use crate::provider::Usage;
 use crate::replies;
 use crate::types::message::{Address, MessageId, Place, Sender};
@@ -107,14 +108,16 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
         session.turns.iter().enumerate().map(|(at, turn)| (turn.id.0, at)).collect();
     let seen = [session.id.0, session.begins.0];
     let mut rows = store.prepare_cached(
-        "SELECT turn, heard, text, thinking, ifnull(images, '[]') FROM steps
+        "SELECT turn, heard, text, thinking, ifnull(images, '[]'), sources FROM steps
          WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
     )?;
     let mut rows = rows.query(seen)?;
     while let Some(row) = rows.next()? {
         let Some(turn) = at.get(&row.get(0)?) else { continue };
+        let by = (&session.origin, &session.turns[*turn].by);
+        let heard = sources::heard(row.get(1)?, row.get_ref(5)?.as_str_or_null()?, by);
         session.turns[*turn].steps.push(Step {
-            heard: row.get(1)?,
+            heard,
             images: from_json_or(row, 4, Vec::new())?,
             text: row.get(2)?,
             thinking: from_json_or(row, 3, Vec::new())?,
@@ -122,7 +125,7 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
         });
     }
     let mut rows = store.prepare_cached(
-        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images, turn FROM calls
+        "SELECT step, id, wire_id, tool, arguments, state, intent, output, images, turn, sources FROM calls
          WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, id",
     )?;
     let mut rows = rows.query(seen)?;
@@ -356,13 +359,14 @@ pub(crate) fn put_step(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "INSERT INTO steps (turn, seq, heard, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?)
+            "INSERT INTO steps (turn, seq, heard, sources, images, text, thinking) VALUES (?, ?, ?, ?, ?, ?, ?)
              ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
         )?
         .execute(params![
             turn.0,
             seq,
-            step.heard,
+            step.heard.as_deref(),
+            step.heard.as_ref().map(|heard| sources::json(heard.spans())),
             (!step.images.is_empty()).then(|| to_json(&step.images)),
             step.text,
             to_json(&step.thinking)

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use beat::{Beat, BeatId, get, may_send, prune, running_for, settle};
 pub use hours::Quiet;
-pub use watched::{FILE, alert, asked_for, in_effect};
+pub use watched::{FILE, alert, in_effect};
 
 use crate::bus::{Bus, Wake};
 use crate::memory;

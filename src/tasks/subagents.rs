@@ -12,6 +12,7 @@ use crate::tasks::{self, Assignment, Ended, State, Terms};
 use crate::types::message::{Address, Cause, MessageId, Place, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, TurnId};
+use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
 /// Subagents that are not done yet, in all conversations together; each costs tokens.
@@ -105,12 +106,15 @@ pub fn begin(
         .execute(params![session.0, parent, call.0, task.text, Utc::now().timestamp_millis()])?;
     let id = SubagentId(store.last_insert_rowid());
     let task_id = id.task();
-    let told = match task.tainted {
-        true => format!("{}\n(Whoever hands this on {}.)", task.text, untrusted::HAS_READ),
-        false => task.text.clone(),
-    };
+    let source =
+        Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: task.tainted };
+    let mut told = Parts::of(source, &task.text);
+    if task.tainted {
+        told.push_program(format!("\n(Whoever hands this on {}.)", untrusted::HAS_READ));
+    }
     let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
-    let assignment = Assignment { text: &told, cause, key, to };
+    let sources = told.spans().to_vec();
+    let assignment = Assignment { text: &told, sources, cause, key, to };
     tasks::start(store, task_id, (session, &terms), assignment)?;
     Ok(Some(id))
 }

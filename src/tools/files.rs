@@ -17,6 +17,7 @@ use super::{
 use crate::memory::{audience, is_memory};
 use crate::people::Role;
 use crate::types::message::Address;
+use crate::types::source::Source;
 use crate::workspace::{
     Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
     picture_type,
@@ -308,11 +309,8 @@ fn read(
     };
     let start = args.offset + skipped as u64;
     let end = start + text.len() as u64;
-    let foreign = match reader.audience {
-        Audience::Owner => path.is_of_others(),
-        Audience::Others => path.is_sent(),
-    };
-    let shown = |text: String| ToolOutput { foreign, ..ToolOutput::text(text) };
+    let source = Source::File { path: path.to_string() };
+    let shown = |text: String| ToolOutput::of(source, text);
     if start == 0 && end >= size {
         return Ok(shown(text.to_owned()));
     }

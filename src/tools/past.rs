@@ -8,13 +8,19 @@ use serde::Deserialize;
 use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::history::{self, Found};
 use crate::people::Role;
+use crate::trust::taint;
 use crate::types::message::Place;
+use crate::types::source::{self, Source};
+use crate::workspace::Audience;
 
 const FOUND_MAX: usize = 10;
 
 /// The longest word that is looked for, in characters: SQLite compares a word at each place of a text, and cannot
 /// be interrupted within a text.
 const WORD_CHARS_MAX: usize = 100;
+
+/// Untrusted sources that are kept of one search.
+const SOURCES_MAX: usize = 16;
 
 /// Of one text, around the first word.
 const SHOWN_CHARS: usize = 300;
@@ -59,11 +65,23 @@ impl Tool for SearchPast {
         if found.is_empty() {
             return Ok(ToolOutput::text("Nothing was said here with these words."));
         }
-        let by_others = cx.place == Place::Group || found.iter().any(|it| it.by_others);
         let shown: Vec<_> = found.iter().map(|it| shown(it, &words, cx.now.timezone())).collect();
         let text = cut(&shown.join("\n\n"), "Search for something rarer.");
-        Ok(ToolOutput { foreign: by_others, ..ToolOutput::text(text) })
+        let in_group = cx.place == Place::Group;
+        let mut sources = vec![Source::Past { in_group }];
+        sources.extend(untrusted(&found, cx.reader().audience));
+        Ok(ToolOutput { sources, ..ToolOutput::text(text) })
     }
+}
+
+/// The untrusted sources of what was found, or the first of many: one is enough to tell that it is untrusted.
+fn untrusted(found: &[Found], audience: Audience) -> Vec<Source> {
+    let mut all = Vec::new();
+    let sources = found.iter().flat_map(|found| &found.sources);
+    let untrusted = sources.filter(|source| taint::is_untrusted(source, audience));
+    untrusted.for_each(|found| source::add(&mut all, found));
+    all.truncate(SOURCES_MAX);
+    all
 }
 
 /// Whether it was said to the bot just now, and nothing was answered.

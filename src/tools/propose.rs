@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
 use crate::conversation::proposals::{self, Change, Proposal, State};
 use crate::people::Role;
+use crate::types::source::{self, Source};
 
 const TITLE_CHARS_MAX: usize = 120;
 const BODY_CHARS_MAX: usize = 3_000;
@@ -36,7 +37,8 @@ impl Tool for Propose {
     async fn call(&self, args: ProposeArgs, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let title = title(&args.title)?;
         let body = body(&args.body)?;
-        let effects = vec![Effect::Propose { to: cx.address.clone(), title, body }];
+        let sources = vec![Source::Proposal { read_others: cx.tainted }];
+        let effects = vec![Effect::Propose { to: cx.address.clone(), title, body, sources }];
         let for_model = "Proposed. The person's yes or no comes as a message.".to_owned();
         Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
     }
@@ -83,7 +85,11 @@ impl Tool for UpdateProposal {
         }
         let title = new_title.as_deref().map(title).transpose()?;
         let body = new_body.as_deref().map(body).transpose()?;
-        let change = Change { id, title, body, state };
+        let mut sources = before.sources.clone();
+        if title.is_some() || body.is_some() {
+            source::add(&mut sources, &Source::Proposal { read_others: cx.tainted });
+        }
+        let change = Change { id, title, body, state, sources };
         let after = Proposal {
             title: change.title.clone().unwrap_or(before.title),
             state: state.unwrap_or(before.state),
@@ -121,7 +127,11 @@ impl Tool for ListProposals {
         }
         let lines = found.iter().map(|it| format!("{}\n{}", it.words(), it.body));
         let lines = lines.collect::<Vec<_>>().join("\n\n");
-        Ok(ToolOutput::text(cut(&lines, "The oldest are left out.")))
+        let mut sources = Vec::new();
+        let of_all = found.iter().flat_map(|it| &it.sources);
+        of_all.for_each(|source| source::add(&mut sources, source));
+        let shown = ToolOutput::text(cut(&lines, "The oldest are left out."));
+        Ok(ToolOutput { sources, ..shown })
     }
 }
 

@@ -21,6 +21,7 @@ use crate::replies;
 use crate::sandbox::{self, Cage, CageState, CommandEnding, Enforced, Input};
 use crate::tasks::schedule::Commands;
 use crate::types::message::Address;
+use crate::types::source::Source;
 use crate::workspace::Audience;
 use crate::workspace::others::Others;
 use crate::workspace::path::names_inbox;
@@ -190,8 +191,8 @@ impl Shell {
 }
 
 /// What came of a command, for the model.
-fn output(foreign: bool, words: String) -> ToolOutput {
-    if foreign { ToolOutput::foreign(words) } else { ToolOutput::text(words) }
+fn output(read_others: bool, words: String) -> ToolOutput {
+    ToolOutput::of(Source::Command { read_others }, words)
 }
 
 struct ProcessTool(Arc<Shell>);

@@ -4,9 +4,8 @@
 
 use reqwest::Url;
 
-use crate::types::origin::TaskKind;
 use crate::types::session::{Call, Outcome, Session};
-use crate::types::untrusted;
+use crate::types::source::{Parts, Source};
 
 /// Signs that end a sentence, an emphasis or a link.
 const ENDS: &str = ".,;:!?*_~'\"|)]}>";
@@ -14,35 +13,48 @@ const ENDS: &str = ".,;:!?*_~'\"|)]}>";
 /// What closes what an address may stand in.
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
 
-/// Whether somebody else has written an address, so that the model can have put nothing into it: a person, or
-/// a page or search that it was shown. What it wrote itself may come back to it in many ways, by tools, notes
-/// and tasks; those do not count.
-/// `asked_for` finds what of a heartbeat's task stands in the owner's file.
-pub(crate) fn knows(session: &Session, url: &str, asked_for: fn(&str) -> &str) -> bool {
+/// Returns true if somebody else has written an address, so that the model can have put nothing into it: a
+/// person, or a page or search that it was shown. What it wrote itself may come back to it in many ways, by
+/// tools, notes and tasks; those do not count.
+pub(crate) fn knows(session: &Session, url: &str) -> bool {
     let Some(wanted) = Wanted::read(url) else { return false };
-    let task = session.origin.task().map(|task| task.kind);
     let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
     steps.any(|step| {
-        let heard = match (task, step.heard.as_deref()) {
-            // What it repeats of a task, the model wrote.
-            (None, Some(heard)) if untrusted::is_note(heard) => "",
-            (None, Some(heard)) => heard,
-            // The owner has written that, or has been asked about it.
-            (Some(TaskKind::Heartbeat), Some(heard)) => asked_for(heard),
-            _ => "",
-        };
-        // What changed in memory, notes and plan stands after what was said.
-        let said = heard.split("\n[Your ").next().unwrap_or_default();
-        wanted.stands_in(said) || step.calls.iter().any(|call| was_read(call, &wanted))
+        let mut said = step.heard.iter().flat_map(Parts::iter);
+        said.any(|part| is_by_somebody(part.source) && wanted.stands_in(part.text))
+            || step.calls.iter().any(|call| was_read(call, &wanted))
     })
 }
 
-/// Whether an address stands in what a call has read of the web, or was asked for by it.
+/// Returns true if a person has written a part of what was heard. Of a heartbeat's task, that is the owner's
+/// file, of which the owner has been asked about each change.
+fn is_by_somebody(source: &Source) -> bool {
+    match source {
+        Source::Person { .. }
+        | Source::Quoted { .. }
+        | Source::Overheard { .. }
+        | Source::Skill { .. }
+        | Source::File { .. } => true,
+        Source::Program
+        | Source::Button { .. }
+        | Source::Memory
+        | Source::Plan { .. }
+        | Source::Proposal { .. }
+        | Source::Task { .. }
+        | Source::Page { .. }
+        | Source::Search { .. }
+        | Source::McpServer { .. }
+        | Source::Command { .. }
+        | Source::Past { .. }
+        | Source::Unknown => false,
+    }
+}
+
+/// Returns true if an address stands in what a call has read of the web, or was asked for by it.
 fn was_read(call: &Call, wanted: &Wanted) -> bool {
-    let is_web = call.tool.starts_with("web_") && matches!(call.outcome, Outcome::Done(_));
-    let result = call.outcome.for_model();
-    is_web
-        && ((untrusted::is_wrapped(result) && wanted.stands_in(result))
+    let is_web = |source: &Source| matches!(source, Source::Page { .. } | Source::Search { .. });
+    matches!(call.outcome, Outcome::Done(_))
+        && ((call.sources.iter().any(is_web) && wanted.stands_in(call.outcome.for_model()))
             || (call.tool == "web_fetch" && wanted.was_asked_by(&call.arguments)))
 }
 

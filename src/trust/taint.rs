@@ -1,17 +1,18 @@
-//! Whether a conversation has read what strangers wrote. Found out from what the model is shown, and kept
-//! nowhere: as long as it sees their words, they may speak to it.
+//! Whether a conversation has read untrusted content. Found out from the sources of what the model is shown,
+//! and kept nowhere: as long as it sees such content, its authors may speak to it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use crate::bus::Bus;
+use crate::memory::audience;
 use crate::people::Role;
-use crate::provider::ASK_QUESTION;
 use crate::store::StoreError;
 use crate::trust::acts::tool_role;
-use crate::types::message::{Place, SenderId};
+use crate::types::message::{ChannelName, Place, SenderId};
 use crate::types::session::{Call, Session, Step};
-use crate::types::untrusted;
+use crate::types::source::{Parts, Source};
+use crate::workspace::{Audience, WorkspacePath};
 
 /// What brought the newest of their words in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,37 +35,70 @@ impl fmt::Display for Taint {
     }
 }
 
-/// What a conversation is tainted with for a turn that works with a role; none if its model sees nobody's
-/// words but those of people who have that role, or a higher one: they may have done themselves what
-/// they talk it into.
+/// Returns true if a source is untrusted, whoever it is shown to with that audience. A person's own words are
+/// not: their role tells what they may cause.
+pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
+    match source {
+        Source::Program
+        | Source::Person { .. }
+        | Source::Button { .. }
+        | Source::Skill { .. }
+        | Source::Memory => false,
+        Source::Overheard { .. }
+        | Source::Page { .. }
+        | Source::Search { .. }
+        | Source::Unknown => true,
+        Source::Quoted { by_others, .. } => *by_others,
+        Source::Plan { read_others }
+        | Source::Proposal { read_others }
+        | Source::Task { read_others, .. }
+        | Source::Command { read_others } => *read_others,
+        Source::McpServer { is_trusted, .. } => !is_trusted,
+        Source::Past { in_group } => *in_group,
+        Source::File { path } => match (path.parse::<WorkspacePath>(), audience) {
+            (Ok(path), Audience::Owner) => path.is_of_others(),
+            (Ok(path), Audience::Others) => path.is_sent(),
+            (Err(_), _) => true,
+        },
+    }
+}
+
+/// The taint of a conversation for a turn that works with a role; none if its model sees no untrusted content
+/// and nobody's words but those of people who have that role, or a higher one: they may have done themselves
+/// what they talk it into.
 pub(crate) async fn of(
     bus: &Bus,
     session: &Session,
     role: Role,
 ) -> Result<Option<Taint>, StoreError> {
-    Ok(shown_to(session, &lower(bus, session, role).await?))
+    let lower = lower(bus, session, role).await?;
+    Ok(Eye { audience: audience(role, session.place), lower }.taint(session))
 }
 
 /// The same where only one person speaks.
-pub(crate) fn of_one(session: &Session) -> Option<Taint> {
-    shown_to(session, &BTreeSet::new())
+pub(crate) fn of_one(session: &Session, role: Role) -> Option<Taint> {
+    let (audience, lower) = (audience(role, session.place), BTreeSet::new());
+    Eye { audience, lower }.taint(session)
 }
 
-/// Those who have spoken here and have a lower role.
-async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<SenderId>, StoreError> {
-    let speakers: BTreeSet<SenderId> = session.turns.iter().map(|turn| turn.by.clone()).collect();
-    if session.place == Place::Private || speakers.len() < 2 {
+type Speaker = (ChannelName, SenderId);
+
+/// The people who have spoken here and have a lower role.
+async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<Speaker>, StoreError> {
+    let speakers = speakers(session);
+    let one = session.turns.last().map(|turn| &turn.by);
+    if session.place == Place::Private || speakers.iter().all(|(_, id)| Some(id) == one) {
         return Ok(BTreeSet::new());
     }
-    let (people, channel) = (bus.people.clone(), session.origin.channel().clone());
+    let people = bus.people.clone();
     // In a group an owner's tools are an admin's.
     let (place, role) = (session.place, tool_role(role, session.place));
     let look = move |store: &_| {
         let mut lower = BTreeSet::new();
-        for speaker in speakers {
+        for (channel, speaker) in speakers {
             let own = people.role_of(store, &channel, &speaker)?;
             if tool_role(own.unwrap_or(Role::Guest), place) < role {
-                lower.insert(speaker);
+                lower.insert((channel, speaker));
             }
         }
         Ok(lower)
@@ -72,30 +106,54 @@ async fn lower(bus: &Bus, session: &Session, role: Role) -> Result<BTreeSet<Send
     bus.store.read(look).await
 }
 
-fn shown_to(session: &Session, lower: &BTreeSet<SenderId>) -> Option<Taint> {
-    let mut turns = session.turns.iter().rev();
-    turns.find_map(|turn| {
-        let has_said = |step: &&Step| step.heard.is_some() && lower.contains(&turn.by);
-        let mut steps = turn.steps.iter().rev();
-        steps.find_map(|step| {
-            of_step(step).or_else(|| Some(step).filter(has_said).map(|_| Taint::Said))
-        })
-    })
+fn speakers(session: &Session) -> BTreeSet<Speaker> {
+    let steps = session.turns.iter().flat_map(|turn| &turn.steps);
+    let parts = steps.filter_map(|step| step.heard.as_ref()).flat_map(Parts::iter);
+    let people = parts.filter_map(|part| match part.source {
+        Source::Person { channel, id } | Source::Button { channel, id } => {
+            Some((channel.clone(), id.clone()))
+        }
+        _ => None,
+    });
+    people.collect()
 }
 
-fn of_step(step: &Step) -> Option<Taint> {
-    // An answer that a call asked for comes as messages do.
-    let theirs = |call: &&Call| {
-        let result = call.outcome.for_model();
-        untrusted::is_wrapped(result)
-            || (call.tool == ASK_QUESTION && untrusted::is_of_others(result))
-    };
-    let by_call = step.calls.iter().rev().find(theirs);
-    by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
-        let heard = step.heard.as_deref().unwrap_or_default();
-        match untrusted::is_of_others(heard) {
-            true => Some(Taint::Said),
-            false => heard.contains(untrusted::HAS_READ).then_some(Taint::HandedOn),
+/// For whom it is looked.
+struct Eye {
+    audience: Audience,
+    lower: BTreeSet<Speaker>,
+}
+
+impl Eye {
+    /// What brought the newest untrusted content in.
+    fn taint(&self, session: &Session) -> Option<Taint> {
+        let mut steps = session.turns.iter().rev().flat_map(|turn| turn.steps.iter().rev());
+        steps.find_map(|step| self.of_step(step))
+    }
+
+    fn of_step(&self, step: &Step) -> Option<Taint> {
+        let untrusted =
+            |call: &&Call| call.sources.iter().any(|source| is_untrusted(source, self.audience));
+        let by_call = step.calls.iter().rev().find(untrusted);
+        by_call.map(|call| Taint::Tool(call.tool.clone())).or_else(|| {
+            let parts = step.heard.iter().flat_map(Parts::iter);
+            let taints: Vec<_> = parts.filter_map(|part| self.of_heard(part.source)).collect();
+            let said = taints.iter().find(|taint| **taint == Taint::Said);
+            said.or(taints.first()).cloned()
+        })
+    }
+
+    fn of_heard(&self, source: &Source) -> Option<Taint> {
+        let is_untrusted = is_untrusted(source, self.audience);
+        match source {
+            Source::Person { channel, id } | Source::Button { channel, id } => {
+                let speaker = (channel.clone(), id.clone());
+                self.lower.contains(&speaker).then_some(Taint::Said)
+            }
+            Source::Quoted { .. } | Source::Overheard { .. } | Source::Unknown => {
+                is_untrusted.then_some(Taint::Said)
+            }
+            _ => is_untrusted.then_some(Taint::HandedOn),
         }
-    })
+    }
 }

@@ -26,6 +26,7 @@ use crate::turn::run::is_no_reply;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Ending, SessionId, Step, TurnId};
+use crate::types::source::Parts;
 use crate::workspace::Audience;
 
 /// Tokens that a background task may use, read and written: a long task, not a runaway.
@@ -202,7 +203,7 @@ pub(crate) fn stop_for(
 fn add_turn(
     store: &Connection,
     (session, of): (SessionId, TurnId),
-    heard: String,
+    heard: Parts,
     said: String,
 ) -> rusqlite::Result<()> {
     let (sender, provider) = transcript::who_answers_whom(store, of)?;

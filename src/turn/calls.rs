@@ -12,6 +12,7 @@ use crate::memory;
 use crate::people::Role;
 use crate::replies;
 use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
+use crate::trust::taint;
 use crate::turn::commits::{self, Ends, Starts};
 use crate::turn::job_commands::refused_commands;
 use crate::turn::means::Means;
@@ -19,6 +20,7 @@ use crate::turn::run::TurnError;
 use crate::turn::{parking, prompt};
 use crate::types::message::{Address, Body, Sender};
 use crate::types::session::{Call, Intent, Outcome, TurnId};
+use crate::types::source::Source;
 use crate::types::untrusted;
 use crate::workspace::{FileChange, Hash, READ_BYTES_MAX, Workspace, WorkspacePath};
 
@@ -32,6 +34,8 @@ const OUTPUT_CHARS_MAX: usize = 32_000;
 /// What came of a call.
 pub(crate) struct Ran {
     pub(crate) outcome: Outcome,
+    /// The sources of the outcome.
+    pub(crate) sources: Vec<Source>,
     /// The file that it has changed.
     pub(crate) changed: Option<WorkspacePath>,
 }
@@ -99,7 +103,8 @@ pub(crate) async fn run(
                     Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
                     None => Vec::new(),
                 };
-                let ran = end(means, turn, (call, Utc::now()), outcome, effects).await?;
+                let sourced = (outcome, call.sources.clone());
+                let ran = end(means, turn, (call, Utc::now()), sourced, effects).await?;
                 means.bus.outbox.up();
                 return Ok(ran);
             }
@@ -122,11 +127,11 @@ pub(crate) async fn run(
     match came {
         Ok(ToolOutput { asks: Some(question), .. }) => {
             parking::ask(means, calling, question).await?;
-            Ok(Ran { outcome: Outcome::Waiting, changed: None })
+            Ok(Ran { outcome: Outcome::Waiting, sources: Vec::new(), changed: None })
         }
         Ok(ToolOutput { awaits: Some(task), .. }) => {
             let outcome = parking::await_subagent(means, calling, task).await?;
-            Ok(Ran { outcome, changed: None })
+            Ok(Ran { outcome, sources: Vec::new(), changed: None })
         }
         Ok(output) if calling.keeps_quiet && sends(&output) && means.heart.is_quiet() => {
             refuse(means, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
@@ -138,18 +143,28 @@ pub(crate) async fn run(
             let reach = tool.reach(&call.arguments, &cx.address);
             match detour(means, cx, reach, output.change.as_ref()).await {
                 Some(path) => refuse(means, turn, call, prompt::rule_by_detour(&path)).await,
-                None => carry_out(means, calling, began, output).await,
+                None => carry_out(means, calling, began, marked(output, cx)).await,
             }
         }
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
-            end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await
+            let failed = (Outcome::Failed(words), Vec::new());
+            end(means, turn, (call, began), failed, Vec::new()).await
         }
-        Err(ToolError::TellForeign(words)) => {
-            let outcome = Outcome::Failed(untrusted::wrap(&words));
-            end(means, turn, (call, began), outcome, Vec::new()).await
+        Err(ToolError::TellForeign(source, words)) => {
+            let failed = (Outcome::Failed(untrusted::wrap(&words)), vec![source]);
+            end(means, turn, (call, began), failed, Vec::new()).await
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
+}
+
+/// The output as the model is shown it: between marks if it has an untrusted source.
+fn marked(mut output: ToolOutput, cx: &ToolContext) -> ToolOutput {
+    let audience = cx.reader().audience;
+    if output.sources.iter().any(|source| taint::is_untrusted(source, audience)) {
+        output.for_model = untrusted::wrap(&output.for_model);
+    }
+    output
 }
 
 fn sends(output: &ToolOutput) -> bool {
@@ -184,7 +199,8 @@ async fn act(
 ) -> Result<Result<ToolOutput, ToolError>, TurnError> {
     let watch = means.oversight.watch(cx.actor(&call.tool)).await?;
     let intent = Intent::Act { idempotent };
-    let starts = Starts { call: call.id, intent, undo: None, result: String::new() };
+    let (result, sources) = (String::new(), Vec::new());
+    let starts = Starts { call: call.id, intent, undo: None, result, sources };
     commits::call_starts(&means.bus.store, *turn, starts).await?;
     let came = attempts(tool, terms, call, cx).await;
     drop(watch);
@@ -234,7 +250,9 @@ fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, To
         Ok(output) => Ok(ToolOutput { for_model: bounded(output.for_model), ..output }),
         Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
         Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
-        Err(ToolError::TellForeign(words)) => Err(ToolError::TellForeign(bounded(words))),
+        Err(ToolError::TellForeign(source, words)) => {
+            Err(ToolError::TellForeign(source, bounded(words)))
+        }
         Err(error @ ToolError::Abort(_)) => Err(error),
     }
 }
@@ -257,9 +275,6 @@ async fn carry_out(
     mut output: ToolOutput,
 ) -> Result<Ran, TurnError> {
     let Calling { turn, call, .. } = *calling;
-    if output.foreign {
-        output.for_model = untrusted::wrap(&output.for_model);
-    }
     let mut changed = None;
     if let Some(change) = output.change {
         let (intent, undo) = (change.intent(output.undoes), change.undo());
@@ -270,18 +285,20 @@ async fn carry_out(
         };
         let (kept, shown, change) = means.workspace.off_thread(keep).await;
         let undo = kept.then_some(undo);
-        let starts = Starts { call: call.id, intent, undo, result: output.for_model.clone() };
+        let (result, sources) = (output.for_model.clone(), output.sources.clone());
+        let starts = Starts { call: call.id, intent, undo, result, sources };
         commits::call_starts(&means.bus.store, turn, starts).await?;
         let path = change.path.clone();
         if let Err(words) = apply(means, change).await {
-            return end(means, turn, (call, began), Outcome::Failed(words), Vec::new()).await;
+            let failed = (Outcome::Failed(words), Vec::new());
+            return end(means, turn, (call, began), failed, Vec::new()).await;
         }
         output.effects.extend(shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines)));
         changed = Some(path);
     }
     let queues = !output.effects.is_empty();
-    let outcome = Outcome::Done(output.for_model);
-    let ran = end(means, turn, (call, began), outcome, output.effects).await?;
+    let done = (Outcome::Done(output.for_model), output.sources);
+    let ran = end(means, turn, (call, began), done, output.effects).await?;
     if queues {
         means.bus.outbox.up();
         means.bus.inbox.up();
@@ -355,20 +372,20 @@ async fn settle(
     call: &Call,
     outcome: Outcome,
 ) -> Result<Ran, TurnError> {
-    end(means, turn, (call, Utc::now()), outcome, Vec::new()).await
+    end(means, turn, (call, Utc::now()), (outcome, Vec::new()), Vec::new()).await
 }
 
 async fn end(
     means: &Means,
     turn: TurnId,
     (call, began): (&Call, DateTime<Utc>),
-    outcome: Outcome,
+    (outcome, sources): (Outcome, Vec<Source>),
     effects: Vec<Effect>,
 ) -> Result<Ran, TurnError> {
     let outcome = without_secrets(means, outcome);
-    let ends = Ends { call: call.id, began, outcome, effects };
-    let outcome = commits::call_ends(&means.bus.store, turn, ends).await?;
-    Ok(Ran { outcome, changed: None })
+    let ends = Ends { call: call.id, began, outcome, sources, effects };
+    let (outcome, sources) = commits::call_ends(&means.bus.store, turn, ends).await?;
+    Ok(Ran { outcome, sources, changed: None })
 }
 
 /// What a tool came upon is not shown to models, which would repeat it.

@@ -32,9 +32,11 @@ use crate::turn::background::{self, TaskEnd};
 use crate::turn::prompt;
 use crate::types::message::{Address, Body, MessageId, Place, Sender};
 use crate::types::origin::Origin;
+use crate::types::origin::TaskKind;
 use crate::types::session::{
     Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
 };
+use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
 /// Why a commit was not made.
@@ -108,7 +110,7 @@ pub(crate) async fn completed(
 
 /// A step as the model made it, and what led to it.
 pub(crate) struct Made {
-    pub(crate) heard: Option<String>,
+    pub(crate) heard: Option<Parts>,
     pub(crate) images: Vec<Image>,
     pub(crate) steered: Vec<Waiting>,
     /// Calls of the step before that were not begun because of what was steered.
@@ -137,7 +139,7 @@ impl Made {
     ) -> rusqlite::Result<()> {
         journal::take(store, &self.steered, turn)?;
         for call in &self.skipped {
-            transcript::call_ended(store, *call, &Outcome::Skipped)?;
+            transcript::call_ended(store, *call, &Outcome::Skipped, &[])?;
         }
         transcript::put_step(store, turn, seq, &self.step())?;
         transcript::enter_ledger(store, turn, provider, self.completion.usage)
@@ -150,8 +152,9 @@ pub(crate) struct Starts {
     pub(crate) intent: Intent,
     /// The way back, if there is one.
     pub(crate) undo: Option<FileUndo>,
-    /// What the model is told once it is done.
+    /// What the model is told once it is done, and the sources of that.
     pub(crate) result: String,
+    pub(crate) sources: Vec<Source>,
 }
 
 /// A call is about to change something; synced, so that nothing happens that is not written down.
@@ -161,8 +164,8 @@ pub(crate) async fn call_starts(
     starts: Starts,
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
-        let Starts { call, intent, undo, result } = starts;
-        transcript::call_runs(store, call, &intent, &result)?;
+        let Starts { call, intent, undo, result, sources } = starts;
+        transcript::call_runs(store, call, &intent, (&result, &sources))?;
         transcript::set_undo(store, call, undo.as_ref())
     })
     .await
@@ -173,19 +176,20 @@ pub(crate) struct Ends {
     pub(crate) call: CallId,
     pub(crate) began: DateTime<Utc>,
     pub(crate) outcome: Outcome,
+    pub(crate) sources: Vec<Source>,
     /// What it changes in our own store.
     pub(crate) effects: Vec<Effect>,
 }
 
 /// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
-/// have the last word.
+/// have the last word, and its sources.
 pub(crate) async fn call_ends(
     store: &Store,
     turn: TurnId,
     ends: Ends,
-) -> Result<Outcome, CommitError> {
+) -> Result<(Outcome, Vec<Source>), CommitError> {
     guarded(store, "call ends", Sync::Later, turn, move |store| {
-        let mut outcome = ends.outcome;
+        let (mut outcome, mut sources) = (ends.outcome, ends.sources);
         for effect in ends.effects {
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
@@ -199,22 +203,26 @@ pub(crate) async fn call_ends(
                 Effect::Spawn(task) => {
                     outcome = delegated::spawn(store, (turn, ends.call), &task)?;
                 }
-                Effect::Propose { to, title, body } => {
-                    proposals::propose(store, turn, &to, (&title, &body))?;
+                Effect::Propose { to, title, body, sources } => {
+                    proposals::propose(store, turn, &to, (&title, &body), &sources)?;
                 }
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
-                    let by_others = schedule::tells_of_others(store, &whose, &order)?;
+                    let read_others = schedule::tells_of_others(store, &whose, &order)?;
                     let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
                     let told =
-                        |words: String| if by_others { untrusted::wrap(&words) } else { words };
+                        |words: String| if read_others { untrusted::wrap(&words) } else { words };
+                    if obeyed.is_ok() {
+                        let kind = TaskKind::Job;
+                        sources.push(Source::Task { kind, number: None, read_others });
+                    }
                     outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
                 }
             }
         }
         transcript::call_began(store, ends.call, ends.began)?;
-        transcript::call_ended(store, ends.call, &outcome)?;
-        Ok(outcome)
+        transcript::call_ended(store, ends.call, &outcome, &sources)?;
+        Ok((outcome, sources))
     })
     .await
 }

@@ -12,8 +12,8 @@ use crate::provider::{
     Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage, complete,
 };
 use crate::turn::means::Means;
-use crate::turn::prompt;
 use crate::types::session::{Ending, Session, SessionId, Turn, TurnId};
+use crate::types::source::Source;
 use crate::types::untrusted;
 
 /// Turns that stay whole, whatever their size: the question in hand, and what it is about.
@@ -138,7 +138,10 @@ pub fn kept(turns: &[Turn], whole: Whole) -> usize {
 }
 
 fn is_programs_own(turn: &Turn) -> bool {
-    turn.steps.first().and_then(|step| step.heard.as_deref()) == Some(prompt::TAKE_NOTES)
+    let heard = turn.steps.first().and_then(|step| step.heard.as_ref());
+    heard.is_some_and(|heard| {
+        !heard.is_empty() && heard.iter().all(|part| *part.source == Source::Program)
+    })
 }
 
 /// Makes the summary. What it used is added to `spent`, also if nothing comes of it.

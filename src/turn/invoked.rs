@@ -13,6 +13,8 @@ use crate::workspace::skills;
 pub(crate) type Invoked = HashMap<RowId, Invocation>;
 
 pub(crate) struct Invocation {
+    /// The skill's name; none if there is no such skill for them.
+    pub(crate) name: Option<String>,
     /// The skill's body, or why there is none, as the program tells it.
     pub(crate) told: String,
     /// What the person said beside it.
@@ -28,17 +30,19 @@ pub(crate) async fn invoked(
     let mut invoked = Invoked::new();
     for row in rows {
         let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
-        let told = match read(means, name.clone()).await {
+        let (name, told) = match read(means, name.clone()).await {
             Ok(body) => {
-                format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]")
+                let told =
+                    format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]");
+                (Some(name), told)
             }
             Err(reason) if rows.len() == 1 => {
                 commits::declined(&means.bus.store, row, reason).await?;
                 return Ok(None);
             }
-            Err(reason) => format!("[They asked for a skill in vain; tell them: {reason}]"),
+            Err(reason) => (None, format!("[They asked for a skill in vain; tell them: {reason}]")),
         };
-        invoked.insert(row.id, Invocation { told, said });
+        invoked.insert(row.id, Invocation { name, told, said });
     }
     Ok(Some(invoked))
 }

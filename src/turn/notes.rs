@@ -30,6 +30,7 @@ use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::{Call, Ending, Session, Step, Turn, TurnId};
+use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
 /// The tools that can be called. The model is told of all it has, because the cache begins with them.
@@ -70,7 +71,8 @@ async fn work(
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
-    let heard = Step { heard: Some(prompt::TAKE_NOTES.to_owned()), ..Step::default() };
+    let heard = Parts::of(Source::Program, prompt::TAKE_NOTES);
+    let heard = Step { heard: Some(heard), ..Step::default() };
     // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
     let is_tainted = taint::of(&means.bus, &session, role).await?.is_some();
     if is_tainted && means.asking.foreign != OnForeign::Allow {
@@ -123,7 +125,8 @@ async fn work(
             }
             Err(words) => calls::refuse(means, turn, call, words).await,
         };
-        call.outcome = ran?.outcome;
+        let ran = ran?;
+        (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
     commits::answer(&means.bus.store, turn, None, End::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });

@@ -19,6 +19,7 @@ use crate::turn::run::TurnError;
 use crate::turn::{commits, progress};
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::session::Outcome;
+use crate::types::source::Source;
 
 /// The shortest time until asks are looked at again.
 pub(crate) const MOMENT: Duration = Duration::from_millis(50);
@@ -114,8 +115,12 @@ pub(crate) async fn await_subagent(
     Ok(outcome)
 }
 
-/// The turn goes on with this outcome of the call that waited.
-pub(crate) fn unpark(store: &Connection, ask: &Ask, outcome: &Outcome) -> rusqlite::Result<()> {
-    transcript::call_ended(store, ask.call, outcome)?;
+/// The turn goes on with this outcome of the call that waited, which has these sources.
+pub(crate) fn unpark(
+    store: &Connection,
+    ask: &Ask,
+    (outcome, sources): (&Outcome, &[Source]),
+) -> rusqlite::Result<()> {
+    transcript::call_ended(store, ask.call, outcome, sources)?;
     transcript::unpark(store, ask.turn)
 }

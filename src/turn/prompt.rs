@@ -2,19 +2,17 @@
 //! sent again byte for byte, so that providers' caches hold.
 
 pub(crate) mod files;
+mod tail;
 
 use std::fmt::Write as _;
 
-use chrono::DateTime;
-use chrono_tz::Tz;
+pub use tail::{Tail, tail};
 
-use crate::bus::journal::Waiting;
-use crate::people::Role;
 use crate::tasks::subagents::SubagentId;
 use crate::trust::permission::Why;
-use crate::turn::invoked::Invoked;
-use crate::types::message::{Cause, Line, Place, Printed, Said};
+use crate::types::origin::TaskKind;
 use crate::types::session::{Finish, Frozen};
+use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 use crate::workspace::WorkspacePath;
 
@@ -127,10 +125,14 @@ pub(crate) fn heartbeat_system(rules: &str) -> Vec<String> {
 }
 
 /// What a conversation is told of what the heartbeat has sent there.
-pub(crate) fn heartbeat_told(tainted: bool) -> String {
+pub(crate) fn heartbeat_told(tainted: bool) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
-    format!(
-        "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
+    let source = Source::Task { kind: TaskKind::Heartbeat, number: None, read_others: tainted };
+    Parts::of(
+        source,
+        format!(
+            "[Your heartbeat looked after HEARTBEAT.md; what it had to say was sent here as it stands below.{read}]"
+        ),
     )
 }
 
@@ -154,13 +156,21 @@ pub(crate) fn subagent_ended(
     id: SubagentId,
     task: &str,
     (went_well, tainted): (bool, bool),
-) -> String {
+) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
     let task = bare(task);
-    format!(
-        "[Subagent {id}, to which you have handed the task “{task}”, {ended} sent here as it stands below.{read}]"
+    Parts::of(
+        subagent(id, tainted),
+        format!(
+            "[Subagent {id}, to which you have handed the task “{task}”, {ended} sent here as it stands below.{read}]"
+        ),
     )
+}
+
+/// The source of what a subagent has written.
+pub(crate) fn subagent(id: SubagentId, read_others: bool) -> Source {
+    Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others }
 }
 
 /// The beginning of a task on one line, in which no line of the program's can be hidden.
@@ -210,10 +220,6 @@ pub(crate) const TAKE_NOTES: &str = "\
 beyond the conversation and is neither in your memory nor in your notes, call `remember` or `note` for it now, \
 and nothing else. If there is nothing, answer NO_REPLY. Nobody sees this.]";
 
-/// What of a quoted message is shown: one that is passed on is shown whole (Telegram's texts have at
-/// most 4096 signs); of one that is replied to, adapters give less.
-const QUOTE_CHARS_MAX: usize = 4_500;
-
 /// What the house says, as files of the workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct House {
@@ -258,118 +264,6 @@ pub fn system(house: &House, frozen: &Frozen, finish: Finish) -> Vec<String> {
     ]);
     let memory = sections(&[("Your memory", &frozen.memory), ("Your recent notes", &frozen.notes)]);
     [house, memory].into_iter().filter(|part| !part.is_empty()).collect()
-}
-
-/// What surrounds a message.
-pub struct Tail<'a> {
-    pub now: DateTime<Tz>,
-    pub role: Role,
-    pub place: Place,
-    pub rows: &'a [Waiting],
-    /// Those of the rows that begin with a skill.
-    pub(crate) invoked: &'a Invoked,
-    /// What was said there before, and not to the bot.
-    pub background: &'a [Line],
-    /// What changed in memory and notes since the model was last told.
-    pub changes: Vec<String>,
-}
-
-/// The messages as the model is shown them. Stored with the turn, and never made again.
-pub fn tail(tail: &Tail<'_>) -> String {
-    let mut text = String::new();
-    if let Some(first) = tail.rows.first() {
-        let place = match tail.place {
-            Place::Private => "private",
-            Place::Group => "group",
-        };
-        let (now, who) = (tail.now.format("%a %Y-%m-%d %H:%M %:z"), plain(&first.sender().name));
-        let channel = first.origin.channel();
-        let role = tail.role;
-        let _ = match &first.inbound.cause {
-            Cause::Person(_) => write!(text, "[{now} · {who} ({role}) · {channel}, {place}]"),
-            Cause::Heartbeat { tainted, .. } => {
-                let tainted = match tainted {
-                    true => format!(", some of it by who {}", untrusted::HAS_READ),
-                    false => String::new(),
-                };
-                write!(text, "[{now} · heartbeat for {who} ({role}){tainted} · {channel}, {place}]")
-            }
-            Cause::Job { job, due, late, tainted, .. } => {
-                let due = due.with_timezone(&tail.now.timezone()).format("%a %Y-%m-%d %H:%M");
-                let late = if *late {
-                    format!(", which was due on {due} and is late")
-                } else {
-                    String::new()
-                };
-                let tainted = match tainted {
-                    true => format!(", asked for in a conversation that {}", untrusted::HAS_READ),
-                    false => String::new(),
-                };
-                write!(
-                    text,
-                    "[{now} · job {job} of {who} ({role}){late}{tainted} · {channel}, {place}]"
-                )
-            }
-        };
-    }
-    write_background(&mut text, tail.background, tail.now.timezone());
-    for row in tail.rows {
-        let Said { text: said, quoted, .. } = &row.inbound.body;
-        let invoked = tail.invoked.get(&row.id);
-        let said = invoked.map_or(said, |invoked| &invoked.said);
-        if let Some(quote) = quoted {
-            let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
-            let whose = if quote.by_others { untrusted::OTHERS_WORDS } else { "" };
-            let _ = write!(
-                text,
-                "\n> {}{whose}: {}",
-                plain(&quote.author),
-                untrusted::one_kind_of_lines(&quoted).replace('\n', "\n> ")
-            );
-        }
-        if let Some(invoked) = invoked {
-            let _ = write!(text, "\n{}", invoked.told);
-        }
-        for file in &row.inbound.body.media {
-            let _ = write!(text, "\n{}", files::line(file, quoted.as_ref()));
-        }
-        let is_alone = row.inbound.body.media.is_empty() && quoted.is_none();
-        if is_alone || !said.trim().is_empty() {
-            let said = format!("\n{}", untrusted::one_kind_of_lines(said));
-            text.push_str(&said.replace("\n[", "\n ["));
-        }
-        if let Cause::Job { printed: Some(printed), .. } = &row.inbound.cause {
-            write_printed(&mut text, printed);
-        }
-    }
-    for change in &tail.changes {
-        let _ = write!(text, "\n[{change}]");
-    }
-    text
-}
-
-/// What a job's check has printed: data, whoever wrote it.
-fn write_printed(text: &mut String, printed: &Printed) {
-    let whose = match printed.foreign {
-        true => format!("The job's check, which {}, printed:", untrusted::HAS_READ),
-        false => "The job's check printed:".to_owned(),
-    };
-    let _ = write!(text, "\n[{whose}]\n{}", untrusted::wrap(&printed.text));
-}
-
-/// Lines that were overheard, none of which can pass for words to the bot or of the program.
-fn write_background(text: &mut String, lines: &[Line], zone: Tz) {
-    if lines.is_empty() {
-        return;
-    }
-    text.push('\n');
-    text.push_str(untrusted::BACKGROUND);
-    for line in lines {
-        let said = untrusted::one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
-        let at = line.at.with_timezone(&zone).format("%H:%M");
-        let _ = write!(text, "\n| {at} {}: {said}", plain(&line.author));
-    }
-    text.push_str("\n[To you:]");
 }
 
 /// A name in which nobody can hide a line of the program's.

@@ -42,6 +42,7 @@ use crate::turn::prompt::{self, Tail, files};
 use crate::types::event::{Event, Happening};
 use crate::types::message::{Hint, MessageId, Reaction, Sender};
 use crate::types::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
+use crate::types::source::{Parts, Source};
 
 /// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
 const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
@@ -202,7 +203,7 @@ impl Active<'_> {
         let UsedUp { note, words } = used_up;
         self.pending.clear();
         self.invoked.clear();
-        let step = self.push_step(Some(note), Vec::new());
+        let step = self.push_step(Some(Parts::of(Source::Program, note)), Vec::new());
         self.emit(|| Happening::StepStart { step });
         match self.ask(false).await? {
             Ok(mut completion) if !completion.text.trim().is_empty() => {
@@ -249,12 +250,20 @@ impl Active<'_> {
             })
         });
         let images = files::images(&self.pending);
-        let heard: Vec<_> = note.into_iter().chain(steered).collect();
-        Ok(self.push_step((!heard.is_empty()).then(|| heard.join("\n\n")), images))
+        let note = note.map(|note| Parts::of(Source::Program, note));
+        let heard = match (note, steered) {
+            (Some(mut note), Some(steered)) => {
+                note.push_program("\n\n");
+                note.append(&steered);
+                Some(note)
+            }
+            (note, steered) => note.or(steered),
+        };
+        Ok(self.push_step(heard, images))
     }
 
     /// What is still planned in the step before will not be begun any more.
-    fn push_step(&mut self, heard: Option<String>, images: Vec<Image>) -> usize {
+    fn push_step(&mut self, heard: Option<Parts>, images: Vec<Image>) -> usize {
         let steps = &mut self.current().steps;
         let before = steps.last_mut().into_iter().flat_map(|step| &mut step.calls);
         for call in before.filter(|call| call.outcome == Outcome::Planned) {
@@ -419,7 +428,8 @@ impl Active<'_> {
             reply_to: self.asker.reply_to.clone(),
             over_draft: false,
             // Nobody else hands on what it says.
-            tainted: self.part.background.is_some() && taint::of_one(&self.session).is_some(),
+            tainted: self.part.background.is_some()
+                && taint::of_one(&self.session, self.asker.role).is_some(),
             zone: self.means.zone,
             is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
         }

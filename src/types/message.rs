@@ -11,6 +11,8 @@ use serde::{Deserialize, Serialize};
 
 pub use cause::{Cause, Printed};
 
+use crate::types::source::Span;
+
 /// Makes a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
@@ -169,6 +171,9 @@ pub struct Said {
     /// as the platform lets one message be.
     #[serde(default, skip_serializing_if = "is_false")]
     pub more: bool,
+    /// The sources of its text, if that is not a person's; none: who or what the cause names wrote it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<Span>,
 }
 
 impl Said {

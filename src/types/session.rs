@@ -9,6 +9,7 @@ use serde_json::Value;
 
 use crate::types::message::{Place, SenderId};
 use crate::types::origin::Origin;
+use crate::types::source::{Parts, Source};
 
 /// Makes a newtype over a row id of the store.
 macro_rules! row_id {
@@ -249,8 +250,8 @@ pub enum Ending {
 /// One completion with its tool calls, and what the person said before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// What was said since the step before, as the model was shown it, byte for byte.
-    pub heard: Option<String>,
+    /// What was said since the step before, as the model was shown it, byte for byte, with its sources.
+    pub heard: Option<Parts>,
     /// Pictures that came with it.
     pub images: Vec<Image>,
     pub text: String,
@@ -260,7 +261,7 @@ pub struct Step {
 
 impl Step {
     fn bytes(&self) -> usize {
-        let heard = self.heard.as_ref().map_or(0, String::len);
+        let heard = self.heard.as_ref().map_or(0, |heard| heard.len());
         let thinking: usize = self.thinking.iter().map(|it| value_bytes(&it.block)).sum();
         let calls = self
             .calls
@@ -307,6 +308,8 @@ pub struct Call {
     /// JSON as the model wrote it, which need not parse.
     pub arguments: String,
     pub outcome: Outcome,
+    /// The sources of the outcome; none if it is in the program's own words.
+    pub sources: Vec<Source>,
     /// Pictures that came with an answer which is the outcome.
     pub images: Vec<Image>,
 }

@@ -14,6 +14,7 @@ use peacrab::provider::models::{Model, Models, Standing};
 use peacrab::replies;
 use peacrab::tasks::heartbeat::{Config, Quiet};
 use peacrab::tasks::schedule::Clock;
+use peacrab::types::source::{self, Source};
 use serde_json::json;
 use tokio::sync::watch;
 
@@ -316,6 +317,20 @@ async fn a_model_of_its_own_works_within_its_own_steps() {
     scene.rig.finish().await;
 }
 
+/// Each part of a beat's task keeps its source: only the owner's file counts as written by the owner.
+fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it(scene: &Scene) {
+    let of_beat =
+        "FROM steps WHERE turn = (SELECT max(id) FROM turns) AND heard LIKE '%HEARTBEAT.md:%'";
+    let one = |column: &str| scene.rig.look(&format!("SELECT {column} {of_beat}")).remove(0);
+    let spans = serde_json::from_str(&one("sources")).unwrap();
+    let heard = source::Parts::restored(one("heard"), spans);
+    let of_file = |source: &Source| *source == Source::File { path: "HEARTBEAT.md".to_owned() };
+    let file: Vec<_> = heard.iter().filter(|part| of_file(part.source)).map(|it| it.text).collect();
+    let [file] = file[..] else { panic!("{file:?}") };
+    assert!(file.contains("Is the tide high?"), "{file}");
+    assert!(!["leaky", "mend", "Bail", "plan"].iter().any(|it| file.contains(it)), "{file}");
+}
+
 #[tokio::test]
 async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
     let mut scene = Scene::new().await;
@@ -345,6 +360,7 @@ async fn it_knows_todays_notes_the_plan_and_which_jobs_ran() {
         "{told}"
     );
     assert!(told.contains("- job 1 (Bail it out.): done"), "{told}");
+    what_the_file_asks_for_is_told_apart_from_what_stands_below_it(&scene);
     scene.rig.finish().await;
 }
 

@@ -20,6 +20,7 @@ fn steps(letters: &str) -> Vec<Step> {
             letter if letter.is_uppercase() => Outcome::Failed(letter.to_string()),
             letter => Outcome::Done(letter.to_string()),
         },
+        sources: Vec::new(),
         images: Vec::new(),
     };
     letters.chars().map(|letter| Step { calls: vec![call(letter)], ..Step::default() }).collect()

@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{Gate, held, says};
+use crate::support::somebody::said;
 
 /// Questions of the owner that are counted.
 const ASKED: usize = 20;
@@ -134,11 +135,12 @@ fn the_size_of_a_conversation_counts_each_of_its_texts() {
         tool: String::new(),
         arguments: long(),
         outcome: Outcome::Done(long()),
+        sources: Vec::new(),
         images: Vec::new(),
     };
     let block = json!({"thought": [long()]});
     let step = Step {
-        heard: Some(long()),
+        heard: Some(said(&long())),
         text: long(),
         thinking: vec![Thinking { model: String::new(), block }],
         calls: vec![call],

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use peacrab::types::untrusted;
 use serde_json::json;
 
 use crate::support::rig::{OWNER, Rig, USER};
@@ -95,7 +96,7 @@ async fn only_what_came_after_words_of_others_is_marked_as_theirs() {
     rig.ask("1", "a late lobster").await;
     rig.ask("1", "/new").await;
     rig.change("UPDATE turns SET read_others = 1 WHERE id = 2");
-    let is_marked = |shown: &str| shown.contains("Written by others");
+    let is_marked = |shown: &str| shown.contains(untrusted::BEGINS);
     assert!(!is_marked(&found(&mut rig, OWNER, "1", "early crab").await));
     assert!(is_marked(&found(&mut rig, OWNER, "1", "late lobster").await));
     rig.finish().await;

@@ -33,6 +33,7 @@ use peacrab::types::session::{Call, CallId, Ending, Outcome, Step, Turn, TurnId}
 use serde_json::{Value, json};
 
 use crate::support::model_api::{Ending as StreamEnding, KEY, MODEL, ModelApi, Platform, Reply};
+use crate::support::somebody::said;
 
 /// Longer than loopback takes on a busy machine.
 const LIMITS: HttpTimeouts = limits(Duration::from_secs(20));
@@ -119,7 +120,7 @@ async fn ask(provider: &dyn Provider) -> (Result<Completion, ProviderError>, Vec
 
 /// A turn that has just begun.
 fn hearing(heard: &str) -> Turn {
-    turn(vec![Step { heard: Some(heard.to_owned()), ..Step::default() }], None)
+    turn(vec![Step { heard: Some(said(heard)), ..Step::default() }], None)
 }
 
 fn turn(steps: Vec<Step>, ending: Option<Ending>) -> Turn {
@@ -133,6 +134,7 @@ fn call(wire_id: &str, outcome: Outcome) -> Call {
         tool: "look".to_owned(),
         arguments: r#"{"path": "a"}"#.to_owned(),
         outcome,
+        sources: Vec::new(),
         images: Vec::new(),
     }
 }

@@ -23,6 +23,7 @@ use tokio::sync::watch;
 use crate::support::double::Manner;
 use crate::support::rig::{OWNER, Parts, Rig};
 use crate::support::script::{calls, says};
+use crate::support::somebody::said;
 
 fn store() -> (TempDir, Store) {
     let home = TempDir::new().unwrap();
@@ -297,7 +298,7 @@ async fn does(store: &Store, deed: Deed) {
 
 fn note(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
     let sender = Sender::person(OWNER.to_owned(), "Ada".to_owned());
-    let (heard, said) = ("[due]".to_owned(), "tea".to_owned());
+    let (heard, said) = (said("[due]"), "tea".to_owned());
     sessions::note(store, session, &Note { sender: &sender, provider: "x", heard, said })
 }
 

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::cage;
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
-use crate::support::somebody::somebody;
+use crate::support::somebody::{is_foreign, somebody};
 
 pub(crate) fn config() -> Config {
     Config {
@@ -65,7 +65,7 @@ impl Desk {
             Err(
                 ToolError::TellModel(words)
                 | ToolError::Transient(words)
-                | ToolError::TellForeign(words),
+                | ToolError::TellForeign(_, words),
             ) => Err(words),
             Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
         }
@@ -279,7 +279,8 @@ async fn what_strangers_wrote_is_marked_and_running_it_is_far_reaching() {
         let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
         let call = json!({"command": command}).to_string();
         assert_eq!(tool.reach(&call, &desk.cx.address), Reach::Outside);
-        assert_eq!(tool.call_json(&call, &desk.cx).await.unwrap().foreign, foreign, "{command}");
+        let output = tool.call_json(&call, &desk.cx).await.unwrap();
+        assert_eq!(is_foreign(&output, &desk.cx), foreign, "{command}");
     }
     let (process, _) = usual.tools.authorise("process", Role::Owner).unwrap();
     for (action, reach) in [("list", Reach::Here), ("kill", Reach::Here), ("write", Reach::Outside)]

@@ -136,6 +136,39 @@ fn every_dependency_is_used() {
     none(found, "take these lines out of Cargo.toml, or use what they bring");
 }
 
+/// Where texts are searched for what a person asks for, or read as former versions wrote them.
+const SEARCHES_TEXTS: [&str; 2] = ["src/conversation/history.rs", "src/conversation/former.rs"];
+
+/// Ways to look for a sentence in a text.
+const LOOKS_FOR: [&str; 9] = [
+    "contains(",
+    "starts_with(",
+    "ends_with(",
+    "strip_prefix(",
+    "find(",
+    "split_once(",
+    "split(",
+    " == ",
+    "matches!(",
+];
+
+#[test]
+fn nothing_decides_by_sentences_in_texts() {
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        let may_search = SEARCHES_TEXTS.contains(&file.name().as_str());
+        for (at, line) in file.code() {
+            let in_sql = !may_search && (line.contains("instr(") || line.contains(" LIKE "));
+            let in_code =
+                line.contains("untrusted::") && LOOKS_FOR.iter().any(|it| line.contains(it));
+            if in_sql || in_code {
+                found.push(format!("{}:{}: {}", file.name(), at, line.trim()));
+            }
+        }
+    }
+    none(found, "ask the sources of the text (`types::source`): its sentences are for models");
+}
+
 #[test]
 fn one_stack_carries_what_goes_out() {
     let lock = read("Cargo.lock");

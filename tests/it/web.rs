@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::site::{Names, Site};
+use crate::support::somebody::is_foreign;
 
 /// Somebody who reads the web.
 struct Reader {
@@ -92,11 +93,12 @@ impl Reader {
 async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
     match tool.call_json(&arguments.to_string(), cx).await {
         Ok(output) => {
+            let is_foreign = is_foreign(&output, cx);
             let words = output.for_model;
-            assert!(output.foreign || words.contains(" found nothing for: "), "unmarked: {words}");
+            assert!(is_foreign || words.contains(" found nothing for: "), "unmarked: {words}");
             Came::Text(words)
         }
-        Err(ToolError::TellModel(words) | ToolError::TellForeign(words)) => Came::Refused(words),
+        Err(ToolError::TellModel(words) | ToolError::TellForeign(_, words)) => Came::Refused(words),
         Err(ToolError::Transient(words)) => Came::Passing(words),
         Err(ToolError::Abort(error)) => panic!("the turn was aborted: {error}"),
     }

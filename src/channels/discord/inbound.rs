@@ -99,7 +99,7 @@ pub fn decode(
         within: at.within(),
         cause: Cause::Person(sender(author, message.member.as_ref())),
         id: Some(message.id.as_str().into()),
-        body: Said { text, quoted: quoted(message, bot), media, press: None, more },
+        body: Said { text, quoted: quoted(message, bot), media, more, ..Said::default() },
     };
     let bot_ids = if author.bot { vec![author.id.as_str().into()] } else { Vec::new() };
     let addressee = addressee(message, bot, at);

@@ -249,8 +249,8 @@ fn said(
         quoted: quoted(message, raw, bot),
         // Who replies to a picture asks about it.
         media: own.into_iter().chain(beside).collect(),
-        press: None,
         more,
+        ..Said::default()
     })
 }
 

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, OptionalExtension};
 
 use crate::conversation::actions::{Actions, COMPLETION, CONVERSE, GRACE};
 use crate::conversation::forgetting::forget_sessions;
+use crate::conversation::sources;
 use crate::store::StoreError;
 use crate::store::{SLICE, slice};
-use crate::types::untrusted;
+use crate::types::session::TurnId;
 
 /// How far pruning has come: the end and the id of the last call that was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,12 +46,16 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
              AND t.ending IS NOT NULL AND (s.closed IS NOT NULL OR t.id < s.begins))"
     );
     // Who finds what was answered then is to know where it may have come from.
-    store
-        .prepare_cached(&format!(
-            "UPDATE turns SET read_others = 1 WHERE id = (SELECT turn FROM calls WHERE {old}
-             AND (instr(output, ?2) = 1 OR instr(output, ?3) > 0))"
-        ))?
-        .execute(params![call, untrusted::BEGINS, untrusted::OTHERS_WORDS])?;
+    let forgotten = store
+        .prepare_cached(&format!("SELECT turn, tool, output, sources FROM calls WHERE {old}"))?
+        .query_row([call], |row| {
+            let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
+            let sources = sources::of_call(tool, output, row.get_ref(3)?.as_str_or_null()?);
+            Ok((TurnId(row.get(0)?), sources))
+        })
+        .optional()?;
+    let Some((turn, forgotten)) = forgotten else { return Ok(()) };
+    sources::keep_with_turn(store, turn, &forgotten)?;
     store.prepare_cached(&format!("DELETE FROM calls WHERE {old}"))?.execute([call])?;
     Ok(())
 }

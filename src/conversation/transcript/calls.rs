@@ -5,14 +5,19 @@ use rusqlite::{Connection, Row, params};
 
 use crate::bus::journal::read_origin;
 use crate::conversation::actions;
+use crate::conversation::sources;
 use crate::conversation::transcript::{from_json, from_json_or, to_json};
 use crate::provider::ToolCall;
 use crate::types::message::{ChannelName, Sender};
 use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
+use crate::types::source::Source;
 
 /// A call in the columns from `id` on, after its step.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
-    let output = row.get::<_, Option<String>>(7)?.unwrap_or_default();
+    let output = row.get::<_, Option<String>>(7)?;
+    let of_output = row.get_ref(10)?.as_str_or_null()?;
+    let sources = sources::of_call(row.get_ref(3)?.as_str()?, output.as_deref(), of_output);
+    let output = output.unwrap_or_default();
     let outcome = match row.get_ref(5)?.as_str()? {
         "planned" => Outcome::Planned,
         "waiting" => Outcome::Waiting,
@@ -32,6 +37,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         tool: row.get(3)?,
         arguments: row.get(4)?,
         outcome,
+        sources,
         images: match row.get_ref(8)?.as_str_or_null()? {
             None => Vec::new(),
             Some(_) => from_json_or(row, 8, Vec::new())?,
@@ -55,8 +61,8 @@ pub(crate) fn plan_calls(
         .map(|ToolCall { id: wire_id, name: tool, arguments }| {
             insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
             let id = CallId(store.last_insert_rowid());
-            let (outcome, images) = (Outcome::Planned, Vec::new());
-            Ok(Call { id, wire_id, tool, arguments, outcome, images })
+            let (outcome, sources, images) = (Outcome::Planned, Vec::new(), Vec::new());
+            Ok(Call { id, wire_id, tool, arguments, outcome, sources, images })
         })
         .collect()
 }
@@ -97,14 +103,15 @@ pub(crate) fn call_runs(
     store: &Connection,
     call: CallId,
     intent: &Intent,
-    result: &str,
+    (result, sources): (&str, &[Source]),
 ) -> rusqlite::Result<()> {
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(
-            "UPDATE calls SET state = 'running', intent = ?, output = ?, started = ? WHERE id = ?",
+            "UPDATE calls SET state = 'running', intent = ?, output = ?, sources = ?, started = ?
+             WHERE id = ?",
         )?
-        .execute(params![to_json(intent), result, now, call.0])?;
+        .execute(params![to_json(intent), result, to_json(&sources), now, call.0])?;
     Ok(())
 }
 
@@ -144,11 +151,13 @@ pub(crate) fn call_began(
     Ok(())
 }
 
-/// Settles a call; an outcome that is not settled is written as what it would be found as.
+/// Settles a call, with the sources of its outcome; an outcome that is not settled is written as what it would
+/// be found as.
 pub(crate) fn call_ended(
     store: &Connection,
     call: CallId,
     outcome: &Outcome,
+    sources: &[Source],
 ) -> rusqlite::Result<()> {
     let (state, output) = match outcome {
         Outcome::Done(text) => ("done", Some(text)),
@@ -160,10 +169,10 @@ pub(crate) fn call_ended(
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(
-            "UPDATE calls SET state = ?, output = ?, ended = ?, started = ifnull(started, ?)
+            "UPDATE calls SET state = ?, output = ?, sources = ?, ended = ?, started = ifnull(started, ?)
              WHERE id = ?",
         )?
-        .execute(params![state, output, now, now, call.0])?;
+        .execute(params![state, output, to_json(&sources), now, now, call.0])?;
     if matches!(outcome, Outcome::Done(_)) {
         actions::mark_undone(store, call)?;
     }

@@ -19,6 +19,7 @@ use crate::tasks::{self, Assignment, Ended, Terms};
 use crate::types::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Settings, TurnId};
+use crate::types::source::Parts;
 
 /// Beats that came to their end.
 pub(super) const WORKED: &str = "'told', 'silent', 'repeated'";
@@ -67,7 +68,7 @@ pub(super) struct New {
 pub(super) fn begin(
     store: &Connection,
     new: New,
-    (text, tainted): (&str, bool),
+    (text, tainted): (&Parts, bool),
     now: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
     let New { to, known_on, sender, place, provider, asked } = new;
@@ -99,7 +100,8 @@ pub(super) fn begin(
     let name = people::name_of(store, &terms.known_on, &sender)?;
     let cause = Cause::Heartbeat { tainted, sender: Sender::person(sender, name) };
     let task = id.task();
-    let assignment = Assignment { text, cause, key: task_key(task, None), to };
+    let sources = text.spans().to_vec();
+    let assignment = Assignment { text, sources, cause, key: task_key(task, None), to };
     let row = tasks::start(store, task, (session, &terms), assignment)?;
     store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute([row.0, id.0])?;
     Ok(true)

@@ -1,6 +1,8 @@
 //! What HEARTBEAT.md asks for, what a model is handed, and what of its words is to be said.
 
 use crate::tasks::heartbeat::surroundings::Surroundings;
+use crate::types::origin::TaskKind;
+use crate::types::source::{Parts, Source};
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
@@ -78,24 +80,25 @@ const RAN: &str = "\n\nJobs that ran since the last heartbeat:\n- ";
 const TOLD: &str = "\n\nWhat you have told them lately:\n- ";
 
 /// What a beat is handed.
-pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> String {
-    let mut text = format!("{FILE}:\n{watched}");
-    let Surroundings { plan, ran, told, .. } = surroundings;
+pub(super) fn task(watched: &str, notes: &str, surroundings: &Surroundings) -> Parts {
+    let mut text = Parts::of(Source::Program, format!("{FILE}:\n"));
+    text.push(Source::File { path: FILE.to_owned() }, watched);
+    let Surroundings { plan, ran, told, tainted, .. } = surroundings;
     let (plan, ran, told) =
         (plan.as_deref().unwrap_or_default(), ran.join("\n- "), told.join("\n- "));
-    let parts = [(NOTES, notes), (PLAN, plan), (RAN, &ran), (TOLD, &told)];
-    for (heading, body) in parts.into_iter().filter(|(_, body)| !body.is_empty()) {
-        text.push_str(heading);
-        text.push_str(body);
+    let read_others = *tainted;
+    let task = |kind, read_others| Source::Task { kind, number: None, read_others };
+    let parts = [
+        (NOTES, notes, Source::Memory),
+        (PLAN, plan, Source::Plan { read_others }),
+        (RAN, &ran, task(TaskKind::Job, false)),
+        (TOLD, &told, task(TaskKind::Heartbeat, read_others)),
+    ];
+    for (heading, body, source) in parts.into_iter().filter(|(_, body, _)| !body.is_empty()) {
+        text.push_program(heading);
+        text.push(source, body);
     }
     text
-}
-
-/// Of what a beat was handed, what stands in the file.
-pub fn asked_for(heard: &str) -> &str {
-    let Some((_, task)) = heard.split_once(&format!("{FILE}:\n")) else { return "" };
-    let ends = [NOTES, PLAN, RAN, TOLD].into_iter().filter_map(|heading| task.find(heading));
-    &task[..ends.min().unwrap_or(task.len())]
 }
 
 /// What is to be said of what a model said; none if that is nothing.

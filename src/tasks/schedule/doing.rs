@@ -60,7 +60,8 @@ fn start_turn(
             let (known_on, place) = (brief.known_on.clone(), brief.place);
             let terms = Terms { known_on, place, settings: "{}".to_owned() };
             let session = tasks::open_session(store, TaskKind::Job, &terms)?;
-            let assignment = Assignment { text, cause, key, to: brief.to.clone() };
+            let to = brief.to.clone();
+            let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
             tasks::start(store, id.task(), (session, &terms), assignment)?
         }
         Where::Here => {

@@ -7,6 +7,8 @@ use crate::replies;
 use crate::tasks::schedule::job::JobId;
 use crate::tasks::schedule::run::Run;
 use crate::types::message::Sender;
+use crate::types::origin::TaskKind;
+use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
 /// What of a job's text is repeated, in characters.
@@ -39,13 +41,16 @@ pub(super) fn note_printed(
     let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
     let heard = heard(run.job.id, brief.payload.text(), tainted);
     let printed = untrusted::wrap(&sessions::shortened(printed));
-    let heard = format!("{heard}\n{printed}");
+    let mut heard = heard;
+    heard.push_program("\n");
+    heard.push(Source::Command { read_others: tainted }, printed);
     let said = replies::JOB_PRINTED.to_owned();
     let note = Note { sender: &brief.sender, provider: NO_MODEL, heard, said };
     sessions::note(store, session, &note)
 }
 
-fn heard(id: JobId, about: &str, tainted: bool) -> String {
+fn heard(id: JobId, about: &str, tainted: bool) -> Parts {
+    let source = Source::Task { kind: TaskKind::Job, number: Some(id.0), read_others: tainted };
     let tainted = match tainted {
         true => format!(" Whoever worked on it {}.", untrusted::HAS_READ),
         false => String::new(),
@@ -54,7 +59,8 @@ fn heard(id: JobId, about: &str, tainted: bool) -> String {
     let about: String =
         about.chars().filter(|sign| !"[]".contains(*sign)).take(ABOUT_CHARS_MAX).collect();
     let about = about.split_whitespace().collect::<Vec<_>>().join(" ");
-    format!(
+    let heard = format!(
         "[Job {id} (“{about}”) was due; what came of it was sent here as it stands below.{tainted}]"
-    )
+    );
+    Parts::of(source, heard)
 }

@@ -19,6 +19,7 @@ use crate::provider::ToolSchema;
 use crate::tools::mcp::catalogue::{self, Offer};
 use crate::tools::{AnyTool, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput, cut};
 use crate::types::message::Address;
+use crate::types::source::Source;
 
 /// How long a call waits for a server that is being started again.
 const UP_WAIT_MAX: Duration = Duration::from_secs(5);
@@ -127,7 +128,7 @@ impl LentTool {
         let text = cut(text, "Ask for less at a time.");
         match result.is_error {
             Some(true) => Err(self.failed(text)),
-            _ => Ok(ToolOutput { foreign: !self.server.config.trusted, ..ToolOutput::text(text) }),
+            _ => Ok(ToolOutput::of(self.source(), text)),
         }
     }
 
@@ -135,8 +136,13 @@ impl LentTool {
     fn failed(&self, words: String) -> ToolError {
         match self.server.config.trusted {
             true => ToolError::TellModel(words),
-            false => ToolError::TellForeign(words),
+            false => ToolError::TellForeign(self.source(), words),
         }
+    }
+
+    fn source(&self) -> Source {
+        let server = &self.server;
+        Source::McpServer { name: server.name.to_string(), is_trusted: server.config.trusted }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::tools::{
     Kind, RESULT_CHARS_MAX, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec,
 };
 use crate::types::message::Address;
+use crate::types::source::Source;
 
 /// What a model is shown at once, beside the address and how to read on.
 const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;
@@ -105,7 +106,8 @@ impl Tool for WebFetch {
         let moved = if page.url == url { "" } else { "(it has led here) " };
         let title = page.title.as_deref().map(|title| format!("Title: {title}\n"));
         let title = title.unwrap_or_default();
-        Ok(ToolOutput::foreign(format!("{moved}{}\n{title}\n{part}", page.url)))
+        let source = Source::Page { url: page.url.to_string() };
+        Ok(ToolOutput::of(source, format!("{moved}{}\n{title}\n{part}", page.url)))
     }
 }
 

@@ -18,6 +18,7 @@ use super::address::{Forbidden, Gate};
 use super::page;
 use crate::http;
 use crate::tools::ToolError;
+use crate::types::source::Source;
 
 /// What a model is told of a broken connection.
 const CAUSE_CHARS_MAX: usize = 200;
@@ -111,10 +112,12 @@ fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
 }
 
 /// In words of which some are others'.
-fn theirs(error: ToolError) -> ToolError {
+fn theirs(url: &Url, error: ToolError) -> ToolError {
     match error {
-        ToolError::TellModel(words) | ToolError::Transient(words) => ToolError::TellForeign(words),
-        error @ (ToolError::TellForeign(_) | ToolError::Abort(_)) => error,
+        ToolError::TellModel(words) | ToolError::Transient(words) => {
+            ToolError::TellForeign(Source::Page { url: url.to_string() }, words)
+        }
+        error @ (ToolError::TellForeign(..) | ToolError::Abort(_)) => error,
     }
 }
 
@@ -139,9 +142,10 @@ impl Hops {
             Hop::Further(next) => next,
         };
         for _ in 0..self.limits.redirects {
-            match self.hop(&place, until).await.map_err(theirs)? {
+            match self.hop(&place, until).await.map_err(|error| theirs(&url, error))? {
                 Hop::There(response) => {
-                    return self.read(place, response, until).await.map_err(theirs);
+                    let read = self.read(place, response, until).await;
+                    return read.map_err(|error| theirs(&url, error));
                 }
                 Hop::Further(next) => place = next,
             }
@@ -201,7 +205,8 @@ impl Hops {
                 "its server sends it compressed, though it was asked not to",
             ));
         }
-        page::check_type(content_type.as_deref()).map_err(|why| theirs(refused(&url, why)))?;
+        page::check_type(content_type.as_deref())
+            .map_err(|why| theirs(&url, refused(&url, why)))?;
         let mut bytes = Vec::new();
         let cut = loop {
             let chunk = match timeout_at(until, response.chunk()).await {
@@ -236,7 +241,7 @@ pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     if url.scheme() == "https" && next.scheme() == "http" {
         let words =
             "it is redirected to an address that is not encrypted; if that is as good, fetch";
-        return Err(theirs(refused(url, format!("{words} {}", shown(&next)))));
+        return Err(theirs(url, refused(url, format!("{words} {}", shown(&next)))));
     }
     Ok(next)
 }

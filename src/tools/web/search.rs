@@ -19,6 +19,7 @@ use crate::http;
 use crate::people::Role;
 use crate::secret::Secret;
 use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
+use crate::types::source::Source;
 
 /// What all of them take (Brave and Tavily: 400 characters).
 const QUERY_CHARS_MAX: usize = 400;
@@ -207,7 +208,8 @@ impl Tool for WebSearch {
         if hits.is_empty() {
             return Ok(ToolOutput::text(format!("{engine} found nothing for: {query}")));
         }
-        Ok(ToolOutput::foreign(written(&hits)))
+        let source = Source::Search { engine: engine.to_owned() };
+        Ok(ToolOutput::of(source, written(&hits)))
     }
 }
 

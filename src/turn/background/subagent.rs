@@ -71,7 +71,8 @@ impl Background for Subagent {
         if subagent.is_awaited {
             let told = if end.tainted { untrusted::wrap(&told) } else { told };
             let outcome = if went_well { Outcome::Done(told) } else { Outcome::Failed(told) };
-            transcript::call_ended(store, subagent.call, &outcome)?;
+            let sources = [prompt::subagent(id, end.tainted)];
+            transcript::call_ended(store, subagent.call, &outcome, &sources)?;
             return transcript::unpark(store, subagent.turn);
         }
         // While it is open, the conversation knows of the end when it is next spoken to.

@@ -36,7 +36,7 @@ pub(crate) async fn awaits(
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
         if subagents::begin(store, (turn, call), &task)?.is_none() {
             let outcome = Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
-            transcript::call_ended(store, call, &outcome)?;
+            transcript::call_ended(store, call, &outcome, &[])?;
             return Ok((outcome, None));
         }
         transcript::call_waits(store, call)?;

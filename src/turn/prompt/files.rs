@@ -6,6 +6,7 @@ use crate::provider::{IMAGE_BYTES_MAX, IMAGES_MAX};
 use crate::turn::prompt::plain;
 use crate::types::message::{Fetched, MediaKind, MediaRef, Quote};
 use crate::types::session::Image;
+use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
 /// What is shown of the reason why a file is not there.
@@ -16,20 +17,21 @@ const SEEN: [&str; 4] = ["image/jpeg", "image/png", "image/webp", "image/gif"];
 
 /// `[photo: inbox/2026-11/12-0-cat.jpg, 640 kB]`. What is spoken in a file of the message that is
 /// quoted stands behind its line, as words of who said it.
-pub(super) fn line(file: &MediaRef, quote: Option<&Quote>) -> String {
+pub(super) fn line(file: &MediaRef, sender: &Source, quote: Option<&Quote>) -> Parts {
     let what = what(file);
     if file.quoted {
         let line = plain_line(file, &format!("{what} of the quoted message"));
-        return match &file.fetched {
-            Some(Fetched::Transcribed { words, .. }) => {
-                let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
-                let words = untrusted::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
-                format!("{line}\n> {author}: [{what}, transcribed] {words}")
-            }
-            _ => line,
-        };
+        let mut line = Parts::of(sender.clone(), line);
+        if let Some(Fetched::Transcribed { words, .. }) = &file.fetched {
+            let author = quote.map_or_else(|| plain(""), |quote| plain(&quote.author));
+            let words = untrusted::one_kind_of_lines(words.trim()).replace('\n', "\n> ");
+            let words = format!("\n> {author}: [{what}, transcribed] {words}");
+            let by_others = quote.is_none_or(|quote| quote.by_others);
+            line.push(Source::Quoted { author, by_others }, words);
+        }
+        return line;
     }
-    plain_line(file, &what)
+    Parts::of(sender.clone(), plain_line(file, &what))
 }
 
 fn what(file: &MediaRef) -> String {

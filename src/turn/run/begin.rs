@@ -26,6 +26,7 @@ use crate::types::event::Happening;
 use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Plan, Session, Step, Turn, TurnId};
+use crate::types::source::{Parts, Source};
 use crate::workspace::Audience;
 
 /// A turn that a crash cut off is taken up again so often; then it ends with words, because it may
@@ -69,7 +70,12 @@ impl<'a> Active<'a> {
         };
         let (frozen, mut changes) = match is_task {
             true => (Frozen::default(), Vec::new()),
-            false => remembered(means, session.frozen.take(), audience(role, place)).await,
+            false => {
+                let (frozen, changes) =
+                    remembered(means, session.frozen.take(), audience(role, place)).await;
+                let changes = changes.into_iter().map(|it| Parts::of(Source::Memory, it));
+                (frozen, changes.collect::<Vec<_>>())
+            }
         };
         changes.extend(plan(means, &session).await?);
         let (background, overheard) = background(means, &session, first).await;
@@ -225,12 +231,13 @@ async fn current(means: &Means, session: Option<Session>) -> Result<Option<Sessi
 }
 
 /// What is left of the conversation's plan, for the model.
-async fn plan(means: &Means, session: &Session) -> Result<Option<String>, TurnError> {
+async fn plan(means: &Means, session: &Session) -> Result<Option<Parts>, TurnError> {
     let id = session.id;
     let plan = means.bus.store.read(move |store| plans::of(store, id)).await?;
-    Ok(plan
-        .filter(Plan::is_open)
-        .map(|plan| format!("Your plan, which you keep with `plan`:\n{plan}")))
+    Ok(plan.filter(Plan::is_open).map(|plan| {
+        let source = Source::Plan { read_others: plan.tainted };
+        Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
+    }))
 }
 
 /// The system prompt of a session, as `role` may see it.

@@ -11,7 +11,6 @@ use crate::conversation::asks;
 use crate::memory;
 use crate::people::Role;
 use crate::replies;
-use crate::tasks::heartbeat;
 use crate::tools::{Kind, Reach, ToolContext, message};
 use crate::trust::acts::tool_role;
 use crate::trust::known_urls;
@@ -100,7 +99,8 @@ impl Active<'_> {
         if call.outcome != Outcome::Planned {
             return Ok(Decision::Allow);
         }
-        let knows_url = matches!(&checked.reach, Reach::Url(url) if known_urls::knows(&self.session, url, heartbeat::asked_for));
+        let knows_url =
+            matches!(&checked.reach, Reach::Url(url) if known_urls::knows(&self.session, url));
         let asked = Asked {
             tool: &call.tool,
             terms: checked.terms,
@@ -202,7 +202,8 @@ impl Active<'_> {
 
     fn settled(&mut self, at: usize, ran: Ran) {
         let step = self.current().steps.last_mut().expect("the step whose calls these are");
-        step.calls[at].outcome = ran.outcome;
+        let call = &mut step.calls[at];
+        (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
 
     fn emit_start(&self, call: &Call) {

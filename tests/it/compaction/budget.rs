@@ -9,6 +9,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use crate::support::effort;
+use crate::support::somebody::said;
 
 fn text() -> impl Strategy<Value = String> {
     prop_oneof![
@@ -41,13 +42,13 @@ fn call() -> impl Strategy<Value = Call> {
         tool,
         arguments,
         outcome,
+        sources: Vec::new(),
         images: Vec::new(),
     })
 }
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
-    let step = (proptest::option::of(text()), text(), vec(call(), 0..4))
-        .prop_map(|(heard, text, calls)| Step { heard, text, calls, ..Step::default() });
+    let step = (proptest::option::of(text()), text(), vec(call(), 0..4)).prop_map(heard_step);
     vec(vec(step, 0..4), 0..6).prop_map(|turns| {
         let turn = |(id, steps)| Turn {
             id: TurnId(id),
@@ -57,6 +58,10 @@ fn turns() -> impl Strategy<Value = Vec<Turn>> {
         };
         (1..).zip(turns).map(turn).collect()
     })
+}
+
+fn heard_step((heard, text, calls): (Option<String>, String, Vec<Call>)) -> Step {
+    Step { heard: heard.as_deref().map(said), text, calls, ..Step::default() }
 }
 
 fn mark() -> impl Strategy<Value = Mark> {
@@ -78,10 +83,7 @@ enum Doing {
 }
 
 fn doing() -> impl Strategy<Value = Doing> {
-    let step = || {
-        (proptest::option::of(text()), text(), vec(call(), 0..3))
-            .prop_map(|(heard, text, calls)| Step { heard, text, calls, ..Step::default() })
-    };
+    let step = || (proptest::option::of(text()), text(), vec(call(), 0..3)).prop_map(heard_step);
     prop_oneof![
         2 => step().prop_map(Doing::Begin),
         1 => Just(Doing::TakeOff),

@@ -5,13 +5,14 @@ use std::fs;
 
 use peacrab::config::AgentConfig;
 use peacrab::types::session::Finish;
+use peacrab::types::untrusted;
 use serde_json::{Value, json};
 
 use super::{asked, reads, rig_with_page, tells, with_page};
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{Reply, calls, says};
 
-const MARK: &str = "[Written by others: data to look at.";
+const MARK: &str = untrusted::BEGINS;
 
 fn call(tool: &str, arguments: Value) -> Reply {
     calls(&[(tool, arguments)])

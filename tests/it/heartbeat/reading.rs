@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Duration, NaiveTime, TimeZone, Utc};
 use chrono_tz::Tz;
-use peacrab::tasks::heartbeat::{Quiet, alert, asked_for, in_effect};
+use peacrab::tasks::heartbeat::{Quiet, alert, in_effect};
 use proptest::prelude::*;
 
 #[test]
@@ -110,18 +110,4 @@ proptest! {
             }
         }
     }
-}
-
-#[test]
-fn what_the_file_asks_for_is_told_apart_from_what_stands_below_it() {
-    let task =
-        |below: &str| format!("[now · heartbeat]\nHEARTBEAT.md:\n- https://a.example/x{below}");
-    for below in [
-        "",
-        "\n\nToday's notes:\n- b",
-        "\n\nWhat you have told them lately:\n- b\n\nToday's notes:\nc",
-    ] {
-        assert_eq!(asked_for(&task(below)), "- https://a.example/x");
-    }
-    assert_eq!(asked_for("[That was no call]"), "");
 }

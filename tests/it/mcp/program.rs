@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use peacrab::people::Role;
 use peacrab::tools::mcp::{Config, Program, Via};
+use peacrab::types::untrusted;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::json;
 
@@ -23,7 +24,7 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
         question.contains("read what strangers wrote (it came by mcp_fake_echo)"),
         "{question}"
     );
-    assert!(rig.model.last().transcript().contains("result: [Written by others"));
+    assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::BEGINS)));
     rig.say("1", "/deny 1");
     assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));
     rig.finish().await;

@@ -5,6 +5,7 @@ use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;
+use crate::support::somebody::said;
 
 fn start(index: u64, block: &Value) -> Value {
     json!({"type": "content_block_start", "index": index, "content_block": block})
@@ -104,7 +105,7 @@ async fn passes_reasoning_back_unharmed_and_only_to_its_model() {
     let mut second = call("toolu_2", Outcome::Failed("no such file".to_owned()));
     second.arguments = "[1]".to_owned();
     let step = Step {
-        heard: Some("Hello?".to_owned()),
+        heard: Some(said("Hello?")),
         images: Vec::new(),
         text: completion.text,
         thinking: [completion.thinking, vec![foreign]].concat(),

@@ -6,6 +6,7 @@ use url::Url;
 
 use super::*;
 use crate::support::model_api::MODEL;
+use crate::support::somebody::said;
 
 /// What a request holds that asks for this effort after these turns.
 async fn sent(platform: Platform, config: Config, turns: &[Turn], effort: Effort) -> Value {
@@ -71,7 +72,7 @@ async fn asks_anthropic_for_an_effort_as_the_model_takes_it() {
 #[tokio::test]
 async fn does_not_ask_for_thinking_in_the_middle_of_calls_without() {
     let steps = vec![Step {
-        heard: Some("See?".to_owned()),
+        heard: Some(said("See?")),
         calls: vec![call("toolu_1", Outcome::Done("seen".to_owned()))],
         ..Step::default()
     }];

@@ -6,6 +6,7 @@ use peacrab::types::session::Thinking;
 
 use super::*;
 use crate::support::model_api::sse;
+use crate::support::somebody::said;
 
 pub(super) fn chunk(delta: &Value) -> Value {
     json!({"choices": [{"index": 0, "delta": delta}]})
@@ -139,7 +140,7 @@ async fn gives_calls_back_as_their_model_knows_them() {
     let completion = ask(&*provider(&api)).await.0.unwrap();
     let calls = vec![call(&completion.calls[0].id, Outcome::Done("seen".to_owned()))];
     let step = |thinking| Step {
-        heard: Some("Hello?".to_owned()),
+        heard: Some(said("Hello?")),
         thinking,
         calls: calls.clone(),
         ..Step::default()
@@ -177,7 +178,7 @@ async fn sent_back(field: &'static str, chunks: &[Value]) -> [Value; 2] {
         }
         api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
         let calls = vec![call("a", Outcome::Done("seen".to_owned()))];
-        let heard = Some("Hello?".to_owned());
+        let heard = Some(said("Hello?"));
         let steps = vec![Step { heard, thinking, calls, ..Step::default() }];
         ask_after(&*provider(&api), &[turn(steps, None)], None).await.0.unwrap();
         sent.push(api.requests().last().unwrap()["messages"][2].clone());
@@ -288,7 +289,7 @@ async fn sends_what_every_imitator_knows() {
     bad.arguments = "{\"path\": ".to_owned();
     bad.tool = "löok!".to_owned();
     let steps = vec![Step {
-        heard: Some("See?".to_owned()),
+        heard: Some(said("See?")),
         calls: vec![call("call_1", Outcome::Done("seen".to_owned())), bad],
         ..Step::default()
     }];

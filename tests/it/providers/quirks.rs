@@ -5,6 +5,7 @@ use peacrab::provider::{StopReason, Usage};
 use super::openai::{calls, chunk, completion_of, finish};
 use super::*;
 use crate::support::model_api::sse;
+use crate::support::somebody::said;
 
 fn fragment(id: &str, name: &str, arguments: &Value) -> Value {
     chunk(&json!({"tool_calls": [{"id": id, "function": {"name": name, "arguments": arguments}}]}))
@@ -28,11 +29,8 @@ async fn tells_calls_apart_that_have_one_id() {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
     let done = || call("look", Outcome::Done("seen".to_owned()));
-    let steps = vec![Step {
-        heard: Some("See?".to_owned()),
-        calls: vec![done(), done()],
-        ..Step::default()
-    }];
+    let steps =
+        vec![Step { heard: Some(said("See?")), calls: vec![done(), done()], ..Step::default() }];
     ask_after(&*provider(&api), &[turn(steps, None)], None).await.0.unwrap();
     api.finish();
 }
@@ -167,7 +165,7 @@ async fn respells_names_that_an_api_does_not_take() {
         let mut called = call("x", Outcome::Done("seen".to_owned()));
         called.tool = name.to_owned();
         let steps =
-            vec![Step { heard: Some("See?".to_owned()), calls: vec![called], ..Step::default() }];
+            vec![Step { heard: Some(said("See?")), calls: vec![called], ..Step::default() }];
         let turns = [turn(steps, None)];
         let request = Request {
             system: &[],

@@ -11,6 +11,8 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 
+use crate::support::somebody::said;
+
 const BOTH: [Platform; 2] = [Platform::OpenAi, Platform::Anthropic];
 
 fn words() -> impl Strategy<Value = String> {
@@ -54,6 +56,7 @@ fn any_call() -> impl Strategy<Value = Call> {
         tool,
         arguments,
         outcome,
+        sources: Vec::new(),
         images: Vec::new(),
     })
 }
@@ -70,7 +73,10 @@ fn thinking() -> impl Strategy<Value = Thinking> {
 
 fn step() -> impl Strategy<Value = Step> {
     (option::of(words()), words(), vec(thinking(), 0..3), vec(any_call(), 0..4)).prop_map(
-        |(heard, text, thinking, calls)| Step { heard, images: Vec::new(), text, thinking, calls },
+        |(heard, text, thinking, calls)| {
+            let heard = heard.as_deref().map(said);
+            Step { heard, images: Vec::new(), text, thinking, calls }
+        },
     )
 }
 
@@ -93,8 +99,8 @@ fn fold(mut turns: Vec<Turn>, count: usize, step: usize) -> Vec<Turn> {
     turns.drain(..count.min(turns.len()));
     shorten::apply(&mut turns, Mark { turn: TurnId(1), step });
     if let Some(first) = turns.first_mut().and_then(|turn| turn.steps.first_mut()) {
-        let said = first.heard.take().unwrap_or_default();
-        first.heard = Some(format!("{}\n\n{said}", shown("It rained.")));
+        let heard = first.heard.take().unwrap_or_default();
+        first.heard = Some(said(&format!("{}\n\n{heard}", shown("It rained."))));
     }
     turns
 }
@@ -131,7 +137,7 @@ fn bytes(body: &Value) -> String {
 #[tokio::test]
 async fn grows_at_its_end_only() {
     let seen = |id: &str| call(id, Outcome::Done("seen".to_owned()));
-    let heard = |text: &str| Some(text.to_owned());
+    let heard = |text: &str| Some(said(text));
     let first = Step { heard: heard("See?"), calls: vec![seen("a"), seen("b")], ..Step::default() };
     let second = Step { text: "I saw it.".to_owned(), ..Step::default() };
     let third = Step { heard: heard("Again."), calls: vec![seen("a")], ..Step::default() };
@@ -164,7 +170,7 @@ async fn grows_at_its_end_only() {
 async fn says_how_a_turn_ended_that_has_no_answer() {
     let api = ModelApi::start(Platform::OpenAi).await;
     api.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
-    let heard = |text: &str| Step { heard: Some(text.to_owned()), ..Step::default() };
+    let heard = |text: &str| Step { heard: Some(said(text)), ..Step::default() };
     let turns = [
         turn(vec![heard("One")], Some(Ending::Silent)),
         turn(vec![heard("Two")], Some(Ending::Stopped)),

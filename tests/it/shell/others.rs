@@ -10,11 +10,13 @@ use tokio::time::sleep;
 use super::{Desk, Place, config, tools};
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
+use crate::support::somebody::is_foreign;
 
 impl Desk {
     async fn is_foreign(&self, tool: &str, arguments: Value) -> bool {
         let (tool, _) = self.tools.authorise(tool, Role::Owner).unwrap();
-        tool.call_json(&arguments.to_string(), &self.cx).await.unwrap().foreign
+        let output = tool.call_json(&arguments.to_string(), &self.cx).await.unwrap();
+        is_foreign(&output, &self.cx)
     }
 
     async fn reads_others(&self, command: &str) -> bool {
@@ -62,7 +64,7 @@ async fn a_command_in_the_background_is_marked_once_it_has_opened_it() {
     let begin = json!({"command": "echo mine; read x; cat s*/a.md; read x", "background": true});
     let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
     let begun = tool.call_json(&begin.to_string(), &desk.cx).await.unwrap();
-    assert!(!begun.foreign, "{}", begun.for_model);
+    assert!(!is_foreign(&begun, &desk.cx), "{}", begun.for_model);
     let name = begun.for_model.trim_start_matches('[').split(']').next().unwrap().to_owned();
     let write = json!({"action": "write", "id": name, "text": "\n"});
     assert!(desk.is_foreign("process", write).await);

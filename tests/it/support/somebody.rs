@@ -6,10 +6,12 @@ use peacrab::bus::Wake;
 use peacrab::conversation::actions::{Actions, Images};
 use peacrab::people::Role;
 use peacrab::store::{self, Store};
-use peacrab::tools::ToolContext;
+use peacrab::tools::{ToolContext, ToolOutput};
 use peacrab::trust::instruction_watch::Oversight;
+use peacrab::trust::taint::is_untrusted;
 use peacrab::types::message::{Address, Place, Sender};
 use peacrab::types::session::SessionId;
+use peacrab::types::source::{Parts, Source};
 use peacrab::workspace::Workspace;
 use tempfile::TempDir;
 
@@ -34,4 +36,15 @@ pub(crate) fn somebody(role: Role, place: Place) -> (ToolContext, TempDir) {
         tainted: false,
     };
     (cx, folder)
+}
+
+/// A text that the model has heard from somebody.
+pub(crate) fn said(text: &str) -> Parts {
+    Parts::of(Source::Person { channel: "home".into(), id: "7".into() }, text)
+}
+
+/// Returns true if a tool's output has an untrusted source.
+pub(crate) fn is_foreign(output: &ToolOutput, cx: &ToolContext) -> bool {
+    let audience = cx.reader().audience;
+    output.sources.iter().any(|source| is_untrusted(source, audience))
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use peacrab::tools::web::FetchLimits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolSet};
+use peacrab::types::untrusted;
 use serde_json::json;
 
 use crate::support::rig::{Parts, Rig};
@@ -31,7 +32,7 @@ async fn what_a_page_says_is_others_words() {
     rig.model.on("read", [fetches(&site.url("/")), says("It wants to be obeyed.")]);
     assert_eq!(rig.ask("1", "read it").await, "It wants to be obeyed.");
     let told = rig.model.last().transcript();
-    assert!(told.contains("result: [Written by others: data to look at."), "{told}");
+    assert!(told.contains(&format!("result: {}", untrusted::BEGINS)), "{told}");
     assert!(!told.contains("\n[End 00000000]"), "{told}");
     rig.finish().await;
 }

@@ -1,0 +1,196 @@
+//! Messages as a model is shown them, in parts with their sources: the line that says who speaks, what was
+//! overheard, quoted and said, and what has changed in memory since.
+
+use chrono::DateTime;
+use chrono_tz::Tz;
+
+use crate::bus::journal::Waiting;
+use crate::people::Role;
+use crate::turn::invoked::Invoked;
+use crate::turn::prompt::{files, plain};
+use crate::types::message::{Cause, Line, Place, Printed, Quote, Said};
+use crate::types::origin::{TaskId, TaskKind};
+use crate::types::source::{Part, Parts, Source};
+use crate::types::untrusted;
+
+/// What of a quoted message is shown: one that is passed on is shown whole (Telegram's texts have at
+/// most 4096 signs); of one that is replied to, adapters give less.
+const QUOTE_CHARS_MAX: usize = 4_500;
+
+/// What surrounds a message.
+pub struct Tail<'a> {
+    pub now: DateTime<Tz>,
+    pub role: Role,
+    pub place: Place,
+    pub rows: &'a [Waiting],
+    /// Those of the rows that begin with a skill.
+    pub(crate) invoked: &'a Invoked,
+    /// What was said there before, and not to the bot.
+    pub background: &'a [Line],
+    /// What changed in memory, notes and plan since the model was last told.
+    pub changes: Vec<Parts>,
+}
+
+/// The messages as the model is shown them. Stored with the turn, and never made again.
+pub fn tail(tail: &Tail<'_>) -> Parts {
+    let mut text = Parts::default();
+    if let Some(first) = tail.rows.first() {
+        let source = match &first.inbound.cause {
+            Cause::Person(_) => Source::Program,
+            Cause::Job { .. } | Cause::Heartbeat { .. } => author(first),
+        };
+        text.push(source, heading(tail, first));
+    }
+    push_background(&mut text, tail.background, tail.now.timezone());
+    for row in tail.rows {
+        push_row(&mut text, row, tail.invoked);
+    }
+    for change in &tail.changes {
+        text.push_program("\n[");
+        text.append(change);
+        text.push_program("]");
+    }
+    text
+}
+
+/// The line with the time, and who speaks or what is due.
+fn heading(tail: &Tail<'_>, first: &Waiting) -> String {
+    let place = match tail.place {
+        Place::Private => "private",
+        Place::Group => "group",
+    };
+    let (now, who) = (tail.now.format("%a %Y-%m-%d %H:%M %:z"), plain(&first.sender().name));
+    let channel = first.origin.channel();
+    let role = tail.role;
+    match &first.inbound.cause {
+        Cause::Person(_) => format!("[{now} · {who} ({role}) · {channel}, {place}]"),
+        Cause::Heartbeat { tainted, .. } => {
+            let tainted = match tainted {
+                true => format!(", some of it by who {}", untrusted::HAS_READ),
+                false => String::new(),
+            };
+            format!("[{now} · heartbeat for {who} ({role}){tainted} · {channel}, {place}]")
+        }
+        Cause::Job { job, due, late, tainted, .. } => {
+            let due = due.with_timezone(&tail.now.timezone()).format("%a %Y-%m-%d %H:%M");
+            let late =
+                if *late { format!(", which was due on {due} and is late") } else { String::new() };
+            let tainted = match tainted {
+                true => format!(", asked for in a conversation that {}", untrusted::HAS_READ),
+                false => String::new(),
+            };
+            format!("[{now} · job {job} of {who} ({role}){late}{tainted} · {channel}, {place}]")
+        }
+    }
+}
+
+/// The source of what a row says, where the row does not tell it part by part.
+fn author(row: &Waiting) -> Source {
+    let inbound = &row.inbound;
+    let source = |kind, number, read_others| Source::Task { kind, number, read_others };
+    match (&inbound.cause, row.origin.task()) {
+        (Cause::Job { job, tainted, .. }, _) => source(TaskKind::Job, Some(*job), *tainted),
+        (Cause::Heartbeat { tainted, .. }, task) => {
+            source(TaskKind::Heartbeat, task.map(|task| task.number), *tainted)
+        }
+        // A subagent is handed its task with sources; without them, nobody knows who wrote it.
+        (Cause::Person(_), Some(TaskId { kind: TaskKind::Subagent, number })) => {
+            source(TaskKind::Subagent, Some(number), true)
+        }
+        (Cause::Person(_), Some(_)) => Source::Unknown,
+        (Cause::Person(sender), None) => {
+            let (channel, id) = (inbound.from.channel.clone(), sender.id.clone());
+            match inbound.body.press {
+                Some(_) => Source::Button { channel, id },
+                None => Source::Person { channel, id },
+            }
+        }
+    }
+}
+
+fn push_row(text: &mut Parts, row: &Waiting, invoked: &Invoked) {
+    let Said { text: said, quoted, media, sources, .. } = &row.inbound.body;
+    let author = author(row);
+    if let Some(quote) = quoted {
+        push_quote(text, quote);
+    }
+    let invoked = invoked.get(&row.id);
+    if let Some(invoked) = invoked {
+        let source = match &invoked.name {
+            Some(name) => Source::Skill { name: name.clone() },
+            None => Source::Program,
+        };
+        text.push(source, format!("\n{}", invoked.told));
+    }
+    for file in media {
+        text.push(author.clone(), "\n");
+        text.append(&files::line(file, &author, quoted.as_ref()));
+    }
+    let said = match invoked {
+        Some(invoked) => Parts::of(author.clone(), &invoked.said),
+        None if sources.is_empty() => Parts::of(author.clone(), said),
+        None => Parts::restored(said.clone(), sources.clone()),
+    };
+    let is_alone = media.is_empty() && quoted.is_none();
+    if is_alone || !said.trim().is_empty() {
+        // A message without a text is its author's, too.
+        text.push(if sources.is_empty() { author } else { Source::Program }, "\n");
+        push_said(text, &said);
+    }
+    if let Cause::Job { printed: Some(printed), .. } = &row.inbound.cause {
+        push_printed(text, printed);
+    }
+}
+
+fn push_quote(text: &mut Parts, quote: &Quote) {
+    let author = plain(&quote.author);
+    let quoted: String = quote.text.chars().take(QUOTE_CHARS_MAX).collect();
+    let quoted = untrusted::one_kind_of_lines(&quoted).replace('\n', "\n> ");
+    let source = Source::Quoted { author: author.clone(), by_others: quote.by_others };
+    text.push(source.clone(), format!("\n> {author}"));
+    if quote.by_others {
+        text.push_program(untrusted::OTHERS_WORDS);
+    }
+    text.push(source, format!(": {quoted}"));
+}
+
+/// What was said, in which no line can pass for one of the program's. It begins a line.
+fn push_said(text: &mut Parts, said: &Parts) {
+    let mut begins_line = true;
+    for Part { source, text: part } in said.iter() {
+        let part = untrusted::one_kind_of_lines(part);
+        let defused = part.replace("\n[", "\n [");
+        if begins_line && defused.starts_with('[') {
+            text.push(source.clone(), " ");
+        }
+        text.push(source.clone(), defused);
+        begins_line = part.ends_with('\n');
+    }
+}
+
+/// What a job's check has printed: data, whoever wrote it.
+fn push_printed(text: &mut Parts, printed: &Printed) {
+    let whose = match printed.foreign {
+        true => format!("The job's check, which {}, printed:", untrusted::HAS_READ),
+        false => "The job's check printed:".to_owned(),
+    };
+    text.push_program(format!("\n[{whose}]\n"));
+    let source = Source::Command { read_others: printed.foreign };
+    text.push(source, untrusted::wrap(&printed.text));
+}
+
+/// Lines that were overheard, none of which can pass for words to the bot or of the program.
+fn push_background(text: &mut Parts, lines: &[Line], zone: Tz) {
+    if lines.is_empty() {
+        return;
+    }
+    text.push_program(format!("\n{}", untrusted::BACKGROUND));
+    for line in lines {
+        let said = untrusted::one_kind_of_lines(line.text.trim()).replace('\n', "\n|   ");
+        let at = line.at.with_timezone(&zone).format("%H:%M");
+        let author = plain(&line.author);
+        let said = format!("\n| {at} {author}: {said}");
+        text.push(Source::Overheard { author }, said);
+    }
+    text.push_program("\n[To you:]");
+}

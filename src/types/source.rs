@@ -1,0 +1,170 @@
+//! Sources: who or what wrote a part of what a model is shown, and where it lay. They are stored as that;
+//! `trust::taint` decides for whom a source is trusted, at use.
+
+use std::fmt;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use crate::types::message::{ChannelName, SenderId};
+use crate::types::origin::TaskKind;
+
+/// Who or what wrote a part, and where it lay.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// The program: the line with time and speaker, reminders, lines about files.
+    Program,
+    /// A person who speaks to the bot.
+    Person { channel: ChannelName, id: SenderId },
+    /// A message that a person has replied to or passed on.
+    Quoted {
+        author: String,
+        /// Neither the bot nor the person who quotes it wrote it.
+        by_others: bool,
+    },
+    /// A line that was said in a group, and not to the bot.
+    Overheard { author: String },
+    /// The text of a button, which the bot wrote and a person has pressed.
+    Button { channel: ChannelName, id: SenderId },
+    /// A skill that a person has called.
+    Skill { name: String },
+    /// A change of the memory or of the notes.
+    Memory,
+    /// The plan of the conversation.
+    Plan { read_others: bool },
+    /// What the model has suggested, and is shown again.
+    Proposal { read_others: bool },
+    /// What a background task was handed, or what came of it.
+    Task {
+        kind: TaskKind,
+        /// None if the text may be about several tasks.
+        number: Option<i64>,
+        /// The model that wrote the text had read untrusted content.
+        read_others: bool,
+    },
+    /// A page of the web.
+    Page { url: String },
+    /// Results of a search engine.
+    Search { engine: String },
+    /// A tool of an MCP server; `is_trusted` is what the config says of the server when it is called.
+    McpServer { name: String, is_trusted: bool },
+    /// The output of a command.
+    Command {
+        /// It had access to the network, or has opened files that others wrote.
+        read_others: bool,
+    },
+    /// A file of the workspace; its path tells in which folder it lies.
+    File { path: String },
+    /// Earlier conversations, as a search has found them.
+    Past { in_group: bool },
+    /// Not known: it counts as untrusted for everybody.
+    Unknown,
+}
+
+/// A part of a text, and its source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    pub source: &'a Source,
+    pub text: &'a str,
+}
+
+/// The source of the next so many bytes of a text.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Span(pub Source, pub usize);
+
+/// A text in parts, each with its source. It derefs to the whole text, which is what a model is sent.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    text: String,
+    spans: Vec<Span>,
+}
+
+impl Parts {
+    /// A text with one source.
+    pub fn of(source: Source, text: impl AsRef<str>) -> Self {
+        let mut parts = Self::default();
+        parts.push(source, text);
+        parts
+    }
+
+    /// A text as it was stored with its spans; if they do not fit it, its source is unknown.
+    pub fn restored(text: String, spans: Vec<Span>) -> Self {
+        let mut end = 0_usize;
+        let fits = spans.iter().all(|Span(_, bytes)| {
+            end = end.saturating_add(*bytes);
+            text.is_char_boundary(end)
+        });
+        match fits && end == text.len() {
+            true => Self { text, spans },
+            false => Self::of(Source::Unknown, text),
+        }
+    }
+
+    /// Appends a part.
+    pub fn push(&mut self, source: Source, text: impl AsRef<str>) {
+        let text = text.as_ref();
+        if text.is_empty() {
+            return;
+        }
+        self.text.push_str(text);
+        match self.spans.last_mut() {
+            Some(Span(last, bytes)) if *last == source => *bytes += text.len(),
+            _ => self.spans.push(Span(source, text.len())),
+        }
+    }
+
+    /// Appends words of the program's.
+    pub fn push_program(&mut self, text: impl AsRef<str>) {
+        self.push(Source::Program, text);
+    }
+
+    /// Appends all parts of another text.
+    pub fn append(&mut self, other: &Self) {
+        for Part { source, text } in other.iter() {
+            self.push(source.clone(), text);
+        }
+    }
+
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Part<'_>> {
+        let mut begin = 0;
+        let spans = self.spans.iter().map(move |Span(source, bytes)| {
+            let text = &self.text[begin..begin + bytes];
+            begin += bytes;
+            Part { source, text }
+        });
+        spans.collect::<Vec<_>>().into_iter()
+    }
+
+    pub fn spans(&self) -> &[Span] {
+        &self.spans
+    }
+
+    /// Each source once, in the order in which they occur first.
+    pub fn sources(&self) -> Vec<Source> {
+        let mut sources = Vec::new();
+        self.spans.iter().for_each(|Span(source, _)| add(&mut sources, source));
+        sources
+    }
+}
+
+impl Deref for Parts {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.text
+    }
+}
+
+impl fmt::Display for Parts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+/// Adds a source, unless it is there.
+pub fn add(sources: &mut Vec<Source>, source: &Source) {
+    if !sources.contains(source) {
+        sources.push(source.clone());
+    }
+}
