@@ -9,7 +9,7 @@ mod command;
 mod failing;
 pub mod fairness;
 mod folds;
-mod heart;
+mod heartbeat;
 mod idle;
 mod jobs;
 mod pass;
@@ -33,15 +33,18 @@ pub use skills::skills_words;
 
 use crate::bus::journal::{RowId, Waiting};
 use crate::conversation::transcript;
+use crate::sandbox::CageState;
+use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
+use crate::tasks::schedule::Commands;
 use crate::turn::commits::{self, StopKind};
 use crate::turn::instructions::context_used;
-use crate::turn::means::{Means, role_of};
-use crate::turn::run::{self as turn, Begin, Draft, TurnError, Wires};
+use crate::turn::run::{self as turn, Begin, Draft, TurnError, TurnHandles};
+use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
-use crate::types::session::Session;
+use crate::types::session::{QueueMode, Session};
 use aside::Asides;
 use asks::Asks;
 use backlog::{Backlog, Person};
@@ -61,13 +64,27 @@ const GRACE: Duration = Duration::from_secs(3);
 /// How long questions aside may go on then: they can be asked again.
 const ASIDE_GRACE: Duration = Duration::from_millis(200);
 
+/// What the agent loop and its commands go by.
+pub struct Config {
+    pub turns_max: usize,
+    /// What becomes of messages that come during a turn, where nobody chose.
+    pub queue: QueueMode,
+    /// Whether shell commands can run, and in which sandbox.
+    pub shell: CageState,
+    /// How jobs run commands; none where they run none.
+    pub commands: Option<Commands>,
+    /// Ends the daemon; none where nobody would start it again.
+    pub restart: Option<CancellationToken>,
+}
+
 /// Runs until `stop`; what is cut off then goes on after the next start.
-pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
-    let mut woken = means.bus.inbox.watch();
+pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: CancellationToken) {
+    let mut woken = turns.services.bus.inbox.watch();
     let mut agent = Agent {
-        means,
-        turns_max,
-        turns: JoinSet::new(),
+        services: turns.services.clone(),
+        turns,
+        config,
+        turn_tasks: JoinSet::new(),
         tasks: HashMap::new(),
         running: HashMap::new(),
         idle: Idle::default(),
@@ -92,7 +109,7 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
         };
         tokio::select! {
             () = stop.cancelled() => {}
-            Some(ended) = agent.turns.join_next_with_id() => agent.take_back(ended).await,
+            Some(ended) = agent.turn_tasks.join_next_with_id() => agent.take_back(ended).await,
             Some(done) = agent.folds.join_next() => agent.folded(done).await,
             changed = woken.changed(), if !failed => if changed.is_err() { break },
             () = sleep(rest.unwrap_or_default()), if rest.is_some() => {}
@@ -104,9 +121,10 @@ pub async fn run(means: Arc<Means>, turns_max: usize, stop: CancellationToken) {
 }
 
 struct Agent {
-    means: Arc<Means>,
-    turns_max: usize,
-    turns: JoinSet<Result<Option<Session>, TurnError>>,
+    services: Services,
+    turns: Arc<TurnServices>,
+    config: Arc<Config>,
+    turn_tasks: JoinSet<Result<Option<Session>, TurnError>>,
     /// What each task works for, to know it even after a panic.
     tasks: HashMap<Id, Origin>,
     running: HashMap<Origin, Running>,
@@ -144,7 +162,7 @@ impl Agent {
     /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
     /// of something is likely to come until then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
-        if let Err(error) = self.asides.tell_cut_off(&self.means).await {
+        if let Err(error) = self.asides.tell_cut_off(&self.services).await {
             tracing::error!(%error, "Cannot tell who asked aside of the restart, will try again");
         }
         // Commands come first: a turn that was stopped is not taken up again. What waits is read
@@ -179,11 +197,11 @@ impl Agent {
 
     /// Returns true if the origin's channel is here; what came by another one waits until it is.
     fn serves(&self, origin: &Origin) -> bool {
-        self.means.channels.contains_key(origin.channel())
+        self.services.channels.contains_key(origin.channel())
     }
 
     /// Moves a session into a turn.
-    fn start(&mut self, origin: Origin, (sender, claim): (Sender, Claim<Person>), begin: Begin) {
+    fn start(&mut self, origin: Origin, sender: Sender, claim: Claim<Person>, begin: Begin) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let stop = CancellationToken::new();
         let rows: Vec<_> = match &begin {
@@ -193,9 +211,9 @@ impl Agent {
         let given = rows.last().copied().unwrap_or(RowId(0));
         let session = self.idle.take(&origin);
         let (draft, shown) = watch::channel(Draft::default());
-        let wires = (steered, stop.clone(), draft);
-        let task = work(Arc::clone(&self.means), origin.clone(), session, begin, wires);
-        let id = self.turns.spawn(task).id();
+        let ends = TaskEnds { steer: steered, stop: stop.clone(), draft };
+        let task = work(Arc::clone(&self.turns), origin.clone(), session, begin, ends);
+        let id = self.turn_tasks.spawn(task).id();
         let running = Running { steer, stop, sender, claim, rows, given, shown, folds: None };
         self.occupy(id, origin, running);
     }
@@ -213,26 +231,29 @@ impl Agent {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
             command::Command::New => self.stop(&control, StopKind::New).await?,
             command::Command::Judge(verdict) => {
-                approvals::obey(&self.means, &control, verdict).await?;
+                approvals::obey(&self.services, &control, verdict).await?;
             }
             command::Command::Btw(question) => {
-                self.asides.begin(&self.means, control, question).await?;
+                self.asides.begin(&self.turns, control, question).await?;
             }
             command::Command::Compact(focus) => self.compact(control, focus).await?,
             other => {
                 let busy = self.running.contains_key(&control.origin);
-                command::obey(&self.means, &control, other, busy, self.running.len()).await?;
+                let running = self.running.len();
+                let Self { turns, config, .. } = self;
+                let scope = command::CommandScope { turns, config, busy, running };
+                command::obey(&scope, &control, other).await?;
             }
         }
-        self.means.bus.outbox.up();
+        self.services.bus.outbox.up();
         Ok(())
     }
 
     /// Ends what runs where the command was said. The store decides; the task is told, and what it
     /// would still commit is thrown away.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
-        let role = role_of(&self.means, &control.inbound.from, control.sender()).await?;
-        let stopped = commits::stopped(&self.means.bus.store, control, role, kind).await?;
+        let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
+        let stopped = commits::stopped(&self.services.bus.store, control, role, kind).await?;
         if stopped.asides {
             self.asides.stop(&control.inbound.from);
         }
@@ -245,7 +266,7 @@ impl Agent {
             running.stop.cancel();
         }
         self.cancel(&stopped.tasks);
-        self.means.bus.jobs.up();
+        self.services.bus.jobs.up();
         Ok(())
     }
 
@@ -256,7 +277,7 @@ impl Agent {
 
     /// Takes back all turns that have ended, so that one pass serves all of them.
     async fn take_all_back(&mut self) {
-        while let Some(ended) = self.turns.try_join_next_with_id() {
+        while let Some(ended) = self.turn_tasks.try_join_next_with_id() {
             self.take_back(ended).await;
         }
     }
@@ -294,49 +315,57 @@ impl Agent {
             }
         }
         self.take_over_folded(&origin).await;
-        self.means.bus.outbox.up();
-        self.means.bus.jobs.up();
+        self.services.bus.outbox.up();
+        self.services.bus.jobs.up();
     }
 
     async fn wind_down(mut self) {
-        let all_ended = async { while self.turns.join_next().await.is_some() {} };
+        let all_ended = async { while self.turn_tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
-            tracing::info!(turns = self.turns.len(), "Left for the next start");
+            tracing::info!(turns = self.turn_tasks.len(), "Left for the next start");
         }
-        self.turns.shutdown().await;
-        self.asides.wind_down(&self.means, ASIDE_GRACE).await;
+        self.turn_tasks.shutdown().await;
+        self.asides.wind_down(&self.services, ASIDE_GRACE).await;
         // To be asked to stop is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
-        if let Err(error) = self.means.bus.store.write("left", Sync::Later, forgive).await {
+        if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
             tracing::warn!(%error, "Turns that were left have an attempt less");
         }
-        self.means.bus.outbox.up();
+        self.services.bus.outbox.up();
     }
 
     async fn read<T: Send + 'static>(
         &self,
         work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.means.bus.store.read(work).await
+        self.services.bus.store.read(work).await
     }
+}
+
+/// A task's ends of the channels to the loop.
+struct TaskEnds {
+    steer: mpsc::Receiver<Vec<Waiting>>,
+    stop: CancellationToken,
+    draft: watch::Sender<Draft>,
 }
 
 /// The task of one turn: works, and shows that it does, until it is done or stopped.
 async fn work(
-    means: Arc<Means>,
+    turns: Arc<TurnServices>,
     origin: Origin,
     session: Option<Session>,
     begin: Begin,
-    (steer, stop, draft): (mpsc::Receiver<Vec<Waiting>>, CancellationToken, watch::Sender<Draft>),
+    TaskEnds { steer, stop, draft }: TaskEnds,
 ) -> Result<Option<Session>, TurnError> {
     let drafted = draft.subscribe();
     let shown_last = drafted.clone();
     let quiet = Arc::new(Mutex::new(()));
-    let (signs, shown) = mpsc::channel(SIGNS_MAX);
-    let wires = Wires { steer, draft, signs, quiet: Arc::clone(&quiet) };
+    let (signs, shown_signs) = mpsc::channel(SIGNS_MAX);
+    let feed = progress::Feed { draft: drafted, signs: shown_signs };
+    let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
-        let ended = turn::run(&means, session, begin, wires).await;
+        let ended = turn::run(&turns, session, begin, handles).await;
         if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
             // Rests here, not in the loop, which others need.
             sleep(STORE_PAUSE).await;
@@ -346,12 +375,12 @@ async fn work(
     let ended = tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(progress::show(&means, origin.chat(), (drafted, shown), &quiet, turn)) => ended,
+        ended = Box::pin(progress::show(&turns, origin.chat(), feed, &quiet, turn)) => ended,
     };
     let turn = shown_last.borrow().turn;
     if let (true, Some(turn), Some(at)) = (stop.is_cancelled(), turn, origin.chat()) {
-        progress::erase_of(&means, at, turn).await;
+        progress::erase_of(&turns, at, turn).await;
     }
-    means.bus.outbox.up();
+    turns.services.bus.outbox.up();
     ended
 }

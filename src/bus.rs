@@ -17,7 +17,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::people::{Groups, People};
-use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Line, MessageId, SenderId};
 
@@ -25,37 +24,6 @@ pub use admission::{Received, receive};
 pub use arrivals::Arrival;
 use freshness::{ClockLag, Heard, since_boot};
 use overheard::Overheard;
-
-/// Commands that never wait behind turns, by their first word.
-pub const CONTROLS: &[&str] = &[
-    "/start",
-    "/help",
-    "/status",
-    "/stop",
-    "/new",
-    "/compact",
-    "/whoami",
-    "/pair",
-    "/actions",
-    "/undo",
-    "/plan",
-    "/proposals",
-    "/model",
-    "/think",
-    "/queue",
-    "/btw",
-    "/skills",
-    "/usage",
-    "/restart",
-    "/approve",
-    "/deny",
-    "/subagents",
-    "/jobs",
-    "/heartbeat",
-];
-
-/// Commands that begin a turn, as messages do.
-pub const TURNS: &[&str] = &[replies::SKILL];
 
 /// How long what is done is remembered: longer than any platform delivers again, or any catch-up
 /// reaches back.

@@ -294,11 +294,11 @@ async fn talk(
     let mut config = load()?;
     config.channels.clear();
     let daemon = Daemon::open(Plan::new(home, config, environment)?).await?;
-    let desk = daemon.desk();
+    let server = daemon.control_server();
     let stop = CancellationToken::new();
     let talk = async {
         let talked = tokio::select! {
-            talked = chat::through_memory(desk, options) => talked,
+            talked = chat::through_memory(server, options) => talked,
             () = stop.cancelled() => Ok(()),
         };
         stop.cancel();
@@ -364,12 +364,12 @@ async fn run(mut plan: Plan) -> anyhow::Result<()> {
     let stop = CancellationToken::new();
     let mut terminate = signal(SignalKind::terminate()).context("cannot watch for signals")?;
     let mut hangup = signal(SignalKind::hangup()).context("cannot watch for signals")?;
-    let desk = daemon.desk();
+    let server = daemon.control_server();
     let until = stop.clone();
     let (ready, runs) = oneshot::channel();
     let own_terminal = async move {
         runs.await.ok();
-        chat::own_terminal(desk).await;
+        chat::own_terminal(server).await;
     };
     let signals = async move {
         tokio::select! {

@@ -36,7 +36,7 @@ use crate::tasks::heartbeat::Wish;
 use crate::tasks::schedule::{self, Wanted};
 use crate::tools::Lender;
 use crate::turn::instructions::prompt_tokens;
-use crate::turn::means::Means;
+use crate::turn::services::TurnServices;
 use crate::types::event::Event;
 use crate::types::message::{Address, ChannelName, ChatId, DedupKey};
 
@@ -159,9 +159,10 @@ pub struct ChannelStatus {
     pub failing: FailingDeliveries,
 }
 
-/// What the socket speaks for.
-pub struct Desk {
-    pub means: Arc<Means>,
+/// The server of the control socket.
+pub struct ControlServer {
+    pub turns: Arc<TurnServices>,
+    pub agent: Arc<agent::Config>,
     pub terminal: Arc<Terminal>,
     pub links: BTreeMap<ChannelName, Arc<Link>>,
     pub home: String,
@@ -169,7 +170,7 @@ pub struct Desk {
 }
 
 /// Serves clients until `stop`.
-pub async fn run(desk: Arc<Desk>, listener: Arc<UnixListener>, stop: CancellationToken) {
+pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: CancellationToken) {
     let mut clients = JoinSet::new();
     loop {
         tokio::select! {
@@ -179,8 +180,8 @@ pub async fn run(desk: Arc<Desk>, listener: Arc<UnixListener>, stop: Cancellatio
             },
             accepted = listener.accept(), if clients.len() < CONNECTIONS_MAX => match accepted {
                 Ok((stream, _)) => {
-                    let desk = Arc::clone(&desk);
-                    clients.spawn(async move { serve(&desk, stream).await.ok() });
+                    let server = Arc::clone(&server);
+                    clients.spawn(async move { serve(&server, stream).await.ok() });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a control connection");
@@ -193,7 +194,7 @@ pub async fn run(desk: Arc<Desk>, listener: Arc<UnixListener>, stop: Cancellatio
 
 /// Serves one client to its end.
 pub async fn serve(
-    desk: &Desk,
+    server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
     let (read, write) = tokio::io::split(stream);
@@ -203,38 +204,38 @@ pub async fn serve(
     let Some(first) = first? else { return Ok(()) };
     let response = match serde_json::from_str(&first) {
         Ok(ControlRequest::Chat { session, events }) => {
-            return ChatClient::begin(desk, session.into(), events).run(lines, out).await;
+            return ChatClient::begin(server, session.into(), events).run(lines, out).await;
         }
         Ok(ControlRequest::Status) => {
-            status(desk).await.map(|status| Response::Status(Box::new(status)))
+            status(server).await.map(|status| Response::Status(Box::new(status)))
         }
-        Ok(ControlRequest::Actions { limit }) => done(desk, limit).await,
+        Ok(ControlRequest::Actions { limit }) => done(server, limit).await,
         Ok(ControlRequest::Usage) => {
-            let midnight = schedule::midnight(Utc::now(), desk.means.zone);
+            let midnight = schedule::midnight(Utc::now(), server.turns.services.zone);
             let words = move |store: &_| ledger::usage_words(store, midnight);
-            desk.means.bus.store.read(words).await.map(Response::Done)
+            server.turns.services.bus.store.read(words).await.map(Response::Done)
         }
-        Ok(ControlRequest::Pair { words }) => pair(desk, &words).await,
-        Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(desk, wish).await,
-        Ok(ControlRequest::Send(parcel)) => orders::send(desk, parcel).await,
-        Ok(ControlRequest::Cron { wanted, to }) => orders::cron(desk, *wanted, to).await,
+        Ok(ControlRequest::Pair { words }) => pair(server, &words).await,
+        Ok(ControlRequest::Heartbeat { wish }) => orders::heartbeat(server, wish).await,
+        Ok(ControlRequest::Send(parcel)) => orders::send(server, parcel).await,
+        Ok(ControlRequest::Cron { wanted, to }) => orders::cron(server, *wanted, to).await,
         Err(error) => Ok(Response::Failed(format!("cannot read the request: {error}"))),
     };
     let response = response.unwrap_or_else(|error| Response::Failed(error.to_string()));
     write_line(&mut out, &response).await
 }
 
-async fn done(desk: &Desk, limit: usize) -> Result<Response, StoreError> {
+async fn done(server: &ControlServer, limit: usize) -> Result<Response, StoreError> {
     let limit = limit.clamp(1, ACTIONS_MAX);
     let list = move |store: &Connection| actions::list(store, &Sight::ALL, None, limit);
-    desk.means.bus.store.read(list).await.map(Response::Actions)
+    server.turns.services.bus.store.read(list).await.map(Response::Actions)
 }
 
-async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
+async fn pair(server: &ControlServer, words: &[String]) -> Result<Response, StoreError> {
     let Some(pairing) = Pairing::parse(words.iter().map(String::as_str)) else {
         return Ok(Response::Failed(replies::PAIR_USAGE.to_owned()));
     };
-    let bus = &desk.means.bus;
+    let bus = &server.turns.services.bus;
     let people = bus.people.clone();
     let change = move |store: &Connection| agent::pair(store, &people, &pairing, Utc::now());
     let done = bus.store.write("pair", Sync::Now, change).await?;
@@ -242,10 +243,11 @@ async fn pair(desk: &Desk, words: &[String]) -> Result<Response, StoreError> {
     Ok(done.map_or_else(Response::Failed, Response::Done))
 }
 
-async fn status(desk: &Desk) -> Result<Status, StoreError> {
-    let means = &desk.means;
-    let names: Vec<_> = desk.links.keys().cloned().collect();
-    let counted = means.bus.store.read(move |store| {
+async fn status(server: &ControlServer) -> Result<Status, StoreError> {
+    let turns = &server.turns;
+    let services = &turns.services;
+    let names: Vec<_> = server.links.keys().cloned().collect();
+    let counted = services.bus.store.read(move |store| {
         let month_ago = Utc::now() - chrono::Duration::days(30);
         let used = transcript::used_since(store, month_ago)?;
         let pending =
@@ -255,38 +257,37 @@ async fn status(desk: &Desk) -> Result<Status, StoreError> {
         Ok((transcript::count_running(store)?, waiting, used, pending?))
     });
     let (turns_running, waiting, used, pending) = counted.await?;
-    let channels =
-        desk.links.iter().zip(pending).map(|((name, link), pending)| {
-            (name.to_string(), channel_status(link.state(), pending))
-        });
-    let skills = means
+    let channels = server.links.iter().zip(pending).map(|((name, link), (pending, failing))| {
+        (name.to_string(), channel_status(link.state(), pending, failing))
+    });
+    let skills = services
         .workspace
         .off_thread(|workspace| crate::workspace::skills::catalogue(workspace).skills.len());
-    let lent = means.tools.lent();
+    let lent = turns.tools.lent();
     let mcp = lent.lenders.iter().map(|lender| {
         let Lender { name, up, tools, trouble } = lender.clone();
         (name, LenderStatus { up, tools, trouble })
     });
     Ok(Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        home: desk.home.clone(),
+        home: server.home.clone(),
         pid: std::process::id(),
-        since: desk.since,
-        provider: means.provider.name().to_owned(),
-        tools: means.tools.len(),
+        since: server.since,
+        provider: turns.models.default.name().to_owned(),
+        tools: turns.tools.len(),
         skills: skills.await,
-        prompt_tokens: prompt_tokens(means).await,
+        prompt_tokens: prompt_tokens(turns).await,
         turns_running,
         waiting,
         tokens_30_days: used.input + used.output,
         channels: channels.collect(),
         mcp: mcp.collect(),
-        shell: means.shell.clone(),
-        heartbeat: means.heart.words().await?,
+        shell: server.agent.shell.clone(),
+        heartbeat: turns.heartbeat.words().await?,
     })
 }
 
-fn channel_status(link: LinkState, (pending, failing): (i64, FailingDeliveries)) -> ChannelStatus {
+fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> ChannelStatus {
     let age = |at: Option<DateTime<Utc>>| at.map(|at| (Utc::now() - at).num_seconds().max(0));
     ChannelStatus {
         up: link.up,
@@ -301,7 +302,7 @@ fn channel_status(link: LinkState, (pending, failing): (i64, FailingDeliveries))
 
 /// A client that is a terminal.
 struct ChatClient<'a> {
-    desk: &'a Desk,
+    server: &'a ControlServer,
     address: Address,
     events: bool,
     /// What was shown of the draft.
@@ -311,9 +312,9 @@ struct ChatClient<'a> {
 }
 
 impl<'a> ChatClient<'a> {
-    fn begin(desk: &'a Desk, chat: ChatId, events: bool) -> Self {
-        let address = Address { channel: desk.terminal.name().clone(), chat, thread: None };
-        Self { desk, address, events, draft: String::new(), said: Vec::new() }
+    fn begin(server: &'a ControlServer, chat: ChatId, events: bool) -> Self {
+        let address = Address { channel: server.terminal.name().clone(), chat, thread: None };
+        Self { server, address, events, draft: String::new(), said: Vec::new() }
     }
 
     async fn run(
@@ -321,9 +322,9 @@ impl<'a> ChatClient<'a> {
         mut lines: Lines<impl AsyncBufReadExt + Unpin>,
         mut out: impl AsyncWrite + Unpin,
     ) -> std::io::Result<()> {
-        let bus = &self.desk.means.bus;
-        let mut shows = self.desk.terminal.attach(&self.address.chat);
-        let mut events = self.desk.means.events.subscribe();
+        let bus = &self.server.turns.services.bus;
+        let mut shows = self.server.terminal.attach(&self.address.chat);
+        let mut events = self.server.turns.services.events.subscribe();
         let mut moved = bus.outbox.watch();
         self.hasten().await;
         loop {
@@ -351,7 +352,7 @@ impl<'a> ChatClient<'a> {
 
     /// Brings what waited for somebody to sit down here.
     async fn hasten(&self) {
-        let bus = &self.desk.means.bus;
+        let bus = &self.server.turns.services.bus;
         let Address { channel, chat, .. } = self.address.clone();
         let hasten = move |store: &Connection| outbox::hasten(store, &channel, &chat);
         if let Err(error) = bus.store.write("hasten", Sync::Later, hasten).await {
@@ -368,7 +369,7 @@ impl<'a> ChatClient<'a> {
         let response = match serde_json::from_str::<Say>(line) {
             Err(error) => Response::Failed(format!("cannot read the line: {error}")),
             Ok(Say { say }) if say.trim().is_empty() => Response::Settled { well: true },
-            Ok(Say { say }) => match self.desk.terminal.say(&self.address.chat, say).await {
+            Ok(Say { say }) => match self.server.terminal.say(&self.address.chat, say).await {
                 None => Response::Failed(replies::NOT_KEPT.to_owned()),
                 Some(key) => {
                     self.hasten().await;
@@ -428,7 +429,7 @@ impl<'a> ChatClient<'a> {
             let pending = outbox::is_pending(store, &address)?;
             Ok(well.filter(|_| !pending).map(|well| !well.contains(&false)))
         };
-        self.desk.means.bus.store.read(settled).await.unwrap_or_default()
+        self.server.turns.services.bus.store.read(settled).await.unwrap_or_default()
     }
 }
 

@@ -18,31 +18,32 @@ use tokio_util::sync::CancellationToken;
 
 use crate::agent;
 use crate::bus::{Bus, Link};
-use crate::channels::deliver::{Arrivals, Post};
+use crate::channels::deliver::{Arrivals, DeliveryQueue};
 use crate::channels::intake::Intake;
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
 use crate::channels::{Channel, Channels, deliver, supervise};
 use crate::config::{AgentConfig, Config, Environment, Exposure, TERMINAL};
 use crate::control::send::{self, Parcel, SendOutcome};
-use crate::control::{self, Desk};
+use crate::control::{self, ControlServer};
 use crate::conversation::actions::{Actions, Images};
 use crate::hooks::{self, Hook};
 use crate::people::{Access, People};
+use crate::provider;
 use crate::provider::models::{Model, Models, Standing};
 use crate::provider::transcription::Transcriber;
-use crate::provider::{self, Provider};
 use crate::sandbox::{self, CageState, Level};
 use crate::secret::Redactor;
+use crate::services::Services;
 use crate::store::{self, HomeLock};
-use crate::tasks::heartbeat::{self, Heart};
-use crate::tasks::schedule::{self, Clock, Commands};
+use crate::tasks::heartbeat::{self, HeartbeatControl};
+use crate::tasks::schedule::{self, Clock, Commands, Scheduler};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
 use crate::trust::instruction_watch::{self, Oversight};
-use crate::turn::draft_rate::Paces;
-use crate::turn::means::Means;
+use crate::turn::draft_rate::DraftsOut;
+use crate::turn::services::{ModelChoice, TurnConfig, TurnServices};
 use crate::types::event::Events;
 use crate::types::message::ChannelName;
 use crate::workspace::Workspace;
@@ -66,12 +67,7 @@ pub const USER: &str = "USER.md";
 pub struct Plan {
     pub home: PathBuf,
     pub agent: AgentConfig,
-    /// Who answers where nobody chose.
-    pub provider: Arc<dyn Provider>,
-    /// Who sums long conversations up; usually the same.
-    pub summariser: Arc<dyn Provider>,
-    /// From whom a conversation can choose.
-    pub models: Models,
+    pub models: ModelChoice,
     /// Besides the terminal, which is always there.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
@@ -126,9 +122,7 @@ impl Plan {
         Ok(Self {
             home: home.to_owned(),
             agent: config.agent,
-            provider,
-            summariser,
-            models,
+            models: ModelChoice { default: provider, summariser, all: models },
             channels,
             tools: ToolSet::standard_with(more_tools(&config.web, &config.exec, &shell)?),
             mcp: config.mcp,
@@ -193,9 +187,11 @@ fn models(config: &Config) -> anyhow::Result<Models> {
 pub struct Daemon {
     _lock: HomeLock,
     plan: Plan,
-    means: Arc<Means>,
+    services: Services,
+    turns: Arc<TurnServices>,
+    agent: Arc<agent::Config>,
     terminal: Arc<Terminal>,
-    desk: Arc<Desk>,
+    server: Arc<ControlServer>,
     opened: opening::Opened,
 }
 
@@ -224,56 +220,55 @@ impl Daemon {
         opening::tell_if_full(&bus).await;
         let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
         let zone = plan.agent.zone(&user.unwrap_or_default());
-        let heart = Heart {
+        let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
+        let redactor = plan.redactor.clone();
+        let events = Events::default();
+        let services = Services { bus, channels, workspace, events, zone, redactor };
+        let heartbeat = HeartbeatControl {
             config: plan.agent.heartbeat.clone(),
-            bus: bus.clone(),
-            workspace: workspace.clone(),
+            services: services.clone(),
             clock: plan.clock.clone(),
-            zone,
-            channels: channels.keys().cloned().collect(),
             terminal: TERMINAL.into(),
             next: Default::default(),
             switched: Default::default(),
         };
-        let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
-        let means = Arc::new(Means {
-            bus,
-            oversight,
-            channels: Arc::clone(&channels),
-            provider: Arc::clone(&plan.provider),
-            summariser: Arc::clone(&plan.summariser),
+        let turns = Arc::new(TurnServices {
+            services: services.clone(),
             models: plan.models.clone(),
-            queue: plan.agent.queue,
+            config: TurnConfig {
+                commands: plan.commands.clone(),
+                finish: plan.agent.finish,
+                steps_max: plan.agent.steps_max,
+                subagent_steps_max: plan.agent.subagent_steps_max,
+                asking: plan.agent.asking.clone(),
+            },
             tools: plan.tools.clone(),
-            workspace,
             actions,
-            events: Events::default(),
-            paces: Paces::default(),
-            drafts: Default::default(),
-            finish: plan.agent.finish,
-            steps_max: plan.agent.steps_max,
-            subagent_steps_max: plan.agent.subagent_steps_max,
-            asking: plan.agent.asking.clone(),
-            heart,
+            oversight,
+            drafts: DraftsOut::default(),
+            heartbeat,
+        });
+        let agent = Arc::new(agent::Config {
+            turns_max: plan.agent.turns_max,
+            queue: plan.agent.queue,
             shell: plan.shell.clone(),
             commands: plan.commands.clone(),
-            zone,
-            redactor: plan.redactor.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
-        let desk = Arc::new(Desk {
-            means: Arc::clone(&means),
+        let server = Arc::new(ControlServer {
+            turns: Arc::clone(&turns),
+            agent: Arc::clone(&agent),
             terminal: Arc::clone(&terminal),
-            links: channels.keys().map(|name| (name.clone(), Arc::default())).collect(),
+            links: services.channels.keys().map(|it| (it.clone(), Arc::default())).collect(),
             home: plan.home.display().to_string(),
             since: Utc::now(),
         });
-        Ok(Self { _lock: lock, plan, means, terminal, desk, opened })
+        Ok(Self { _lock: lock, plan, services, turns, agent, terminal, server, opened })
     }
 
-    /// What the control socket speaks for; the daemon's own terminal uses it too.
-    pub fn desk(&self) -> Arc<Desk> {
-        Arc::clone(&self.desk)
+    /// Returns the control server; the daemon's own terminal uses it too.
+    pub fn control_server(&self) -> Arc<ControlServer> {
+        Arc::clone(&self.server)
     }
 
     /// Runs until `stop`. `ready` is called once the loop runs, whether or not the channels are up.
@@ -284,42 +279,44 @@ impl Daemon {
 
         let mut listening = JoinSet::new();
         let mut delivering = JoinSet::new();
-        for (name, channel) in self.means.channels.iter() {
+        for (name, channel) in self.services.channels.iter() {
             let link = self.link(name);
-            let parts = (name.clone(), Arc::clone(channel), self.means.bus.clone());
-            let ((name, channel, bus), until) = (parts.clone(), sources.clone());
+            let parts = (name.clone(), Arc::clone(channel), self.services.bus.clone());
+            let (heard, until) = (parts.clone(), sources.clone());
             listening.spawn(forever("a channel", until, move |stop| {
-                let (channel, link) = (Arc::clone(&channel), Arc::clone(&link));
-                supervise::run(name.clone(), channel, bus.clone(), link, stop)
+                let ((name, channel, bus), link) = (heard.clone(), Arc::clone(&link));
+                supervise::run(name, channel, bus, link, stop)
             }));
-            let (fetched, until) = (parts.clone(), sources.clone());
-            let (workspace, intake) = (self.means.workspace.clone(), self.plan.intake.clone());
+            let (fetched, until) = (parts, sources.clone());
+            let (workspace, intake) = (self.services.workspace.clone(), self.plan.intake.clone());
             listening.spawn(forever("the intake of files", until, move |stop| {
                 let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
                 intake::run(name, channel, (bus, workspace.clone()), intake, stop)
             }));
-            self.deliver(parts, &mut delivering, &deliveries);
+            self.deliver(name, channel, &mut delivering, &deliveries);
         }
-        let oversight = self.means.oversight.clone();
+        let oversight = self.turns.oversight.clone();
         listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
             instruction_watch::run(oversight.clone(), stop)
         }));
-        let (desk, listener) = (Arc::clone(&self.desk), Arc::new(listener));
+        let (server, listener) = (Arc::clone(&self.server), Arc::new(listener));
         listening.spawn(forever("the control socket", sources.clone(), move |stop| {
-            control::run(Arc::clone(&desk), Arc::clone(&listener), stop)
+            control::run(Arc::clone(&server), Arc::clone(&listener), stop)
         }));
-        let bell = self.means.bell(self.plan.clock.clone());
-        listening
-            .spawn(forever("jobs", sources.clone(), move |stop| schedule::run(bell.clone(), stop)));
-        let heart = self.means.heart.clone();
+        let (clock, commands) = (self.plan.clock.clone(), self.plan.commands.clone());
+        let scheduler = Scheduler::new(&self.services, commands, clock, &self.turns.oversight);
+        listening.spawn(forever("jobs", sources.clone(), move |stop| {
+            schedule::run(scheduler.clone(), stop)
+        }));
+        let heartbeat = self.turns.heartbeat.clone();
         listening.spawn(forever("the heartbeat", sources.clone(), move |stop| {
-            heartbeat::run(heart.clone(), stop)
+            heartbeat::run(heartbeat.clone(), stop)
         }));
 
         // They see the end of turns, too.
         let mut hooking = JoinSet::new();
         if !self.plan.hooks.is_empty() {
-            let (hooks, events) = (self.plan.hooks.clone(), self.means.events.clone());
+            let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
             hooking.spawn(forever("hooks", deliveries.clone(), move |stop| {
                 hooks::run(hooks.clone(), events.subscribe(), stop)
             }));
@@ -328,16 +325,16 @@ impl Daemon {
         let lending = self.lend(&lends);
 
         let mut thinking = JoinSet::new();
-        let (means, turns_max) = (Arc::clone(&self.means), self.plan.agent.turns_max);
+        let (services, config) = (Arc::clone(&self.turns), Arc::clone(&self.agent));
         thinking.spawn(forever("the agent loop", turns.clone(), move |stop| {
-            agent::run(Arc::clone(&means), turns_max, stop)
+            agent::run(Arc::clone(&services), Arc::clone(&config), stop)
         }));
         self.greet().await;
         ready();
         let tidier = tidy::Tidier::of(&self);
         listening.spawn(forever("tidying", sources.clone(), move |stop| tidier.clone().run(stop)));
 
-        let restart = self.means.restart.clone().unwrap_or_default();
+        let restart = self.agent.restart.clone().unwrap_or_default();
         tokio::select! {
             () = stop.cancelled() => {}
             () = restart.cancelled() => stop.cancel(),
@@ -350,13 +347,13 @@ impl Daemon {
         deliveries.cancel();
         // Programs that lend tools are given a little longer than deliveries.
         tokio::join!(
-            self.means.drafts_end(DRAIN_TIME_MAX),
+            self.turns.drafts.end(DRAIN_TIME_MAX),
             end("deliveries", delivering, DRAIN_TIME_MAX),
             end("hooks", hooking, DRAIN_TIME_MAX),
             end("MCP servers", lending, LENT_TIME_MAX)
         );
         let mut tidied = JoinSet::new();
-        let store = self.means.bus.store.clone();
+        let store = self.services.bus.store.clone();
         tidied.spawn(async move { store.checkpoint().await });
         end("the disk", tidied, STAGE_TIME_MAX).await;
         std::fs::remove_file(self.plan.home.join(control::SOCKET)).ok();
@@ -366,35 +363,35 @@ impl Daemon {
 
     fn deliver(
         &self,
-        (name, channel, bus): (ChannelName, Arc<dyn Channel>, Bus),
+        name: &ChannelName,
+        channel: &Arc<dyn Channel>,
         delivering: &mut JoinSet<()>,
         stop: &CancellationToken,
     ) {
-        let (workspace, events) = (self.means.workspace.clone(), self.means.events.clone());
-        let redactor = self.means.redactor.clone();
-        let arrivals = Arrivals::default();
+        let Services { bus, workspace, events, redactor, .. } = self.services.clone();
+        let (name, channel, arrivals) = (name.clone(), Arc::clone(channel), Arrivals::default());
         let link = self.link(&name);
-        let post = Post { name, channel, bus, workspace, events, redactor, arrivals, link };
+        let queue =
+            DeliveryQueue { name, channel, bus, workspace, events, redactor, arrivals, link };
         let until = stop.clone();
         delivering
-            .spawn(forever("deliveries", until, move |stop| deliver::run(post.clone(), stop)));
+            .spawn(forever("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
     }
 
     /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
     pub async fn send(self, parcel: Parcel) -> anyhow::Result<SendOutcome> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
         // Nobody sits at a terminal here.
-        let channels = self.means.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
+        let channels = self.services.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
         let mut names = BTreeSet::new();
         for (name, channel) in channels {
             names.insert(name.clone());
-            let parts = (name.clone(), Arc::clone(channel), self.means.bus.clone());
-            self.deliver(parts, &mut delivering, &stop);
+            self.deliver(name, channel, &mut delivering, &stop);
         }
-        let sent = send::send(&self.means.bus, &self.means.workspace, &names, parcel).await;
+        let sent = send::send(&self.services.bus, &self.services.workspace, &names, parcel).await;
         stop.cancel();
         end("deliveries", delivering, DRAIN_TIME_MAX).await;
-        self.means.bus.store.checkpoint().await;
+        self.services.bus.store.checkpoint().await;
         Ok(sent?)
     }
 
@@ -403,7 +400,7 @@ impl Daemon {
     fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
         let mut lending = JoinSet::new();
         if !self.plan.mcp.is_empty() {
-            let servers = mcp::Servers::new(&self.plan.mcp, self.means.tools.clone());
+            let servers = mcp::Servers::new(&self.plan.mcp, self.turns.tools.clone());
             lending.spawn(forever("MCP servers", until.clone(), move |stop| {
                 Arc::clone(&servers).run(stop)
             }));
@@ -417,23 +414,23 @@ impl Daemon {
     }
 
     fn link(&self, name: &ChannelName) -> Arc<Link> {
-        self.desk.links.get(name).map(Arc::clone).unwrap_or_default()
+        self.server.links.get(name).map(Arc::clone).unwrap_or_default()
     }
 
     /// Says in the log what has started.
     async fn greet(&self) {
         let skills = crate::workspace::skills::catalogue;
-        let found = self.means.workspace.off_thread(skills).await;
+        let found = self.services.workspace.off_thread(skills).await;
         for broken in &found.broken {
             tracing::warn!(skill = %broken.path, reason = %broken.reason, "Left a skill out");
         }
-        let channels: Vec<_> = self.means.channels.keys().map(|name| name.as_str()).collect();
+        let channels: Vec<_> = self.services.channels.keys().map(|name| name.as_str()).collect();
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             home = %self.plan.home.display(),
-            provider = self.means.provider.name(),
+            provider = self.turns.models.default.name(),
             channels = channels.join(", "),
-            tools = self.means.tools.len(),
+            tools = self.turns.tools.len(),
             skills = found.skills.len(),
             terminal = %self.terminal.name(),
             "Started"

@@ -28,6 +28,7 @@ pub mod memory;
 pub mod bus;
 pub mod conversation;
 pub mod channels;
+pub mod services;
 pub mod trust;
 pub mod tasks;
 pub mod tools;

@@ -2,7 +2,6 @@
 //! private gets a code that somebody entitled approves; nobody else is let in.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
@@ -11,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
+pub use crate::types::role::Role;
 
 /// How long a pairing code is good for.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
@@ -27,28 +27,6 @@ const DENIED_FOR: Duration = Duration::days(30);
 /// Without 0 O 1 I, which people mistake for each other; 32 signs are five bits each.
 const CODE_SIGNS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
-
-/// What a person may do; each role may do all that those before it may.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[derive(JsonSchema)]
-pub enum Role {
-    Guest,
-    User,
-    Admin,
-    Owner,
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Guest => "guest",
-            Self::User => "user",
-            Self::Admin => "admin",
-            Self::Owner => "owner",
-        })
-    }
-}
 
 /// Who is let in on a channel, from its config section.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,6 +12,8 @@ mod subagents;
 
 use std::fmt::{Display, Write as _};
 
+use crate::types::commands::COMMANDS;
+
 pub use actions::*;
 pub use asks::*;
 pub use commands::*;
@@ -231,50 +233,7 @@ pub fn model_refused_us(reason: &str, to_owner: bool) -> String {
 
 // Commands.
 
-/// What platforms list as commands: name and what it does, at most 100 characters (Discord's limit).
-pub const COMMANDS: &[(&str, &str)] = &[
-    ("stop", "Stop what I am doing here"),
-    ("new", "Begin a fresh conversation (the old one is kept)"),
-    ("compact", "Sum up what we said before, to have room for more"),
-    ("status", "How I am"),
-    ("actions", "What I have done here"),
-    ("undo", "Undo my last change of a file, or the one with that number"),
-    ("plan", "What I mean to do here"),
-    ("subagents", "Which tasks I have handed to subagents here"),
-    ("jobs", "What I am to do later; show, run, pause, resume, rm, history and a number"),
-    ("heartbeat", "What I look after by myself: on, off, now (owner)"),
-    ("proposals", "What I have suggested here"),
-    ("whoami", "Who you are to me"),
-    ("model", "Which model answers here"),
-    ("think", "How much the model thinks: off, low, medium, high, default; show, hide"),
-    ("queue", "What becomes of what you say while I work: steer, followup, collect, interrupt"),
-    ("btw", "Ask something aside, whatever I am doing"),
-    ("skills", "What I have learned to do"),
-    ("skill", "Begin with one of my skills"),
-    ("usage", "What I have used (owner and admins)"),
-    ("approve", "What waits to be allowed; with a number, allow it (owner and admins)"),
-    ("deny", "Do not allow what has that number (owner and admins)"),
-    ("restart", "Start me again (owner)"),
-    ("help", "What I can do"),
-];
-
-/// Those of them that are followed by words.
-pub const COMMANDS_WITH_WORDS: &[&str] = &[
-    "compact",
-    "actions",
-    "undo",
-    "model",
-    "think",
-    "queue",
-    "btw",
-    "skill",
-    "approve",
-    "deny",
-    "jobs",
-    "heartbeat",
-];
-
-/// What follows such a command, as a platform asks for it.
+/// What follows a command that takes arguments, as a platform asks for it.
 pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
 
 /// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
@@ -287,29 +246,12 @@ pub const COMMAND_ELSEWHERE: &str =
 /// The name of a thread whose question has no words.
 pub const THREAD_NAME: &str = "Question";
 
-pub const HELP: &str = "Just write to me. Besides that:\n\
-/stop – stop what I am doing here\n\
-/new – begin a fresh conversation (the old one is kept)\n\
-/compact [what matters] – sum up what we said before, to have room for more\n\
-/status – how I am\n\
-/whoami – who you are to me\n\
-/actions [n] – what I have done here\n\
-/undo [number] – undo my last change of a file, or that one\n\
-/plan – what I mean to do here\n\
-/subagents – which tasks I have handed to subagents here\n\
-/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER; /jobs add WHEN | WHAT\n\
-/heartbeat – what I look after by myself; /heartbeat on, off, now (owner)\n\
-/proposals – what I have suggested here\n\
-/model – which model answers here; /model NAME changes it\n\
-/think – how much the model thinks, and whether you see it\n\
-/queue – what becomes of what you say while I work\n\
-/btw QUESTION – ask something aside, whatever I am doing\n\
-/skills – what I have learned to do; /skill NAME begins with it\n\
-/usage – what I have used (owner and admins)\n\
-/approve, /deny – what I may do (owner and admins)\n\
-/restart – start me again (owner)\n\
-/pair – who may talk to me (owner)\n\
-/help – this";
+/// The answer to `/help`, from the table of commands.
+pub fn help() -> String {
+    let lines = COMMANDS.iter().filter_map(|spec| spec.help);
+    let lines: Vec<_> = ["Just write to me. Besides that:"].into_iter().chain(lines).collect();
+    lines.join("\n")
+}
 
 pub const NOTHING_TO_STOP: &str = "There is nothing to stop.";
 pub const STOPPED: &str = "Stopped.";

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-pub mod means;
 pub mod draft_rate;
+pub mod services;
 pub mod instructions;
 pub mod prompt;
 pub mod compaction;

@@ -1,8 +1,11 @@
 //! Messages, addresses, conversations and events as data. Nothing here reads a clock, a disk or a socket.
 
+pub mod role;
 pub mod untrusted;
 pub mod message;
 pub mod origin;
 pub mod source;
 pub mod session;
 pub mod event;
+pub mod commands;
+pub mod job_verb;

@@ -4,13 +4,14 @@ use rusqlite::Connection;
 
 use crate::bus::journal::Waiting;
 use crate::conversation::asks;
-use crate::conversation::asks::{Approvals, Ask, AskId, Ended, Grant, Kind};
+use crate::conversation::asks::{Ask, AskId, Ended, Grant, Kind};
 use crate::conversation::transcript;
 use crate::replies;
+use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::means::{Means, role_of};
 use crate::turn::prompt;
+use crate::types::commands::CommandId;
 use crate::types::session::Outcome;
 
 use crate::turn::parking::unpark;
@@ -52,20 +53,21 @@ impl Verdict {
 
 /// Carries `/approve` and `/deny` out.
 pub(crate) async fn obey(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
     verdict: Option<Verdict>,
 ) -> Result<(), StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let Some(verdict) = verdict else {
-        return commits::obeyed(&means.bus.store, control, replies::APPROVE_USAGE.to_owned()).await;
+        return commits::obeyed(&services.bus.store, control, replies::APPROVE_USAGE.to_owned())
+            .await;
     };
-    if role < Approvals::BY {
+    if !CommandId::Approve.spec().allows(role, control.inbound.place) {
         let words = replies::NOT_YOURS_TO_APPROVE.to_owned();
-        return commits::obeyed(&means.bus.store, control, words).await;
+        return commits::obeyed(&services.bus.store, control, words).await;
     }
     let by = control.sender().name.clone();
-    commits::obeyed_with(&means.bus.store, control, move |store| match verdict {
+    commits::obeyed_with(&services.bus.store, control, move |store| match verdict {
         Verdict::Approve { ask, always } => approve(store, ask, always, &by),
         Verdict::Deny(ask) => deny(store, ask, &by),
         Verdict::Revoke(tool) => Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)),

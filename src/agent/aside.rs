@@ -20,14 +20,15 @@ use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, ProviderError, Request, StopReason};
 use crate::replies;
+use crate::services::{Services, load, role_of};
 use crate::store::{StoreError, Sync};
 use crate::tools::Caller;
 use crate::trust::acts::tool_role;
 use crate::turn::invoked::Invoked;
-use crate::turn::means::{Means, load, role_of};
 use crate::turn::prompt::{self, Tail};
 use crate::turn::run as turn;
 use crate::turn::run::{failure_words, is_no_reply};
+use crate::turn::services::TurnServices;
 use crate::turn::{commits, compaction};
 use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
@@ -51,16 +52,16 @@ pub(super) struct Asides {
 impl Asides {
     /// Tells those whose question a crash cut off: nobody knows why it crashed, so it is not asked
     /// again by itself.
-    pub(super) async fn tell_cut_off(&mut self, means: &Means) -> Result<(), StoreError> {
+    pub(super) async fn tell_cut_off(&mut self, services: &Services) -> Result<(), StoreError> {
         if self.told {
             return Ok(());
         }
-        let store = &means.bus.store;
+        let store = &services.bus.store;
         for cut_off in store.read(asides::begun).await? {
-            if means.channels.contains_key(&cut_off.inbound.from.channel) {
+            if services.channels.contains_key(&cut_off.inbound.from.channel) {
                 let words = replies::BTW_INTERRUPTED.to_owned();
                 settle(store, cut_off, Fate::Refused, words, None).await?;
-                means.bus.outbox.up();
+                services.bus.outbox.up();
             }
         }
         self.told = true;
@@ -70,7 +71,7 @@ impl Asides {
     /// Begins to answer, or says why not.
     pub(super) async fn begin(
         &mut self,
-        means: &Arc<Means>,
+        turns: &Arc<TurnServices>,
         control: Waiting,
         question: String,
     ) -> Result<(), StoreError> {
@@ -84,7 +85,7 @@ impl Asides {
         } else {
             None
         };
-        let store = &means.bus.store;
+        let store = &turns.services.bus.store;
         if let Some(words) = refusal {
             return commits::obeyed(store, &control, words.to_owned()).await;
         }
@@ -92,7 +93,7 @@ impl Asides {
         let begin = move |store: &Connection| asides::begin(store, row);
         if store.write("aside", Sync::Now, begin).await? {
             let stop = CancellationToken::new();
-            let work = work(Arc::clone(means), control, question);
+            let work = work(Arc::clone(turns), control, question);
             let until = stop.clone();
             let task = async move { until.run_until_cancelled(Box::pin(work)).await.unwrap_or(()) };
             self.running.insert(at, (self.tasks.spawn(task).id(), stop));
@@ -118,12 +119,12 @@ impl Asides {
     }
 
     /// Those that do not end in time wait for the next start.
-    pub(super) async fn wind_down(mut self, means: &Means, grace: Duration) {
+    pub(super) async fn wind_down(mut self, services: &Services, grace: Duration) {
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         timeout(grace, all_ended).await.ok();
         self.tasks.shutdown().await;
         if let Err(error) =
-            means.bus.store.write("asides left", Sync::Later, asides::put_back).await
+            services.bus.store.write("asides left", Sync::Later, asides::put_back).await
         {
             tracing::warn!(%error, "Questions aside that were left will not be answered");
         }
@@ -139,12 +140,12 @@ struct Asked {
 }
 
 /// Answers, and does not rest until that is kept.
-async fn work(means: Arc<Means>, control: Waiting, question: String) {
-    let asked = AssertUnwindSafe(Box::pin(ask(&means, &control, question))).catch_unwind();
+async fn work(turns: Arc<TurnServices>, control: Waiting, question: String) {
+    let asked = AssertUnwindSafe(Box::pin(ask(&turns, &control, question))).catch_unwind();
     let (words, asked) = match timeout(ASIDE_TIME_MAX, asked).await {
         Ok(Ok(Ok(Ok(asked)))) => (words(&asked.completion), Some(Arc::new(asked))),
         Ok(Ok(Ok(Err(error)))) => {
-            let role = role_of(&means, &control.inbound.from, control.sender()).await;
+            let role = role_of(&turns.services, &control.inbound.from, control.sender()).await;
             (failure_words(&error, role.unwrap_or(Role::Guest)), None)
         }
         Ok(Ok(Err(error))) => {
@@ -158,28 +159,28 @@ async fn work(means: Arc<Means>, control: Waiting, question: String) {
         Err(_) => (replies::BTW_TOO_SLOW.to_owned(), None),
     };
     let fate = if asked.is_some() { Fate::Obeyed } else { Fate::Refused };
-    let store = &means.bus.store;
+    let store = &turns.services.bus.store;
     while let Err(error) = settle(store, control.clone(), fate, words.clone(), asked.clone()).await
     {
         tracing::error!(%error, "Cannot keep an answer aside, will try again");
         sleep(STORE_PAUSE).await;
     }
-    means.bus.outbox.up();
+    turns.services.bus.outbox.up();
 }
 
 async fn ask(
-    means: &Means,
+    turns: &TurnServices,
     control: &Waiting,
     question: String,
 ) -> Result<Result<Asked, ProviderError>, StoreError> {
     let (at, place) = (&control.inbound.from, control.inbound.place);
-    let role = role_of(means, at, control.sender()).await?;
-    let mut session = load(means, at).await?.unwrap_or_else(|| Session::new(at, place));
+    let role = role_of(&turns.services, at, control.sender()).await?;
+    let mut session = load(&turns.services, at).await?.unwrap_or_else(|| Session::new(at, place));
     // The same beginning as the conversation's own requests, for the cache.
-    let system = turn::system(means, &session, role).await;
+    let system = turn::system(turns, &session, role).await;
     let mut row = control.clone();
     row.inbound.body.text = question;
-    let (now, rows) = (means.now(), std::slice::from_ref(&row));
+    let (now, rows) = (turns.services.now(), std::slice::from_ref(&row));
     let tail = Tail {
         now,
         role,
@@ -198,15 +199,17 @@ async fn ask(
         steps: vec![step],
         ending: None,
     });
-    let provider = means.provider_for(&session.settings);
+    let provider = turns.models.for_settings(&session.settings);
     let pictures = match provider.sees() {
-        true => Pictures::read(&means.workspace, &session.turns).await,
+        true => Pictures::read(&turns.services.workspace, &session.turns).await,
         false => Pictures::default(),
     };
     let summary = session.summary.as_deref().map(compaction::shown);
     let request = Request {
         system: &system,
-        tools: &means.tools.offered(Caller::Conversation(means.finish), tool_role(role, place)),
+        tools: &turns
+            .tools
+            .offered(Caller::Conversation(turns.config.finish), tool_role(role, place)),
         may_call: false,
         effort: session.settings.effort,
         messages: provider::messages_after(summary.as_deref(), &session.turns),

@@ -10,9 +10,9 @@ use crate::conversation::asks::{Ask, Ended, Kind};
 use crate::conversation::transcript;
 use crate::people::Role;
 use crate::replies;
+use crate::services::role_of;
 use crate::store::{StoreError, Sync};
 use crate::turn::invoked::Invoked;
-use crate::turn::means::role_of;
 use crate::turn::prompt;
 use crate::turn::prompt::{Tail, files};
 use crate::types::message::SenderId;
@@ -59,7 +59,7 @@ impl Agent {
             asks = asks.max(self.settled(ask, heard).await);
         }
         if asks != Asks::Same {
-            self.means.bus.outbox.up();
+            self.services.bus.outbox.up();
         }
         asks
     }
@@ -90,7 +90,7 @@ impl Agent {
             };
             unpark(store, &ask, (&outcome, &[]))
         };
-        self.means.bus.store.write("ask expired", Sync::Now, expire).await
+        self.services.bus.store.write("ask expired", Sync::Now, expire).await
     }
 
     /// Whose words are the answer to a question: who was asked, or the owner.
@@ -98,7 +98,7 @@ impl Agent {
         if let Some(who) = &ask.who {
             return Ok(Some(who.clone()));
         }
-        let (at, people) = (ask.at.clone(), self.means.bus.people.clone());
+        let (at, people) = (ask.at.clone(), self.services.bus.people.clone());
         let find = move |store: &Connection| {
             for row in journal::said_by(store, &at, rows, None)? {
                 let who = &row.sender().id;
@@ -127,9 +127,9 @@ impl Agent {
             Parts::Fetching => return Ok(false),
         }
         let (sender, place) = (first.sender().clone(), first.inbound.place);
-        let role = role_of(&self.means, &ask.at, &sender).await?;
+        let role = role_of(&self.services, &ask.at, &sender).await?;
         let answer = prompt::tail(&Tail {
-            now: self.means.now(),
+            now: self.services.now(),
             role,
             place,
             rows: &rows,
@@ -151,6 +151,6 @@ impl Agent {
             }
             Ok(settled)
         };
-        self.means.bus.store.write("answer heard", Sync::Now, answered).await
+        self.services.bus.store.write("answer heard", Sync::Now, answered).await
     }
 }

@@ -3,10 +3,11 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::Connection;
 
+use super::Config;
 use super::skills::skills_words;
 use crate::agent::approvals::Verdict;
 use crate::agent::settings::{self, Wish};
-use crate::agent::{context_used, heart, jobs, undo};
+use crate::agent::{context_used, heartbeat, jobs, undo};
 use crate::bus::journal::Waiting;
 use crate::bus::outbox;
 use crate::conversation::ledger::usage_words;
@@ -15,12 +16,14 @@ use crate::conversation::transcript;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::sandbox::CageState;
+use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::tasks::heartbeat::Wish as Wished;
 use crate::tasks::schedule::{self, Wanted};
 use crate::tasks::subagents;
 use crate::turn::commits;
-use crate::turn::means::{Means, role_of};
+use crate::turn::services::TurnServices;
+use crate::types::commands::{self, CommandId};
 use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode};
 
@@ -86,117 +89,125 @@ impl Pairing {
     }
 }
 
-/// Reads a text that begins with one of `bus::CONTROLS`.
+/// Parses the text of a control.
 pub(super) fn parse(text: &str) -> Command {
-    let mut words = text.split_whitespace();
-    match words.next().unwrap_or_default().to_ascii_lowercase().as_str() {
-        "/status" => Command::Status,
-        "/stop" => Command::Stop,
-        "/new" => Command::New,
-        "/whoami" => Command::WhoAmI,
-        "/actions" => Command::Actions(match words.next() {
+    let Some(spec) = commands::find(text) else { return Command::Help };
+    let mut words = text.split_whitespace().skip(1);
+    match spec.id {
+        CommandId::Status => Command::Status,
+        CommandId::Stop => Command::Stop,
+        CommandId::New => Command::New,
+        CommandId::WhoAmI => Command::WhoAmI,
+        CommandId::Actions => Command::Actions(match words.next() {
             None => Some(ACTIONS_SHOWN),
             Some(number) => number.parse().ok().map(|n: usize| n.clamp(1, ACTIONS_MAX)),
         }),
-        "/undo" => Command::Undo(words.next().map(str::to_owned)),
-        "/plan" => Command::Plan,
-        "/subagents" => Command::Subagents,
-        "/jobs" => {
+        CommandId::Undo => Command::Undo(words.next().map(str::to_owned)),
+        CommandId::Plan => Command::Plan,
+        CommandId::Subagents => Command::Subagents,
+        CommandId::Jobs => {
             let said = text.trim_start().split_once(char::is_whitespace);
             Command::Jobs(jobs::read(said.map_or("", |(_, said)| said)))
         }
-        "/heartbeat" => Command::Heartbeat(heart::read(words)),
-        "/proposals" => Command::Proposals,
-        "/compact" => {
+        CommandId::Heartbeat => Command::Heartbeat(heartbeat::read(words)),
+        CommandId::Proposals => Command::Proposals,
+        CommandId::Compact => {
             let focus = words.collect::<Vec<_>>().join(" ");
             Command::Compact((!focus.is_empty()).then_some(focus))
         }
-        "/pair" => Command::Pair(Pairing::parse(words)),
-        "/model" => Command::Set(Wish::of_model(words)),
-        "/think" => Command::Set(Wish::of_thinking(words)),
-        "/queue" => Command::Set(Wish::of_queue(words)),
-        "/btw" => {
+        CommandId::Pair => Command::Pair(Pairing::parse(words)),
+        CommandId::Model => Command::Set(Wish::of_model(words)),
+        CommandId::Think => Command::Set(Wish::of_thinking(words)),
+        CommandId::Queue => Command::Set(Wish::of_queue(words)),
+        CommandId::Btw => {
             let question = text.trim_start().split_once(char::is_whitespace);
             Command::Btw(question.map_or("", |(_, question)| question.trim()).to_owned())
         }
-        "/skills" => Command::Skills,
-        "/usage" => Command::Usage,
-        "/restart" => Command::Restart,
-        "/approve" => Command::Judge(Verdict::approve(words)),
-        "/deny" => Command::Judge(Verdict::deny(words)),
-        _ => Command::Help,
+        CommandId::Skills => Command::Skills,
+        CommandId::Usage => Command::Usage,
+        CommandId::Restart => Command::Restart,
+        CommandId::Approve => Command::Judge(Verdict::approve(words)),
+        CommandId::Deny => Command::Judge(Verdict::deny(words)),
+        // `/skill` is a turn, and no control.
+        CommandId::Help | CommandId::Skill => Command::Help,
     }
+}
+
+/// What a command is carried out with.
+pub(super) struct CommandScope<'a> {
+    pub(super) turns: &'a TurnServices,
+    pub(super) config: &'a Config,
+    /// A turn runs where the command was said.
+    pub(super) busy: bool,
+    /// Turns that run in all.
+    pub(super) running: usize,
 }
 
 /// Answers every command but those that the loop carries out itself.
 pub(super) async fn obey(
-    means: &Means,
+    scope: &CommandScope<'_>,
     control: &Waiting,
     command: Command,
-    busy: bool,
-    turns: usize,
 ) -> Result<(), StoreError> {
+    let (turns, services) = (scope.turns, &scope.turns.services);
     let words = match command {
         Command::Help
         | Command::Stop
         | Command::New
         | Command::Btw(_)
         | Command::Compact(_)
-        | Command::Judge(_) => replies::HELP.to_owned(),
-        Command::Status => status(means, control, busy, turns).await?,
-        Command::Set(wish) => return settings::obey(means, control, wish).await,
-        Command::Skills => means.workspace.off_thread(skills_words).await,
-        Command::Usage => usage(means, control).await?,
-        Command::Restart => return restart(means, control).await,
+        | Command::Judge(_) => replies::help(),
+        Command::Status => status(scope, control).await?,
+        Command::Set(wish) => return settings::obey(scope, control, wish).await,
+        Command::Skills => services.workspace.off_thread(skills_words).await,
+        Command::Usage => usage(services, control).await?,
+        Command::Restart => return restart(scope, control).await,
         Command::WhoAmI => {
-            let role = role_of(means, &control.inbound.from, control.sender()).await?;
+            let role = role_of(services, &control.inbound.from, control.sender()).await?;
             let inbound = &control.inbound;
             replies::who_you_are(control.sender(), role, &inbound.from)
         }
         Command::Actions(None) => replies::ACTIONS_USAGE.to_owned(),
-        Command::Actions(Some(limit)) => undo::list(means, control, limit).await?,
-        Command::Undo(number) => return undo::obey(means, control, number.as_deref()).await,
-        Command::Plan => undo::plan(means, control).await?,
-        Command::Subagents => subagents(means, control).await?,
-        Command::Jobs(order) => return jobs::obey(means, control, order).await,
-        Command::Heartbeat(wish) => return heart::obey(means, control, wish).await,
-        Command::Proposals => undo::proposals(means, control).await?,
-        Command::Pair(pairing) => return obey_pair(means, control, pairing).await,
+        Command::Actions(Some(limit)) => undo::list(services, control, limit).await?,
+        Command::Undo(number) => return undo::obey(turns, control, number.as_deref()).await,
+        Command::Plan => undo::plan(services, control).await?,
+        Command::Subagents => subagents(services, control).await?,
+        Command::Jobs(order) => return jobs::obey(scope, control, order).await,
+        Command::Heartbeat(wish) => return heartbeat::obey(turns, control, wish).await,
+        Command::Proposals => undo::proposals(services, control).await?,
+        Command::Pair(pairing) => return obey_pair(services, control, pairing).await,
     };
-    commits::obeyed(&means.bus.store, control, words).await
+    commits::obeyed(&services.bus.store, control, words).await
 }
 
 async fn obey_pair(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
     pairing: Option<Pairing>,
 ) -> Result<(), StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
-    let private = control.inbound.place == Place::Private;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let place = control.inbound.place;
     let words = match pairing {
-        _ if role < Role::Owner || !private => replies::OWNER_ONLY.to_owned(),
+        _ if !CommandId::Pair.spec().allows(role, place) => replies::OWNER_ONLY.to_owned(),
         None => replies::PAIR_USAGE.to_owned(),
         Some(pairing) => {
-            let people = means.bus.people.clone();
-            return commits::obeyed_with(&means.bus.store, control, move |store| {
+            let people = services.bus.people.clone();
+            return commits::obeyed_with(&services.bus.store, control, move |store| {
                 let done = pair(store, &people, &pairing, Utc::now())?;
                 Ok(done.unwrap_or_else(|words| words))
             })
             .await;
         }
     };
-    commits::obeyed(&means.bus.store, control, words).await
+    commits::obeyed(&services.bus.store, control, words).await
 }
 
-async fn status(
-    means: &Means,
-    control: &Waiting,
-    busy: bool,
-    turns: usize,
-) -> Result<String, StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+async fn status(scope: &CommandScope<'_>, control: &Waiting) -> Result<String, StoreError> {
+    let CommandScope { turns, config, busy, running } = *scope;
+    let services = &turns.services;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
     // What a program has said in its distress is for those who can mend it.
-    let lent = means.tools.lent();
+    let lent = turns.tools.lent();
     let lenders = lent.lenders.iter().map(|lender| {
         let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
         replies::lender(&lender.name, lender.up, lender.tools, trouble)
@@ -206,12 +217,12 @@ async fn status(
     let at = control.inbound.from.clone();
     let look =
         move |store: &_| Ok((transcript::used_since(store, month_ago)?, settings_at(store, &at)?));
-    let (used, settings) = means.bus.store.read(look).await?;
-    let provider = means.provider_for(&settings);
-    let context = context_used(means, &control.inbound.from, provider.sees()).await?;
-    let shell = (means.shell != CageState::Off).then(|| means.shell.words());
+    let (used, settings) = services.bus.store.read(look).await?;
+    let provider = turns.models.for_settings(&settings);
+    let context = context_used(turns, &control.inbound.from, provider.sees()).await?;
+    let shell = (config.shell != CageState::Off).then(|| config.shell.words());
     let heart = match (role, control.inbound.place) {
-        (Role::Owner, Place::Private) => Some(means.heart.words().await?),
+        (Role::Owner, Place::Private) => Some(turns.heartbeat.words().await?),
         _ => None,
     };
     let words = replies::status(&replies::StatusShown {
@@ -220,43 +231,45 @@ async fn status(
         effort: (settings.effort != Effort::Default).then_some(settings.effort.as_str()),
         queue: settings.queue.map(QueueMode::as_str),
         busy_here: busy,
-        turns,
-        tools: means.tools.len(),
+        turns: running,
+        tools: turns.tools.len(),
         lenders,
         tokens: (used.input, used.output),
     });
     Ok([Some(words), shell, heart].into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
-async fn subagents(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+async fn subagents(services: &Services, control: &Waiting) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
-    let found = means.bus.store.read(move |store| subagents::list(store, &at)).await?;
+    let found = services.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
-        let begun = it.begun.with_timezone(&means.zone).format("%m-%d %H:%M").to_string();
+        let begun = it.begun.with_timezone(&services.zone).format("%m-%d %H:%M").to_string();
         (it.id.0, it.state.as_str(), begun, &*it.task)
     });
     Ok(replies::subagents(lines))
 }
 
-async fn usage(means: &Means, control: &Waiting) -> Result<String, StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
-    if role < Role::Admin {
+async fn usage(services: &Services, control: &Waiting) -> Result<String, StoreError> {
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    if !CommandId::Usage.spec().allows(role, control.inbound.place) {
         return Ok(replies::USAGE_FOR_ADMINS.to_owned());
     }
-    let midnight = schedule::midnight(Utc::now(), means.zone);
-    means.bus.store.read(move |store| usage_words(store, midnight)).await
+    let midnight = schedule::midnight(Utc::now(), services.zone);
+    services.bus.store.read(move |store| usage_words(store, midnight)).await
 }
 
 /// Ends the daemon, if somebody starts it again.
-async fn restart(means: &Means, control: &Waiting) -> Result<(), StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
-    let words = match &means.restart {
-        _ if role < Role::Owner => replies::OWNER_ONLY,
+async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), StoreError> {
+    let services = &scope.turns.services;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
+    let is_allowed = CommandId::Restart.spec().allows(role, control.inbound.place);
+    let words = match &scope.config.restart {
+        _ if !is_allowed => replies::OWNER_ONLY,
         None => replies::CANNOT_RESTART,
         Some(_) => replies::RESTARTING,
     };
-    commits::obeyed(&means.bus.store, control, words.to_owned()).await?;
-    if let (Role::Owner, Some(restart)) = (role, &means.restart) {
+    commits::obeyed(&services.bus.store, control, words.to_owned()).await?;
+    if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
         tracing::info!("Told to restart");
         restart.cancel();
     }

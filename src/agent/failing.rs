@@ -159,11 +159,11 @@ impl Agent {
         if !self.failing.count(Item::Row(first), at, error) {
             return;
         }
-        match commits::failed(&self.means.bus.store, rows, error.to_string(), words).await {
+        match commits::failed(&self.services.bus.store, rows, error.to_string(), words).await {
             Ok(()) => self.failing.forget(Item::Row(first)),
             Err(error) => tracing::error!(row = first.0, %error, "Cannot close what fails"),
         }
-        self.means.bus.outbox.up();
+        self.services.bus.outbox.up();
     }
 
     /// A turn panicked that may not have begun with these rows. Several are tried again one by one, one alone
@@ -172,7 +172,7 @@ impl Agent {
         if !begun && self.failing.take_apart(at, &rows) {
             return;
         }
-        let broke = commits::broke(&self.means.bus.store, rows, at.clone());
+        let broke = commits::broke(&self.services.bus.store, rows, at.clone());
         if let Err(error) = broke.await {
             tracing::error!(%error, "Could not say that a turn broke");
         }
@@ -186,7 +186,7 @@ impl Agent {
             return;
         }
         let id = ask.id.0;
-        match commits::failed_ask(&self.means.bus.store, ask, error.to_string()).await {
+        match commits::failed_ask(&self.services.bus.store, ask, error.to_string()).await {
             Ok(at) => {
                 self.failing.forget(item);
                 at.into_iter().for_each(|at| drop(self.idle.take(&at)));
@@ -200,8 +200,8 @@ impl Agent {
         if rows.is_empty() {
             return Ok(false);
         }
-        commits::unreadable_rows(&self.means.bus.store, rows).await?;
-        self.means.bus.outbox.up();
+        commits::unreadable_rows(&self.services.bus.store, rows).await?;
+        self.services.bus.outbox.up();
         Ok(true)
     }
 
@@ -214,8 +214,8 @@ impl Agent {
     ) -> bool {
         let mut failed = self.close_unreadable(commands).await.err();
         for turn in turns {
-            match commits::unreadable_turn(&self.means.bus.store, turn).await {
-                Ok(()) | Err(CommitError::Ended) => self.means.bus.outbox.up(),
+            match commits::unreadable_turn(&self.services.bus.store, turn).await {
+                Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
                 Err(CommitError::Store(error)) => {
                     // Only a look at all turns finds it again.
                     self.is_up_to_date = false;

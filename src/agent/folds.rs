@@ -15,17 +15,17 @@ use crate::agent::command::{self, Command};
 use crate::agent::{Agent, Running, STEER_MAX};
 use crate::bus::journal::{RowId, Waiting};
 use crate::conversation::tokens;
-use crate::people::Role;
 use crate::provider::{ProviderError, Usage};
 use crate::replies;
+use crate::services::{load, role_on};
 use crate::store::StoreError;
 use crate::turn::commits::{self, Folded};
 use crate::turn::compaction::{self, Job, WHOLE_TURNS_MIN, Whole};
-use crate::turn::means::{load, role_on};
 use crate::turn::notes;
 use crate::turn::run::Draft;
+use crate::types::commands::CommandId;
 use crate::types::event::{Event, Happening};
-use crate::types::message::{Place, Sender};
+use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -69,7 +69,7 @@ impl Agent {
 
     fn is_long(&self, session: &Session) -> bool {
         let gauge = &session.gauge;
-        let room = self.means.provider_for(&session.settings).room();
+        let room = self.turns.models.for_settings(&session.settings).room();
         let room = gauge.room(room);
         gauge.used > tokens::percent(room, tokens::FOLD_AT)
             && gauge.used > gauge.tried + tokens::percent(room, AGAIN_PERCENT)
@@ -86,9 +86,9 @@ impl Agent {
     fn take_notes(&mut self, session: Session, sender: Sender, wish: Wish) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let (stop, origin) = (CancellationToken::new(), session.origin.clone());
-        let means = Arc::clone(&self.means);
-        let task = notes::take(means, session, sender.clone(), steered, stop.clone());
-        let id = self.turns.spawn(task).id();
+        let turns = Arc::clone(&self.turns);
+        let task = notes::take(turns, session, sender.clone(), steered, stop.clone());
+        let id = self.turn_tasks.spawn(task).id();
         let (rows, given) = (Vec::new(), RowId(0));
         // It takes nobody's slot: it is given up as soon as somebody speaks.
         let claim = Claim { person: (origin.channel().clone(), sender.id.clone()), entitled: true };
@@ -102,15 +102,17 @@ impl Agent {
     fn fold(&mut self, session: &Session, wish: Wish) {
         let whole = match wish.control {
             Some(_) => Whole::least(WHOLE_TURNS_MIN),
-            None => Whole::usual(session, self.means.provider_for(&session.settings).room()),
+            None => Whole::usual(session, self.turns.models.for_settings(&session.settings).room()),
         };
         let Some(job) = Job::of(session, whole, wish.focus.clone()) else { return };
-        let (means, origin) = (Arc::clone(&self.means), session.origin.clone());
+        let summariser = Arc::clone(&self.turns.models.summariser);
+        let origin = session.origin.clone();
         tracing::info!(%origin, turns = job.turns.len(), "Compacting a conversation");
         self.folding.insert(origin.clone(), None);
         self.folds.spawn(async move {
             let mut spent = Usage::default();
-            let run = AssertUnwindSafe(compaction::run(&means, &job, &mut spent)).catch_unwind();
+            let run =
+                AssertUnwindSafe(compaction::run(&*summariser, &job, &mut spent)).catch_unwind();
             let broke = |_| Err(ProviderError::Refused("the model broke".to_owned()));
             let summary = Box::pin(run).await.unwrap_or_else(broke);
             Done { origin, job, wish, summary, spent }
@@ -139,8 +141,8 @@ impl Agent {
     async fn take_over(&mut self, done: Done) {
         self.folding.remove(&done.origin);
         let Done { origin, job, wish, summary, spent } = done;
-        let store = &self.means.bus.store;
-        let provider = self.means.summariser.name().to_owned();
+        let store = &self.services.bus.store;
+        let provider = self.turns.models.summariser.name().to_owned();
         let Some(last) = job.turns.last().map(|turn| turn.id) else { return };
         let committed = match &summary {
             Ok(summary) => {
@@ -157,7 +159,7 @@ impl Agent {
         };
         match (committed, summary) {
             (Ok(true), Ok(summary)) => {
-                self.means.events.emit(|| Event {
+                self.services.events.emit(|| Event {
                     session: Some(job.session),
                     turn: None,
                     origin: Some(origin.clone()),
@@ -173,7 +175,7 @@ impl Agent {
             (Ok(_), _) => {}
             (Err(error), _) => tracing::error!(%origin, %error, "A compaction came to nothing"),
         }
-        self.means.bus.outbox.up();
+        self.services.bus.outbox.up();
     }
 
     /// Whether a command must wait until a turn or a compaction there has ended.
@@ -191,15 +193,15 @@ impl Agent {
         focus: Option<String>,
     ) -> Result<(), StoreError> {
         let (origin, sender) = (control.origin.clone(), control.sender().clone());
-        let role = role_on(&self.means, origin.channel(), &sender).await?;
-        let store = &self.means.bus.store;
-        if control.inbound.place == Place::Group && role < Role::Admin {
+        let role = role_on(&self.services, origin.channel(), &sender).await?;
+        let store = &self.services.bus.store;
+        if !CommandId::Compact.spec().allows(role, control.inbound.place) {
             return commits::obeyed(store, &control, replies::NOT_YOURS_TO_COMPACT.to_owned())
                 .await;
         }
         let session = match self.idle.take(&origin) {
             Some(session) => Some(session),
-            None => load(&self.means, &origin).await?,
+            None => load(&self.services, &origin).await?,
         };
         let is_amid = |it: &Session| it.turns.last().is_some_and(|turn| turn.ending.is_none());
         if session.as_ref().is_some_and(is_amid) {

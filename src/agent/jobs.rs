@@ -3,14 +3,19 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
+use super::Config;
+use super::command::CommandScope;
 use crate::bus::journal::Waiting;
+use crate::conversation::asks::Approvals;
 use crate::people::Role;
 use crate::replies;
+use crate::services::role_of;
 use crate::store::StoreError;
-use crate::tasks::schedule::{self, Action, Asker, JobId, Kind, Wanted, Whose};
+use crate::tasks::schedule::{self, Asker, JobId, Kind, Wanted, Whose};
 use crate::tools::shell::EXEC;
 use crate::turn::commits;
-use crate::turn::means::{Means, role_of};
+use crate::types::commands::CommandId;
+use crate::types::job_verb::JobVerb;
 use crate::types::message::Place;
 
 /// Reads what follows `/jobs`; none if it was said wrongly. What is new is said as `add WHEN | WHAT`.
@@ -20,24 +25,24 @@ pub(super) fn read(said: &str) -> Option<Wanted> {
     let new = |kind| {
         let (when, text) = rest.split_once('|')?;
         let (when, text, kind) = (when.trim().to_owned(), text.trim().to_owned(), Some(kind));
-        Some(Wanted { when, text, kind, ..Wanted::new(Action::Add) })
+        Some(Wanted { when, text, kind, ..Wanted::new(JobVerb::Add) })
     };
     let (id, after) = first_word(rest);
     let id = id.trim_start_matches('#').parse().ok();
     let of = |action| Some(Wanted { id: Some(id?), ..Wanted::new(action) });
     match verb.as_str() {
-        "" | "list" => Some(Wanted::new(Action::List)),
-        "add" => new(Kind::Prompt),
-        "message" => new(Kind::Message),
-        "command" => new(Kind::Command),
-        "check" => Some(Wanted { check: Some(after.to_owned()), ..of(Action::Edit)? }),
-        "show" => of(Action::Show),
-        "run" => of(Action::Run),
-        "pause" => of(Action::Pause),
-        "resume" => of(Action::Resume),
-        "rm" | "remove" => of(Action::Remove),
-        "history" => of(Action::History),
-        _ => None,
+        "" => return Some(Wanted::new(JobVerb::List)),
+        "message" => return new(Kind::Message),
+        "command" => return new(Kind::Command),
+        "check" => return Some(Wanted { check: Some(after.to_owned()), ..of(JobVerb::Edit)? }),
+        _ => {}
+    }
+    match JobVerb::parse(&verb)? {
+        JobVerb::List => Some(Wanted::new(JobVerb::List)),
+        JobVerb::Add => new(Kind::Prompt),
+        // In chat, a job is changed by words to the model.
+        JobVerb::Edit => None,
+        verb => of(verb),
     }
 }
 
@@ -50,12 +55,16 @@ fn first_word(text: &str) -> (&str, &str) {
 /// Whether somebody may have commands run later by saying so; else says why not. Who must be allowed a
 /// command first, by others or by themselves, is asked about one that a model makes. The owner's own word is
 /// leave enough.
-pub fn may_command(means: &Means, role: Role, place: Place) -> Result<(), String> {
-    let Some(commands) = &means.commands else {
-        return Err(replies::no_commands(&means.shell.words()));
+pub fn may_command(
+    config: &Config,
+    approvals: &Approvals,
+    role: Role,
+    place: Place,
+) -> Result<(), String> {
+    let Some(commands) = &config.commands else {
+        return Err(replies::no_commands(&config.shell.words()));
     };
     commands.may(role, place).map_err(|why| replies::no_command(&why))?;
-    let approvals = &means.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
         Role::Guest | Role::User | Role::Admin if is_asked_about => {
@@ -72,20 +81,20 @@ pub fn place_of_command(
     wanted: &Wanted,
     here: Place,
 ) -> rusqlite::Result<Place> {
-    let changed = wanted.id.filter(|_| wanted.action == Action::Edit).map(JobId);
+    let changed = wanted.id.filter(|_| wanted.action == JobVerb::Edit).map(JobId);
     let job = changed.map(|id| schedule::get(store, id, &Whose::All)).transpose()?.flatten();
     Ok(job.map_or(here, |job| job.brief.place))
 }
 
 /// Carries it out: on all jobs for the owner in private, else on those of who speaks.
 pub(super) async fn obey(
-    means: &Means,
+    scope: &CommandScope<'_>,
     control: &Waiting,
     wanted: Option<Wanted>,
 ) -> Result<(), StoreError> {
-    let inbound = &control.inbound;
-    let role = role_of(means, &inbound.from, control.sender()).await?;
-    let (now, zone) = (Utc::now(), means.zone);
+    let (turns, services, inbound) = (scope.turns, &scope.turns.services, &control.inbound);
+    let role = role_of(services, &inbound.from, control.sender()).await?;
+    let (now, zone) = (Utc::now(), services.zone);
     let asker = Asker {
         to: inbound.from.clone(),
         known_on: inbound.from.channel.clone(),
@@ -94,29 +103,33 @@ pub(super) async fn obey(
         tainted: false,
     };
     let order = match wanted {
-        _ if role < Role::User => Err(replies::NO_JOBS_FOR_GUESTS.to_owned()),
+        _ if !CommandId::Jobs.spec().allows(role, inbound.place) => {
+            Err(replies::NO_JOBS_FOR_GUESTS.to_owned())
+        }
         None => Err(replies::JOBS_USAGE.to_owned()),
         Some(wanted) if wanted.has_command() => {
             let (here, asked) = (inbound.place, wanted.clone());
             let look = move |store: &Connection| place_of_command(store, &asked, here);
-            let place = means.bus.store.read(look).await?;
-            may_command(means, role, place).and_then(|()| wanted.read(asker, now, zone))
+            let place = services.bus.store.read(look).await?;
+            let approvals = &turns.config.asking.approvals;
+            may_command(scope.config, approvals, role, place)
+                .and_then(|()| wanted.read(asker, now, zone))
         }
         Some(wanted) => wanted.read(asker, now, zone),
     };
     let order = match order {
         Ok(order) => order,
-        Err(words) => return commits::obeyed(&means.bus.store, control, words).await,
+        Err(words) => return commits::obeyed(&services.bus.store, control, words).await,
     };
     let whose = match (role, inbound.place) {
         (Role::Owner, Place::Private) => Whose::All,
         _ => Whose::Of(inbound.from.channel.clone(), control.sender().id.clone()),
     };
-    commits::obeyed_with(&means.bus.store, control, move |store| {
+    commits::obeyed_with(&services.bus.store, control, move |store| {
         let obeyed = commits::obey_order(store, &whose, order, (now, zone))?;
         Ok(obeyed.unwrap_or_else(|words| words))
     })
     .await?;
-    means.bus.jobs.up();
+    services.bus.jobs.up();
     Ok(())
 }

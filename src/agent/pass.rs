@@ -33,13 +33,13 @@ impl Agent {
     /// Brings the backlog up to date with the store.
     pub(super) async fn look(&mut self) -> Result<Look, StoreError> {
         if !self.follows {
-            self.means.bus.store.follow(backlog::TABLES).await?;
+            self.services.bus.store.follow(backlog::TABLES).await?;
             self.follows = true;
         }
-        let changed = self.means.bus.store.changed().filter(|_| self.is_up_to_date);
+        let changed = self.services.bus.store.changed().filter(|_| self.is_up_to_date);
         // What was taken is lost if it cannot be read.
         self.is_up_to_date = false;
-        let (people, now) = (self.means.bus.people.clone(), Utc::now());
+        let (people, now) = (self.services.bus.people.clone(), Utc::now());
         let look = move |store: &_| {
             let found = match &changed {
                 Some(changed) => Found::among(store, &people, changed)?,
@@ -139,7 +139,7 @@ impl Agent {
     ) -> Result<(), StoreError> {
         if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
-            self.start(origin.clone(), (sender, claim), Begin::Resume(turn));
+            self.start(origin.clone(), sender, claim, Begin::Resume(turn));
             // It is shown first what was said since it was cut off.
             return self.hear(origin).await;
         }
@@ -165,19 +165,19 @@ impl Agent {
         self.failing.begins(origin, first.id);
         let mut sender = first.sender().clone();
         sender.id = first.inbound.cause.voice();
-        self.start(origin.clone(), (sender, claim), Begin::New(rows));
+        self.start(origin.clone(), sender, claim, Begin::New(rows));
         Ok(())
     }
 
     /// The origins of the turns that begin next, and for whom.
     fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
-        if self.running.len() >= self.turns_max {
+        if self.running.len() >= self.config.turns_max {
             return Vec::new();
         }
         let line: Vec<_> = self.backlog.line().collect();
         let waiting: Vec<_> = line.iter().map(|(_, claim)| claim.by_ref()).collect();
         let running: Vec<_> = self.running.values().map(|it| it.claim.by_ref()).collect();
-        let chosen = fairness::choose(self.turns_max, &running, &waiting);
+        let chosen = fairness::choose(self.config.turns_max, &running, &waiting);
         chosen.into_iter().map(|at| line[at].clone()).collect()
     }
 }

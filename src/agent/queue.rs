@@ -39,7 +39,7 @@ impl Agent {
         };
         let (mode, mut rows) = self.read(look).await?;
         let is_apart = rows.first().is_some_and(|first| self.failing.is_apart(origin, first.id));
-        match mode.unwrap_or(self.means.queue) {
+        match mode.unwrap_or(self.config.queue) {
             _ if is_apart => rows.truncate(first_message(&rows)),
             QueueMode::Followup => rows.truncate(first_message(&rows)),
             QueueMode::Steer | QueueMode::Collect | QueueMode::Interrupt => {}
@@ -68,7 +68,7 @@ impl Agent {
             Ok((mode, journal::speaks_again(store, &at, Span::after(after), &sender)?))
         };
         let (mode, speaks_again) = self.read(look).await?;
-        match mode.unwrap_or(self.means.queue) {
+        match mode.unwrap_or(self.config.queue) {
             QueueMode::Steer => self.steer(origin, newest).await,
             QueueMode::Interrupt if speaks_again => self.interrupt(origin).await,
             QueueMode::Followup | QueueMode::Collect | QueueMode::Interrupt => Ok(None),
@@ -144,7 +144,7 @@ impl Agent {
     ) -> Result<bool, StoreError> {
         let at = origin.clone();
         let mode = self.read(move |store| Ok(settings_for(store, &at)?.queue)).await?;
-        match mode.unwrap_or(self.means.queue) {
+        match mode.unwrap_or(self.config.queue) {
             QueueMode::Interrupt => self.end_interrupted(origin, sender).await,
             QueueMode::Steer | QueueMode::Followup | QueueMode::Collect => Ok(false),
         }
@@ -155,14 +155,14 @@ impl Agent {
         origin: &Origin,
         sender: SenderId,
     ) -> Result<bool, StoreError> {
-        let interrupted = commits::interrupted(&self.means.bus.store, origin.clone(), sender);
+        let interrupted = commits::interrupted(&self.services.bus.store, origin.clone(), sender);
         let Some(subagents) = interrupted.await? else { return Ok(false) };
         if let Some(running) = self.running.get(origin) {
             running.stop.cancel();
         }
         self.idle.take(origin);
         self.cancel(&subagents);
-        self.means.bus.outbox.up();
+        self.services.bus.outbox.up();
         Ok(true)
     }
 }

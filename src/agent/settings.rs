@@ -3,15 +3,16 @@
 
 use rusqlite::params;
 
+use super::command::CommandScope;
 use crate::bus::journal::Waiting;
 use crate::conversation::settings::{settings_at, settings_of};
 use crate::conversation::transcript;
-use crate::people::Role;
 use crate::provider::models::Standing;
 use crate::replies;
+use crate::services::role_of;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::means::{Means, role_of};
+use crate::types::commands::CommandId;
 use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode, Settings};
 
@@ -33,6 +34,15 @@ pub(crate) enum Wish {
 }
 
 impl Wish {
+    /// Returns the command that wishes this.
+    fn command(&self) -> CommandId {
+        match self {
+            Self::Models | Self::Model(_) | Self::DefaultModel => CommandId::Model,
+            Self::Think | Self::Effort(_) | Self::ShowThinking(_) => CommandId::Think,
+            Self::Queues | Self::Queue(_) => CommandId::Queue,
+        }
+    }
+
     pub(crate) fn of_model<'a>(mut words: impl Iterator<Item = &'a str>) -> Self {
         match words.next() {
             None => Self::Models,
@@ -58,23 +68,24 @@ impl Wish {
 }
 
 /// Carries a wish out, or says how it is.
-pub(crate) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result<(), StoreError> {
-    let (store, inbound) = (&means.bus.store, &control.inbound);
-    let role = role_of(means, &inbound.from, control.sender()).await?;
+pub(super) async fn obey(
+    scope: &CommandScope<'_>,
+    control: &Waiting,
+    wish: Wish,
+) -> Result<(), StoreError> {
+    let turns = scope.turns;
+    let (store, inbound) = (&turns.services.bus.store, &control.inbound);
+    let role = role_of(&turns.services, &inbound.from, control.sender()).await?;
     let (at, place) = (inbound.from.clone(), inbound.place);
-    let least = match place {
-        Place::Private => Role::User,
-        Place::Group => Role::Admin,
-    };
     let asks = matches!(wish, Wish::Models | Wish::Think | Wish::Queues);
-    if role < least && !asks {
+    if !asks && !wish.command().spec().allows(role, place) {
         let words = match place {
             Place::Private => replies::NOT_FOR_GUESTS,
             Place::Group => replies::NOT_YOURS_TO_SET,
         };
         return commits::obeyed(store, control, words.to_owned()).await;
     }
-    let (models, queue) = (means.models.clone(), means.queue);
+    let (models, queue) = (turns.models.all.clone(), scope.config.queue);
     if asks {
         return commits::obeyed_with(store, control, move |store| {
             let now = settings_at(store, &at)?;
@@ -105,7 +116,7 @@ pub(crate) async fn obey(means: &Means, control: &Waiting, wish: Wish) -> Result
             }
         },
         Wish::DefaultModel | Wish::Models => {
-            let words = replies::model_is(means.provider.name());
+            let words = replies::model_is(turns.models.default.name());
             (Box::new(|settings| settings.model = None), words)
         }
         Wish::Effort(effort) => {

@@ -11,30 +11,34 @@ use crate::conversation::transcript;
 use crate::memory::audience;
 use crate::people::Role;
 use crate::replies;
+use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::calls::{self, Happened};
-use crate::turn::means::{Means, role_of};
+use crate::turn::services::TurnServices;
+use crate::types::commands::CommandId;
 use crate::types::message::Place;
 use crate::types::session::{CallId, Intent, Outcome};
 use crate::workspace::FileChange;
 
 /// Undoes the action with that number, or the last one that changed a file.
 pub(super) async fn obey(
-    means: &Means,
+    turns: &TurnServices,
     control: &Waiting,
     number: Option<&str>,
 ) -> Result<(), StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
     let place = control.inbound.place;
     let role = if place == Place::Group { role.min(Role::Admin) } else { role };
     let number = number.map(|number| number.trim_start_matches('#').parse().map(CallId));
     let id = match number {
         None => None,
         Some(Ok(id)) => Some(id),
-        Some(Err(_)) => return refuse(means, control, replies::UNDO_USAGE.to_owned()).await,
+        Some(Err(_)) => {
+            return refuse(&turns.services, control, replies::UNDO_USAGE.to_owned()).await;
+        }
     };
-    if role < Role::User {
-        return refuse(means, control, replies::OWNER_ONLY.to_owned()).await;
+    if !CommandId::Undo.spec().allows(role, place) {
+        return refuse(&turns.services, control, replies::OWNER_ONLY.to_owned()).await;
     }
     let mark = format!("command {}", control.id.0);
     let (at, who, asked) = (control.inbound.from.clone(), control.sender().clone(), mark.clone());
@@ -49,25 +53,26 @@ pub(super) async fn obey(
         };
         Ok((begun, actions::target(store, &sight, id)?))
     };
-    let (begun, target) = means.bus.store.read(look).await?;
+    let (begun, target) = turns.services.bus.store.read(look).await?;
     let Some(target) = target else {
         let words = id.map(replies::no_such_action);
         let words = words.unwrap_or_else(|| replies::NOTHING_TO_UNDO.to_owned());
-        return refuse(means, control, words).await;
+        return refuse(&turns.services, control, words).await;
     };
     let call = match begun {
         None => None,
-        Some((call, intent)) => match calls::look(means, &intent).await {
-            Happened::Yes => return done(means, control, call, &target, &intent).await,
+        Some((call, intent)) => match calls::look(&turns.services, &intent).await {
+            Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
             Happened::Unknown => {
                 let words = replies::UNDO_IN_DOUBT.to_owned();
-                return end(means, control, Some((call, Outcome::Interrupted)), words).await;
+                return end(&turns.services, control, Some((call, Outcome::Interrupted)), words)
+                    .await;
             }
             Happened::No => Some(call),
         },
     };
-    let (images, audience, asked) = (means.actions.images.clone(), audience(role, place), target);
-    let worked_out = means.workspace.off_thread(move |workspace| {
+    let (images, audience, asked) = (turns.actions.images.clone(), audience(role, place), target);
+    let worked_out = turns.services.workspace.off_thread(move |workspace| {
         let change = actions::undoing(workspace, &images, &asked, audience);
         let kept = change.as_ref().is_ok_and(|change| images.keep_before(workspace, change));
         (change, kept, asked)
@@ -76,19 +81,32 @@ pub(super) async fn obey(
     match change {
         Err(words) => {
             let failed = call.map(|call| (call, Outcome::Failed(words.clone())));
-            end(means, control, failed, words).await
+            end(&turns.services, control, failed, words).await
         }
-        Ok(change) => make(means, control, (mark, call), &target, (change, kept)).await,
+        Ok(change) => {
+            let undoing = WorkedOut { mark, begun: call, change, kept };
+            make(&turns.services, control, &target, undoing).await
+        }
     }
+}
+
+/// A change that undoes an action.
+struct WorkedOut {
+    /// Names the command, to find the action again after a crash.
+    mark: String,
+    /// The action, if it was written down before a crash.
+    begun: Option<CallId>,
+    change: FileChange,
+    /// True if the file was kept as it is now, so that this can be undone too.
+    kept: bool,
 }
 
 /// Writes the action down, if it was not before a crash, and makes its change.
 async fn make(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
-    (mark, begun): (String, Option<CallId>),
     target: &Target,
-    (change, kept): (FileChange, bool),
+    WorkedOut { mark, begun, change, kept }: WorkedOut,
 ) -> Result<(), StoreError> {
     let intent = change.intent(Some(target.id));
     let call = match begun {
@@ -104,19 +122,19 @@ async fn make(
                 change: intent.clone(),
             };
             let begin = move |store: &Connection| actions::begin(store, &undoing);
-            means.bus.store.write("undo starts", Sync::Now, begin).await?
+            services.bus.store.write("undo starts", Sync::Now, begin).await?
         }
     };
-    match calls::apply(means, change).await {
-        Ok(()) => done(means, control, call, target, &intent).await,
+    match calls::apply(services, change).await {
+        Ok(()) => done(services, control, call, target, &intent).await,
         Err(words) => {
-            end(means, control, Some((call, Outcome::Failed(words.clone()))), words).await
+            end(services, control, Some((call, Outcome::Failed(words.clone()))), words).await
         }
     }
 }
 
 async fn done(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
     call: CallId,
     target: &Target,
@@ -127,16 +145,16 @@ async fn done(
         Intent::Act { .. } => "",
     };
     let words = replies::undone(target.id, &target.tool, path);
-    end(means, control, Some((call, Outcome::Done(words.clone()))), words).await
+    end(services, control, Some((call, Outcome::Done(words.clone()))), words).await
 }
 
-async fn refuse(means: &Means, control: &Waiting, words: String) -> Result<(), StoreError> {
-    end(means, control, None, words).await
+async fn refuse(services: &Services, control: &Waiting, words: String) -> Result<(), StoreError> {
+    end(services, control, None, words).await
 }
 
 /// Settles the command with the action, if one was begun, and says what came of it.
 async fn end(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
     settled: Option<(CallId, Outcome)>,
     words: String,
@@ -153,16 +171,16 @@ async fn end(
         }
         Ok(())
     };
-    means.bus.store.write("command", Sync::Now, end).await
+    services.bus.store.write("command", Sync::Now, end).await
 }
 
 /// What `/actions` shows: the conversation's, or all of them to the owner in private.
 pub(super) async fn list(
-    means: &Means,
+    services: &Services,
     control: &Waiting,
     limit: usize,
 ) -> Result<String, StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let role = role_of(services, &control.inbound.from, control.sender()).await?;
     let (at, place) = (control.inbound.from.clone(), control.inbound.place);
     let who = control.sender().clone();
     let look = move |store: &Connection| {
@@ -170,32 +188,35 @@ pub(super) async fn list(
         let role = if place == Place::Group { role.min(Role::Admin) } else { role };
         actions::list(store, &Sight::of(&who, role, place, session), None, limit)
     };
-    let found = means.bus.store.read(look).await?;
+    let found = services.bus.store.read(look).await?;
     if found.is_empty() {
         return Ok(replies::NO_ACTIONS.to_owned());
     }
-    Ok(replies::actions(found.iter().map(|action| action.words(means.zone))))
+    Ok(replies::actions(found.iter().map(|action| action.words(services.zone))))
 }
 
 /// What `/plan` shows.
-pub(super) async fn plan(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+pub(super) async fn plan(services: &Services, control: &Waiting) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {
         Some(session) => crate::conversation::plans::of(store, session),
         None => Ok(None),
     };
-    let plan = means.bus.store.read(look).await?;
+    let plan = services.bus.store.read(look).await?;
     Ok(plan.map_or_else(|| replies::NO_PLAN.to_owned(), |plan| plan.to_string()))
 }
 
 /// What `/proposals` shows.
-pub(super) async fn proposals(means: &Means, control: &Waiting) -> Result<String, StoreError> {
+pub(super) async fn proposals(
+    services: &Services,
+    control: &Waiting,
+) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {
         Some(session) => proposals::list(store, session),
         None => Ok(Vec::new()),
     };
-    let found = means.bus.store.read(look).await?;
+    let found = services.bus.store.read(look).await?;
     Ok(match found.is_empty() {
         true => replies::NO_PROPOSALS.to_owned(),
         false => replies::proposals(found.iter().map(proposals::Proposal::words)),

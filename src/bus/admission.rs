@@ -4,11 +4,12 @@
 use chrono::{Duration, Utc};
 use rusqlite::Connection;
 
-use super::{Bus, CONTROLS, Published};
+use super::{Bus, Published};
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::bus::outbox::{self, Pressed};
 use crate::people::{self, Greeting, People, Role};
 use crate::replies;
+use crate::types::commands::is_control;
 use crate::types::message::{
     Body, Choice, DedupKey, Entitled, Inbound, MediaRef, Place, Press, Question, Quote, Said,
     Sender,
@@ -166,11 +167,6 @@ pub enum Received {
     Partly,
     /// Nobody waits for them any more.
     Withdrawn,
-}
-
-fn is_control(text: &str) -> bool {
-    let word = text.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
-    CONTROLS.contains(&word.as_str())
 }
 
 /// Answers a stranger in private with a code or a refusal; says nothing in groups.

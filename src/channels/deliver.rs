@@ -57,9 +57,9 @@ const CLOSED_PAUSE: Duration = Duration::from_secs(60);
 /// How long deliveries rest when the store fails.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
-/// What one channel's deliveries work with.
+/// The deliveries of one channel.
 #[derive(Clone)]
-pub struct Post {
+pub struct DeliveryQueue {
     pub name: ChannelName,
     pub channel: Arc<dyn Channel>,
     pub bus: Bus,
@@ -73,22 +73,22 @@ pub struct Post {
 }
 
 /// Delivers for one channel until `stop`, and then what is due at once.
-pub async fn run(post: Post, stop: CancellationToken) {
-    let mut woken = post.bus.outbox.watch();
+pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
+    let mut woken = queue.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
     let mut busy: HashSet<Lane> = HashSet::new();
-    let mut set_back = SetBack::at_start(&post).await;
-    let mut link = post.link.watch();
+    let mut set_back = SetBack::at_start(&queue).await;
+    let mut link = queue.link.watch();
     let mut ups = 0;
     loop {
         woken.mark_unchanged();
-        set_back.follow(&post).await;
+        set_back.follow(&queue).await;
         let risen = link.borrow_and_update().ups;
-        ups = post.hasten_after_outage(risen, ups).await;
-        let wait = match post.begin_due(&mut sends, &mut busy).await {
+        ups = queue.hasten_after_outage(risen, ups).await;
+        let wait = match queue.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {
-                tracing::error!(channel = %post.name, %error, "Deliveries rest");
+                tracing::error!(channel = %queue.name, %error, "Deliveries rest");
                 Some(STORE_PAUSE)
             }
         };
@@ -100,14 +100,14 @@ pub async fn run(post: Post, stop: CancellationToken) {
                 busy.remove(&ended.expect("a send catches its panics, and is not aborted"));
             }
             changed = woken.changed() => if changed.is_err() { return },
-            changed = link.changed() => changed.expect("the post has the link"),
+            changed = link.changed() => changed.expect("the queue has the link"),
             () = sleep(wait.unwrap_or_default()), if wait.is_some() => {}
             () = stop.cancelled(), if !stop.is_cancelled() => {}
         }
     }
 }
 
-impl Post {
+impl DeliveryQueue {
     /// Begins what is due in chats that are not busy; how long until something else is.
     async fn begin_due(
         &self,
@@ -138,10 +138,10 @@ impl Post {
                 continue;
             }
             busy.insert(lane.clone());
-            let post = self.clone();
+            let queue = self.clone();
             sends.spawn(async move {
                 // Caught here, where the chat is known: those of others go on.
-                match AssertUnwindSafe(post.deliver(id)).catch_unwind().await {
+                match AssertUnwindSafe(queue.deliver(id)).catch_unwind().await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
                         tracing::error!(%error, "Could not write down how a delivery went");
@@ -180,7 +180,7 @@ impl Post {
         }
         let channel = self.channel.as_ref();
         for chunk in &delivery.chunks.clone() {
-            let deliverer = Deliverer { channel, store, post: self, delivery: &delivery, is_cut };
+            let deliverer = Deliverer { channel, store, queue: self, delivery: &delivery, is_cut };
             match deliverer.bring(chunk).await? {
                 // As in the store: the next part does not answer for failures of this one.
                 Then::GoOn => (delivery.attempts, delivery.failures) = (0, None),
@@ -231,7 +231,7 @@ fn bounded(after: Duration) -> Duration {
 struct Deliverer<'a> {
     channel: &'a dyn Channel,
     store: &'a Store,
-    post: &'a Post,
+    queue: &'a DeliveryQueue,
     delivery: &'a Delivery,
     /// How it is cut is stored; else that is done when its first chunk is about to be sent.
     is_cut: bool,
@@ -276,11 +276,11 @@ impl Deliverer<'_> {
     /// Returns true if so many copies of a chunk may be there that the next one waits until anything arrives.
     fn sends_no_more(&self, chunk: &Chunk) -> bool {
         let failed = self.delivery.failures.map(|failures| failures.last);
-        chunk.doubts + 1 >= patience::COPIES_MAX && self.post.arrivals.last() <= failed
+        chunk.doubts + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
     }
 
     async fn send(&self, chunk: &Chunk, known: Knowledge) -> Result<Then, StoreError> {
-        let (doubt, ups) = (known.doubt, self.post.link.state().ups);
+        let (doubt, ups) = (known.doubt, self.queue.link.state().ups);
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let overtakes = self.delivery.message.overtakes;
         let uncut = (!self.is_cut && seq == 0).then(|| self.delivery.chunks.clone());
@@ -301,7 +301,7 @@ impl Deliverer<'_> {
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
                 let attempts = self.delivery.attempts;
                 // Begun before the link was up again, it failed for a reason of then.
-                let is_over = self.post.link.state().ups != ups;
+                let is_over = self.queue.link.state().ups != ups;
                 let attempts = if is_over { 0 } else { attempts };
                 let pause = patience::pause_after_failure(attempts, after.map(bounded));
                 self.fails(chunk, Fate::NotSent, pause, reason).await
@@ -327,7 +327,7 @@ impl Deliverer<'_> {
     async fn upload(&self, message: &Outbound, file: &Attachment) -> Result<Sent, ChannelError> {
         let (wanted, limits) = (file.clone(), self.channel.limits());
         let open = move |workspace: &Workspace| parcel::open(&wanted, workspace, &limits);
-        match self.post.workspace.off_thread(open).await {
+        match self.queue.workspace.off_thread(open).await {
             Ok(content) => self.channel.upload(message, content).await,
             Err(NoContent::NotNow(reason)) => Err(ChannelError::unavailable(reason)),
             Err(NoContent::Gone(reason)) => Err(ChannelError::Refused(reason)),
@@ -361,8 +361,8 @@ impl Deliverer<'_> {
         reason: String,
     ) -> Result<Then, StoreError> {
         let (delivery, at) = (self.delivery, Utc::now());
-        let last_arrival = self.post.arrivals.last();
-        self.post.arrivals.note_failure(at);
+        let last_arrival = self.queue.arrivals.last();
+        self.queue.arrivals.note_failure(at);
         let attempt = Attempt { delivery, chunk, at, pause, last_arrival };
         let failure = match attempt.judge(self.channel.limits().give_up_after, reason.clone()) {
             Verdict::TryLater(failure) => failure,
@@ -410,9 +410,9 @@ impl Deliverer<'_> {
         platform_id: Option<crate::types::message::MessageId>,
     ) -> Result<Then, StoreError> {
         let (id, seq) = (self.delivery.message.id, chunk.seq);
-        let was_away = self.post.arrivals.note_arrival(Utc::now());
-        self.post.arrivals.forget(id);
-        let channel = self.post.name.clone();
+        let was_away = self.queue.arrivals.note_arrival(Utc::now());
+        self.queue.arrivals.forget(id);
+        let channel = self.queue.name.clone();
         let sent = move |store: &_| {
             outbox::sent(store, id, seq, platform_id.as_ref())?;
             if was_away { outbox::hasten_failing(store, &channel) } else { Ok(()) }
@@ -424,7 +424,7 @@ impl Deliverer<'_> {
 
     fn emit(&self, what: impl FnOnce() -> Happening) {
         let address = || Some(self.delivery.message.to.clone());
-        self.post.events.emit(|| Event {
+        self.queue.events.emit(|| Event {
             session: None,
             turn: None,
             origin: address().map(Into::into),

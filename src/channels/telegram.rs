@@ -29,7 +29,7 @@ use super::{
 };
 use crate::bus::{Published, Publisher};
 use crate::channels::hear::{self, Addressee, Event};
-use crate::replies;
+use crate::types::commands;
 use crate::types::message::{Address, ChannelName, Hint, MediaRef, Outbound};
 
 use call::{Api, CallError};
@@ -215,7 +215,7 @@ impl Telegram {
             return;
         }
         let wanted: Vec<_> =
-            replies::COMMANDS.iter().map(|(name, about)| BotCommand::new(*name, *about)).collect();
+            commands::menu().map(|(spec, about)| BotCommand::new(spec.name, about)).collect();
         let deadline = self.deadlines.call.min(COMMANDS_TIME_MAX);
         let listed = async {
             let there: Vec<BotCommand> = self.api.call(&GetMyCommands::new(), deadline).await?;

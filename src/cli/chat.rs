@@ -12,7 +12,7 @@ use tokio::io::{
 use tokio::net::UnixStream;
 
 use super::print;
-use crate::control::{self, ControlRequest, Desk, Response, Say};
+use crate::control::{self, ControlRequest, ControlServer, Response, Say};
 use crate::conversation::actions::{self, Action, Sight};
 use crate::store;
 
@@ -71,17 +71,20 @@ pub(super) async fn through_socket(home: &Path, options: &ChatOptions) -> anyhow
 }
 
 /// Talks to the daemon that this process is.
-pub(super) async fn through_memory(desk: Arc<Desk>, options: &ChatOptions) -> anyhow::Result<()> {
+pub(super) async fn through_memory(
+    server: Arc<ControlServer>,
+    options: &ChatOptions,
+) -> anyhow::Result<()> {
     let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
     tokio::select! {
         talked = talk(ours, options) => talked,
-        served = control::serve(&desk, theirs) => Ok(served?),
+        served = control::serve(&server, theirs) => Ok(served?),
     }
 }
 
 /// The daemon's own terminal: ends when somebody wants the daemon to end, by Ctrl-C while nothing
 /// is being worked on. Never ends because there is nobody there.
-pub(super) async fn own_terminal(desk: Arc<Desk>) {
+pub(super) async fn own_terminal(server: Arc<ControlServer>) {
     // In the background of a shell, reading from its terminal would stop the whole daemon.
     let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
     let talks = foreground && stdin().is_terminal() && stdout().is_terminal();
@@ -93,7 +96,7 @@ pub(super) async fn own_terminal(desk: Arc<Desk>) {
     print::line(HELLO);
     let options =
         ChatOptions { message: None, session: "main".to_owned(), events: false, failed: "" };
-    if let Err(error) = through_memory(desk, &options).await {
+    if let Err(error) = through_memory(server, &options).await {
         tracing::warn!(error = format!("{error:#}"), "Lost the terminal");
         tokio::signal::ctrl_c().await.ok();
     }

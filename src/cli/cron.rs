@@ -6,22 +6,24 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 use chrono::Utc;
 use chrono_tz::Tz;
-use clap::{Args, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Arg, ArgMatches, Args, Command, FromArgMatches, Subcommand, value_parser};
 
 use super::{chat, print};
 use crate::control::{ControlRequest, Response};
 use crate::people;
 use crate::store;
-use crate::tasks::schedule::{self, Action, Asker, Kind, Missed, Wanted, Whose};
+use crate::tasks::schedule::{self, Asker, Kind, Missed, Wanted, Whose};
+use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, Place, Sender};
 
 #[derive(Subcommand)]
 pub(super) enum Cron {
-    /// What is to be done, and when
+    #[command(name = JobVerb::List.name(), about = JobVerb::List.about())]
     List,
-    /// Have something done later, or again and again
+    #[command(name = JobVerb::Add.name(), about = JobVerb::Add.about())]
     Add(Add),
-    /// Change when it is done, or what
+    #[command(name = JobVerb::Edit.name(), about = JobVerb::Edit.about())]
     Edit {
         /// The job's number; `list` shows it
         id: i64,
@@ -33,18 +35,58 @@ pub(super) enum Cron {
         #[command(flatten)]
         how: How,
     },
-    /// One job, whole
-    Show { id: i64 },
-    /// Do it now
-    Run { id: i64 },
-    /// Do it no more for the time being
-    Pause { id: i64 },
-    /// Let it go on
-    Resume { id: i64 },
-    /// Remove it
-    Rm { id: i64 },
-    /// What came of it
-    History { id: i64 },
+    #[command(flatten)]
+    OneJob(OneJob),
+}
+
+/// A verb that is followed by a job's number and nothing else.
+pub(super) struct OneJob {
+    verb: JobVerb,
+    id: i64,
+}
+
+impl OneJob {
+    fn verbs() -> impl Iterator<Item = JobVerb> {
+        JobVerb::ALL.into_iter().filter(|verb| verb.takes_only_a_number())
+    }
+
+    fn find(name: &str) -> Option<JobVerb> {
+        Self::verbs().find(|verb| verb.name() == name)
+    }
+}
+
+impl Subcommand for OneJob {
+    fn augment_subcommands(command: Command) -> Command {
+        command.subcommands(Self::verbs().map(|verb| {
+            let id =
+                Arg::new("id").value_name("ID").required(true).value_parser(value_parser!(i64));
+            let others = verb.names().iter().skip(1).copied();
+            Command::new(verb.name()).about(verb.about()).aliases(others).arg(id)
+        }))
+    }
+
+    fn augment_subcommands_for_update(command: Command) -> Command {
+        Self::augment_subcommands(command)
+    }
+
+    fn has_subcommand(name: &str) -> bool {
+        Self::find(name).is_some()
+    }
+}
+
+impl FromArgMatches for OneJob {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let missing = || clap::Error::new(ErrorKind::MissingSubcommand);
+        let (name, arguments) = matches.subcommand().ok_or_else(missing)?;
+        let verb = Self::find(name).ok_or_else(missing)?;
+        let id = *arguments.get_one("id").ok_or_else(missing)?;
+        Ok(Self { verb, id })
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
 }
 
 #[derive(Args)]
@@ -127,25 +169,21 @@ impl When {
 
 impl Cron {
     fn wanted(self) -> (Wanted, Option<Address>) {
-        let of = |action, id| (Wanted { id: Some(id), ..Wanted::new(action) }, None);
         match self {
-            Self::List => (Wanted::new(Action::List), None),
-            Self::Show { id } => of(Action::Show, id),
-            Self::Run { id } => of(Action::Run, id),
-            Self::Pause { id } => of(Action::Pause, id),
-            Self::Resume { id } => of(Action::Resume, id),
-            Self::Rm { id } => of(Action::Remove, id),
-            Self::History { id } => of(Action::History, id),
+            Self::List => (Wanted::new(JobVerb::List), None),
+            Self::OneJob(OneJob { verb, id }) => {
+                (Wanted { id: Some(id), ..Wanted::new(verb) }, None)
+            }
             Self::Edit { id, when, text, how } => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
                 let (text, check) = (text.unwrap_or_default(), how.check);
-                let edit = Wanted::new(Action::Edit);
+                let edit = Wanted::new(JobVerb::Edit);
                 (Wanted { id: Some(id), when: words, text, kind, missed, check, ..edit }, None)
             }
             Self::Add(Add { when, to, how, text }) => {
                 let (words, missed, kind) = (when.words(), when.missed, how.kind());
                 let (kind, check) = (Some(kind.unwrap_or_default()), how.check);
-                let add = Wanted::new(Action::Add);
+                let add = Wanted::new(JobVerb::Add);
                 (Wanted { when: words, text, kind, missed, check, ..add }, to)
             }
         }
@@ -154,8 +192,7 @@ impl Cron {
 
 pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()> {
     let (wanted, to) = cron.wanted();
-    let looks = matches!(wanted.action, Action::List | Action::Show | Action::History);
-    if looks && !chat::is_running(home).await? {
+    if wanted.action.only_reads() && !chat::is_running(home).await? {
         let asker = Asker {
             to: Address { channel: "".into(), chat: "".into(), thread: None },
             known_on: "".into(),

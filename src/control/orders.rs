@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::{Desk, Response};
+use super::{ControlServer, Response};
 use crate::agent;
 use crate::control::send::{self, Parcel};
 use crate::people::{self, Role};
@@ -14,32 +14,33 @@ use crate::store::{StoreError, Sync};
 use crate::tasks::heartbeat::Wish;
 use crate::tasks::schedule::{self, Asker, Wanted, Whose};
 use crate::turn::commits::obey_order;
+use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, Place, Sender};
 
-pub(super) async fn send(desk: &Desk, parcel: Parcel) -> Result<Response, StoreError> {
-    let means = &desk.means;
-    let channels = desk.links.keys().cloned().collect();
-    let sent = send::send(&means.bus, &means.workspace, &channels, parcel).await?;
+pub(super) async fn send(server: &ControlServer, parcel: Parcel) -> Result<Response, StoreError> {
+    let services = &server.turns.services;
+    let channels = server.links.keys().cloned().collect();
+    let sent = send::send(&services.bus, &services.workspace, &channels, parcel).await?;
     Ok(Response::Sent(sent))
 }
 
 pub(super) async fn cron(
-    desk: &Desk,
+    server: &ControlServer,
     wanted: Wanted,
     to: Option<Address>,
 ) -> Result<Response, StoreError> {
-    let means = &desk.means;
-    let (now, zone, known_on) = (Utc::now(), means.zone, desk.terminal.name().clone());
-    let channels: Vec<_> = desk.links.keys().cloned().collect();
+    let services = &server.turns.services;
+    let (now, zone, known_on) = (Utc::now(), services.zone, server.terminal.name().clone());
+    let channels: Vec<_> = server.links.keys().cloned().collect();
     if let Some(to) = to.as_ref().filter(|to| !channels.contains(&to.channel)) {
         return Ok(Response::Failed(replies::no_channel(&to.channel)));
     }
     // For what goes nowhere.
     let nowhere = || Address { channel: "".into(), chat: "".into(), thread: None };
-    let judge = Arc::clone(means);
+    let (config, turns) = (Arc::clone(&server.agent), Arc::clone(&server.turns));
     let obey = move |store: &Connection| {
         let owner = people::owner_place(store)?;
-        let is_new = wanted.action == schedule::Action::Add && !wanted.when.is_empty();
+        let is_new = wanted.action == JobVerb::Add && !wanted.when.is_empty();
         let Some(to) = to.or_else(|| owner.clone()).or_else(|| (!is_new).then(nowhere)) else {
             return Ok(Err(replies::WHERE_JOB.to_owned()));
         };
@@ -49,7 +50,8 @@ pub(super) async fn cron(
         let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
         if wanted.has_command() {
             let place = agent::place_of_command(store, &wanted, place)?;
-            if let Err(words) = agent::may_command(&judge, Role::Owner, place) {
+            let approvals = &turns.config.asking.approvals;
+            if let Err(words) = agent::may_command(&config, approvals, Role::Owner, place) {
                 return Ok(Err(words));
             }
         }
@@ -59,16 +61,16 @@ pub(super) async fn cron(
             Err(words) => Ok(Err(words)),
         }
     };
-    let obeyed = means.bus.store.write("cron", Sync::Now, obey).await?;
-    means.bus.jobs.up();
-    means.bus.inbox.up();
+    let obeyed = services.bus.store.write("cron", Sync::Now, obey).await?;
+    services.bus.jobs.up();
+    services.bus.inbox.up();
     Ok(obeyed.map_or_else(Response::Failed, Response::Done))
 }
 
-pub(super) async fn heartbeat(desk: &Desk, wish: Wish) -> Result<Response, StoreError> {
-    let heart = &desk.means.heart;
-    let order = heart.order(wish).await?;
-    let words = heart.bus.store.write("heartbeat", Sync::Now, order).await?;
-    heart.ordered(wish);
+pub(super) async fn heartbeat(server: &ControlServer, wish: Wish) -> Result<Response, StoreError> {
+    let heartbeat = &server.turns.heartbeat;
+    let order = heartbeat.order(wish).await?;
+    let words = server.turns.services.bus.store.write("heartbeat", Sync::Now, order).await?;
+    heartbeat.ordered(wish);
     Ok(Response::Done(words))
 }

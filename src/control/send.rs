@@ -97,7 +97,7 @@ pub async fn send(
         Ok(files) => files,
         Err(words) => return Ok(SendOutcome::Refused(words)),
     };
-    let bodies = bodies((text, markdown), files);
+    let bodies = bodies(text, markdown, files);
     let put = move |store: &Connection| {
         let put = |body| outbox::put_body(store, &to, body);
         bodies.iter().map(put).collect::<rusqlite::Result<Vec<_>>>()
@@ -156,7 +156,7 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
 }
 
 /// The text stands under the first file.
-fn bodies((text, markdown): (String, bool), mut files: Vec<Attachment>) -> Vec<Body> {
+fn bodies(text: String, markdown: bool, mut files: Vec<Attachment>) -> Vec<Body> {
     let alone = match files.first_mut() {
         Some(first) => {
             (first.caption, first.printed) = (text, !markdown);

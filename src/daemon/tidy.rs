@@ -22,7 +22,7 @@ use crate::store::{Pages, Store, StoreError, Sync};
 use crate::tasks::heartbeat::{self, BEATS_KEPT};
 use crate::tasks::schedule::{self, Clock};
 use crate::tasks::subagents;
-use crate::turn::means::Means;
+use crate::turn::services::TurnServices;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
@@ -54,15 +54,15 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
 /// What tidying goes by.
 #[derive(Clone)]
 pub(super) struct Tidier {
-    means: Arc<Means>,
+    turns: Arc<TurnServices>,
     clock: Clock,
     opened: Opened,
 }
 
 impl Tidier {
     pub(super) fn of(daemon: &Daemon) -> Self {
-        let (means, clock) = (Arc::clone(&daemon.means), daemon.plan.clock.clone());
-        Self { means, clock, opened: daemon.opened }
+        let (turns, clock) = (Arc::clone(&daemon.turns), daemon.plan.clock.clone());
+        Self { turns, clock, opened: daemon.opened }
     }
 
     /// Tidies until `stop`.
@@ -80,7 +80,7 @@ impl Tidier {
 
     /// Tidies by as much of the clock's time as can be believed, and notes that.
     async fn tidy_by_clock(&self) -> Result<(), StoreError> {
-        let store = &self.means.bus.store;
+        let store = &self.turns.services.bus.store;
         let look = |store: &Connection| {
             Ok((schedule::newest_of_platforms(store)?, schedule::last_believed(store)?))
         };
@@ -106,9 +106,9 @@ impl Tidier {
     }
 
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
-        let store = &self.means.bus.store;
+        let store = &self.turns.services.bus.store;
         forget_old(store, now).await?;
-        self.means.actions.sweep(self.opened.at.elapsed()).await?;
+        self.turns.actions.sweep(self.opened.at.elapsed()).await?;
         give_back(store).await
     }
 }

@@ -113,8 +113,6 @@ pub const BTW_TOO_SLOW: &str =
 
 // Skills.
 
-/// The command that begins a turn with a skill.
-pub const SKILL: &str = "/skill";
 pub const SKILL_USAGE: &str =
     "Say /skill NAME and what to do with it. /skills shows those that there are.";
 

@@ -265,7 +265,7 @@ const MAKE_FILES: &[(libc::c_long, Option<u8>, u8)] = &[
 
 /// A mode by which whoever runs a file has the rights of its owner or group: the daemon's.
 fn with_rights(mode: u8, flags: Option<u8>) -> Result<Vec<SeccompRule>, seccompiler::BackendError> {
-    // The mode means something only where a file may be made.
+    // The mode turns something only where a file may be made.
     let makes = [libc::O_CREAT, libc::O_TMPFILE & !libc::O_DIRECTORY];
     let mut rules = Vec::new();
     for right in [libc::S_ISUID, libc::S_ISGID].map(u64::from) {

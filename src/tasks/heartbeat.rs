@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
 use clap::ValueEnum;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
@@ -23,14 +22,15 @@ pub use beat::{Beat, BeatId, get, may_send, prune, running_for, settle};
 pub use hours::Quiet;
 pub use watched::{FILE, alert, in_effect};
 
-use crate::bus::{Bus, Wake};
+use crate::bus::Wake;
 use crate::memory;
 use crate::people::{self, LOCAL, Role};
 use crate::replies::{self, HeartShown};
+use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::tasks::schedule::{self, Clock, after_failures};
 use crate::types::message::{Address, ChannelName, Place, SenderId};
-use crate::workspace::{FileError, Workspace};
+use crate::workspace::FileError;
 use beat::{New, State};
 
 /// How long after a start the first beat may be; a daemon that is started again and again does not
@@ -106,17 +106,12 @@ enum Looked {
     Spent,
 }
 
-/// All that beats are begun with; clones are the same heart.
+/// Begins beats, and switches them on and off. Clones share their state.
 #[derive(Clone)]
-pub struct Heart {
+pub struct HeartbeatControl {
     pub config: Config,
-    pub bus: Bus,
-    pub workspace: Workspace,
+    pub services: Services,
     pub clock: Clock,
-    /// The owner's.
-    pub zone: Tz,
-    /// The channels that are here.
-    pub channels: BTreeSet<ChannelName>,
     /// On which whoever owns the machine is known.
     pub terminal: ChannelName,
     /// When it beats next, as far as the task knows.
@@ -160,16 +155,16 @@ impl Ready {
 }
 
 /// Begins beats until `stop`.
-pub async fn run(heart: Heart, stop: CancellationToken) {
-    let mut switched = heart.switched.watch();
+pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
+    let mut switched = heartbeat.switched.watch();
     let mut due = None;
     loop {
         switched.mark_unchanged();
-        let now = heart.clock.now();
-        let next = heart.pulse(&mut due, now).await;
+        let now = heartbeat.clock.now();
+        let next = heartbeat.pulse(&mut due, now).await;
         let waits = async {
             match next {
-                Ok(next) => heart.clock.reaches(next, now).await,
+                Ok(next) => heartbeat.clock.reaches(next, now).await,
                 Err(error) => {
                     tracing::error!(%error, "The heartbeat rests");
                     sleep(STORE_PAUSE).await;
@@ -187,7 +182,7 @@ pub async fn run(heart: Heart, stop: CancellationToken) {
     }
 }
 
-impl Heart {
+impl HeartbeatControl {
     /// Beats if it is time, and gives the next time; none while it does not beat by itself. `due` is the
     /// next beat as it was known last.
     async fn pulse(
@@ -195,11 +190,11 @@ impl Heart {
         due: &mut Option<DateTime<Utc>>,
         now: DateTime<Utc>,
     ) -> Result<Option<DateTime<Utc>>, StoreError> {
-        let state = self.bus.store.read(move |store| beat::state(store, now)).await?;
+        let state = self.services.bus.store.read(move |store| beat::state(store, now)).await?;
         let quiet_ends = Some(self.awake(now)).filter(|awake| *awake > now);
         if state.holds && quiet_ends.is_none() {
-            self.bus.store.write("held alerts", Sync::Now, beat::release).await?;
-            self.bus.outbox.up();
+            self.services.bus.store.write("held alerts", Sync::Now, beat::release).await?;
+            self.services.bus.outbox.up();
         }
         let release = quiet_ends.filter(|_| state.holds);
         let every = self.config.every.and_then(|every| chrono::Duration::from_std(every).ok());
@@ -237,7 +232,7 @@ impl Heart {
     /// That time, or the end of the quiet hours in which it falls.
     fn awake(&self, at: DateTime<Utc>) -> DateTime<Utc> {
         let quiet = self.config.quiet.as_ref();
-        quiet.and_then(|quiet| quiet.ends(at, self.zone)).unwrap_or(at)
+        quiet.and_then(|quiet| quiet.ends(at, self.services.zone)).unwrap_or(at)
     }
 
     /// Returns true within quiet hours.
@@ -253,8 +248,8 @@ impl Heart {
             Err(looked) => return Ok(looked),
         };
         let begin = move |store: &Connection| ready.begin(store);
-        let looked = self.bus.store.write("heartbeat", Sync::Later, begin).await?;
-        self.bus.inbox.up();
+        let looked = self.services.bus.store.write("heartbeat", Sync::Later, begin).await?;
+        self.services.bus.inbox.up();
         Ok(looked)
     }
 
@@ -283,12 +278,18 @@ impl Heart {
         let provider = self.config.provider.clone();
         let Told { to, known_on, sender, place } = told;
         let new = New { to, known_on, sender, place, provider, asked };
-        Ok(Ok(Ready { new, watched, notes, now, channels: self.channels.clone() }))
+        Ok(Ok(Ready {
+            new,
+            watched,
+            notes,
+            now,
+            channels: self.services.channels.keys().cloned().collect(),
+        }))
     }
 
     /// Who is told; none if nobody can be, or who would be is no owner any more.
     async fn told(&self) -> Result<Option<Told>, StoreError> {
-        let (people, fixed) = (self.bus.people.clone(), self.config.to.clone());
+        let (people, fixed) = (self.services.bus.people.clone(), self.config.to.clone());
         let (terminal, is_fixed) = (self.terminal.clone(), fixed.is_some());
         let look = move |store: &Connection| {
             let owner = people::owner(store)?;
@@ -314,14 +315,14 @@ impl Heart {
             let local = Told { to, known_on: terminal, sender: LOCAL.into(), place: Place::Group };
             Ok(is_fixed.then_some(local))
         };
-        let told = self.bus.store.read(look).await?;
-        let is_here = |channel: &ChannelName| self.channels.contains(channel);
+        let told = self.services.bus.store.read(look).await?;
+        let is_here = |channel: &ChannelName| self.services.channels.contains_key(channel);
         Ok(told.filter(|told| is_here(&told.to.channel) && is_here(&told.known_on)))
     }
 
     /// What HEARTBEAT.md asks for; none if that is nothing.
     async fn watched(&self) -> Result<Option<String>, FileError> {
-        self.workspace.off_thread(watched::read).await
+        self.services.workspace.off_thread(watched::read).await
     }
 
     /// Today's notes, where they may be read.
@@ -329,20 +330,24 @@ impl Heart {
         if place == Place::Group {
             return String::new();
         }
-        let today = now.with_timezone(&self.zone).date_naive();
-        self.workspace.off_thread(move |workspace| memory::recent_notes(workspace, today, 1)).await
+        let today = now.with_timezone(&self.services.zone).date_naive();
+        self.services
+            .workspace
+            .off_thread(move |workspace| memory::recent_notes(workspace, today, 1))
+            .await
     }
 
     async fn is_busy(&self, at: &Address) -> Result<bool, StoreError> {
         let at = at.clone();
-        self.bus.store.read(move |store| surroundings::is_busy(store, &at)).await
+        self.services.bus.store.read(move |store| surroundings::is_busy(store, &at)).await
     }
 
     /// What may be used until the day ends.
     pub async fn tokens_left(&self) -> Result<u64, StoreError> {
         let now = self.clock.now();
-        let since = schedule::midnight(now, self.zone);
-        let used = self.bus.store.read(move |store| beat::used_since(store, since, now)).await?;
+        let since = schedule::midnight(now, self.services.zone);
+        let used =
+            self.services.bus.store.read(move |store| beat::used_since(store, since, now)).await?;
         Ok(self.config.tokens_max.saturating_sub(used))
     }
 
@@ -396,7 +401,7 @@ impl Heart {
     pub fn ordered(&self, wish: Wish) {
         match wish {
             Wish::Show => {}
-            Wish::Now => self.bus.inbox.up(),
+            Wish::Now => self.services.bus.inbox.up(),
             Wish::On | Wish::Off => self.switched.up(),
         }
     }
@@ -405,13 +410,14 @@ impl Heart {
     pub async fn shown(&self, now: DateTime<Utc>) -> Result<HeartShown, StoreError> {
         let look =
             move |store: &Connection| Ok((beat::state(store, now)?, beat::last_day(store, now)?));
-        let (state, last_day) = self.bus.store.read(look).await?;
+        let (state, last_day) = self.services.bus.store.read(look).await?;
         let left = self.tokens_left().await?;
         let asks = self.watched().await.ok().map(|watched| watched.is_some());
         let has_somebody = self.told().await?.is_some();
         let next = *self.next.borrow();
-        let clock =
-            |at: DateTime<Utc>| at.with_timezone(&self.zone).format("%m-%d %H:%M").to_string();
+        let clock = |at: DateTime<Utc>| {
+            at.with_timezone(&self.services.zone).format("%m-%d %H:%M").to_string()
+        };
         Ok(HeartShown {
             every_minutes: self.config.every.map(|every| every.as_secs() / 60),
             quiet: self.config.quiet.as_ref().map(ToString::to_string),

@@ -32,7 +32,7 @@ pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
 pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list, place_of};
 pub use note::note;
 pub use order::{CommandFor, JOBS_MAX, Order, obey, tells_of_others};
-pub use pass::{Grounds, Passed, pass, reckon_all};
+pub use pass::{PassInputs, Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
     AT_ONCE_MAX, Commanded, HISTORY_MAX, Past, Run, begun, commanded, history, of_job, of_turn,
@@ -40,15 +40,14 @@ pub use run::{
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
-pub use wanted::{Action, Asker, Kind, Wanted};
+pub use wanted::{Asker, Kind, Wanted};
 
-use crate::bus::{Bus, outbox};
+use crate::bus::outbox;
 use crate::people;
 use crate::replies;
-use crate::secret::Redactor;
+use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::trust::instruction_watch::Oversight;
-use crate::workspace::Workspace;
 use works::Works;
 
 /// How long the task rests when the store fails.
@@ -60,18 +59,31 @@ const DISTRUST_MAX: Duration = Duration::from_secs(15 * 60);
 /// A clock that went back by less has not been set.
 const SET_BACK_MIN: chrono::Duration = chrono::Duration::minutes(1);
 
-/// What the task works with.
+/// The scheduler of jobs.
 #[derive(Clone)]
-pub struct Bell {
-    pub bus: Bus,
-    pub grounds: Grounds,
+pub struct Scheduler {
+    pub services: Services,
+    pub inputs: PassInputs,
     pub clock: Clock,
-    /// Where commands run.
-    pub workspace: Workspace,
-    /// What they change of what the bot goes by is told.
+    /// Tells the owner which instructions commands have changed.
     pub oversight: Oversight,
-    /// What commands print is kept without what it knows.
-    pub redactor: Redactor,
+}
+
+impl Scheduler {
+    pub fn new(
+        services: &Services,
+        commands: Option<Commands>,
+        clock: Clock,
+        oversight: &Oversight,
+    ) -> Self {
+        let inputs = PassInputs {
+            people: services.bus.people.clone(),
+            channels: services.channels.keys().cloned().collect(),
+            commands,
+            zone: services.zone,
+        };
+        Self { services: services.clone(), inputs, clock, oversight: oversight.clone() }
+    }
 }
 
 /// The zone of this machine.
@@ -81,16 +93,16 @@ pub fn system_zone() -> Tz {
 }
 
 /// Claims what is due until `stop`; the agent loop does what was claimed, and tasks of this one run commands.
-pub async fn run(bell: Bell, stop: CancellationToken) {
-    let mut woken = bell.bus.jobs.watch();
+pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
+    let mut woken = scheduler.services.bus.jobs.watch();
     let mut watch = Watch { newest: None, asked: false, distrusts: None, seen: None };
     let mut works = Works::default();
     loop {
         woken.mark_unchanged();
-        let now = bell.clock.now();
+        let now = scheduler.clock.now();
         let looked = async {
-            let wake = bell.look(&mut watch, now).await?;
-            works.follow(&bell, now).await?;
+            let wake = scheduler.look(&mut watch, now).await?;
+            works.follow(&scheduler, now).await?;
             Ok::<_, StoreError>(wake)
         };
         let wake = match looked.await {
@@ -103,10 +115,10 @@ pub async fn run(bell: Bell, stop: CancellationToken) {
         let waits = async {
             match wake {
                 Err(pause) => sleep(pause).await,
-                Ok(Wake { at, within: None }) => bell.clock.reaches(at, now).await,
+                Ok(Wake { at, within: None }) => scheduler.clock.reaches(at, now).await,
                 Ok(Wake { at, within: Some(within) }) => {
                     tokio::select! {
-                        () = bell.clock.reaches(at, now) => {}
+                        () = scheduler.clock.reaches(at, now) => {}
                         () = sleep(within) => {}
                     }
                 }
@@ -115,7 +127,7 @@ pub async fn run(bell: Bell, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return works.end().await,
             () = waits => {}
-            Some(()) = works.next_ended() => bell.wake(),
+            Some(()) = works.next_ended() => scheduler.wake(),
             changed = woken.changed() => if changed.is_err() { return },
         }
     }
@@ -141,9 +153,9 @@ struct Watch {
     seen: Option<DateTime<Utc>>,
 }
 
-impl Bell {
+impl Scheduler {
     async fn look(&self, watch: &mut Watch, now: DateTime<Utc>) -> Result<Wake, StoreError> {
-        let store = &self.bus.store;
+        let store = &self.services.bus.store;
         if !watch.asked {
             watch.newest = store.read(newest).await?;
             watch.asked = true;
@@ -161,14 +173,14 @@ impl Bell {
             }
         }
         watch.seen = Some(now);
-        let grounds = self.grounds.clone();
-        let look = move |store: &Connection| pass::look(store, now, &grounds);
+        let inputs = self.inputs.clone();
+        let look = move |store: &Connection| pass::look(store, now, &inputs);
         let Passed { needs, wake, .. } = store.read(look).await?;
         if !needs {
             return Ok(Wake { at: wake, within: None });
         }
-        let grounds = self.grounds.clone();
-        let claim = move |store: &Connection| pass(store, now, &grounds);
+        let inputs = self.inputs.clone();
+        let claim = move |store: &Connection| pass(store, now, &inputs);
         let Passed { wake, .. } = store.write("jobs claimed", Sync::Now, claim).await?;
         self.wake();
         Ok(Wake { at: wake, within: None })
@@ -176,8 +188,8 @@ impl Bell {
 
     /// Something waits for the agent, or to be delivered.
     fn wake(&self) {
-        self.bus.inbox.up();
-        self.bus.outbox.up();
+        self.services.bus.inbox.up();
+        self.services.bus.outbox.up();
     }
 
     /// Whether the clock can be right. If not, that is said once.
@@ -202,8 +214,8 @@ impl Bell {
                     _ => Ok(()),
                 }
             };
-            self.bus.store.write("clock is wrong", Sync::Later, tell).await?;
-            self.bus.outbox.up();
+            self.services.bus.store.write("clock is wrong", Sync::Later, tell).await?;
+            self.services.bus.outbox.up();
         }
         Ok(false)
     }

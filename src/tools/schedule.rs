@@ -8,7 +8,8 @@ use super::{
 };
 use crate::people::Role;
 use crate::provider::{ASK_QUESTION, ToolSchema};
-use crate::tasks::schedule::{Action, Asker, Wanted, Whose};
+use crate::tasks::schedule::{Asker, Wanted, Whose};
+use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, Place};
 
 pub(super) const NAME: &str = "schedule";
@@ -36,7 +37,7 @@ impl Tool for Schedule {
 
     /// What is done later is not looked at by anybody then.
     fn reach(args: &Wanted, _: &Address) -> Reach {
-        if args.action == Action::List { Reach::Here } else { Reach::Outside }
+        if args.action == JobVerb::List { Reach::Here } else { Reach::Outside }
     }
 
     /// What a command does later is what it would do now.

@@ -20,9 +20,9 @@ use crate::store::StoreError;
 use crate::tasks::{self, Ended};
 use crate::tools::{TaskTools, finish};
 use crate::turn::commits::End;
-use crate::turn::means::Means;
 use crate::turn::prompt;
 use crate::turn::run::is_no_reply;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Ending, SessionId, Step, TurnId};
@@ -53,13 +53,13 @@ pub(crate) trait Background: Sync {
     /// What a turn may use; none if the task has ended without it.
     async fn limits(
         &self,
-        means: &Means,
+        turns: &TurnServices,
         number: i64,
         turn: TurnId,
     ) -> Result<Option<Limits>, StoreError>;
 
     /// The system prompt of a turn, for somebody who may see so much of the workspace.
-    async fn system(&self, means: &Means, audience: Audience) -> Vec<String>;
+    async fn system(&self, turns: &TurnServices, audience: Audience) -> Vec<String>;
 
     /// What is told of a task that was cut off too often.
     fn gave_up(&self) -> &'static str;

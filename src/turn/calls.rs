@@ -11,12 +11,13 @@ use crate::conversation::asks::OnForeign;
 use crate::memory;
 use crate::people::Role;
 use crate::replies;
+use crate::services::Services;
 use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
 use crate::trust::taint;
 use crate::turn::commits::{self, Ends, Starts};
 use crate::turn::job_commands::refused_commands;
-use crate::turn::means::Means;
 use crate::turn::run::TurnError;
+use crate::turn::services::TurnServices;
 use crate::turn::{parking, prompt};
 use crate::types::message::{Address, Body, Sender};
 use crate::types::session::{Call, Intent, Outcome, TurnId};
@@ -63,12 +64,16 @@ pub(crate) struct Checked {
 }
 
 /// On what terms a call is made, and how far it reaches; or words for the model if it cannot begin.
-pub(crate) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Checked, String> {
-    let (tool, terms) = means.tools.authorise(&call.tool, cx.role)?;
+pub(crate) fn check(
+    turns: &TurnServices,
+    call: &Call,
+    cx: &ToolContext,
+) -> Result<Checked, String> {
+    let (tool, terms) = turns.tools.authorise(&call.tool, cx.role)?;
     tool.check(&call.arguments)?;
     let stands_for = match tool.stands_for(&call.arguments) {
         Some(other) => {
-            let may = means.tools.authorise(other, cx.role);
+            let may = turns.tools.authorise(other, cx.role);
             let (_, terms) = may.map_err(|why| prompt::cannot_stand_for(other, &why))?;
             Some((other, terms))
         }
@@ -79,80 +84,83 @@ pub(crate) fn check(means: &Means, call: &Call, cx: &ToolContext) -> Result<Chec
 
 /// Settles a call that cannot begin.
 pub(crate) async fn refuse(
-    means: &Means,
+    services: &Services,
     turn: TurnId,
     call: &Call,
     words: String,
 ) -> Result<Ran, TurnError> {
-    settle(means, turn, call, Outcome::Failed(words)).await
+    settle(services, turn, call, Outcome::Failed(words)).await
 }
 
 /// Runs a call that is planned, or finds out what became of one that a crash cut off. Its outcome
 /// is committed when this returns.
 pub(crate) async fn run(
-    means: &Means,
+    turns: &TurnServices,
     calling: &Calling<'_>,
     cx: &ToolContext,
 ) -> Result<Ran, TurnError> {
     let Calling { turn, call, .. } = *calling;
     if let Outcome::Running { intent, result } = &call.outcome {
-        match look(means, intent).await {
+        match look(&turns.services, intent).await {
             Happened::Yes => {
                 let outcome = Outcome::Done(result.clone());
-                let effects = match shown_again(means, intent).await {
+                let effects = match shown_again(turns, intent).await {
                     Some((path, lines)) => vec![tell_of_rules(calling, &path, &lines)],
                     None => Vec::new(),
                 };
-                let sourced = (outcome, call.sources.clone());
-                let ran = end(means, turn, (call, Utc::now()), sourced, effects).await?;
-                means.bus.outbox.up();
+                let sources = call.sources.clone();
+                let ends = Ends { sources, effects, ..Ends::of(call, Utc::now(), outcome) };
+                let ran = end(&turns.services, turn, ends).await?;
+                turns.services.bus.outbox.up();
                 return Ok(ran);
             }
-            Happened::Unknown => return settle(means, turn, call, Outcome::Interrupted).await,
+            Happened::Unknown => {
+                return settle(&turns.services, turn, call, Outcome::Interrupted).await;
+            }
             Happened::No => {}
         }
     }
-    means.tools.arrived().await;
-    let (tool, terms) = match means.tools.authorise(&call.tool, cx.role) {
+    turns.tools.arrived().await;
+    let (tool, terms) = match turns.tools.authorise(&call.tool, cx.role) {
         Ok(tool) => tool,
-        Err(words) => return refuse(means, turn, call, words).await,
+        Err(words) => return refuse(&turns.services, turn, call, words).await,
     };
     let began = Utc::now();
     let came = match terms.kind {
-        Kind::Acts { idempotent } => {
-            act(means, calling, cx, (tool.as_ref(), terms, idempotent)).await?
-        }
+        Kind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
         Kind::Reads | Kind::Writes | Kind::Queues => attempts(tool.as_ref(), terms, call, cx).await,
     };
     match came {
         Ok(ToolOutput { asks: Some(question), .. }) => {
-            parking::ask(means, calling, question).await?;
+            parking::ask(turns, calling, question).await?;
             Ok(Ran { outcome: Outcome::Waiting, sources: Vec::new(), changed: None })
         }
         Ok(ToolOutput { awaits: Some(task), .. }) => {
-            let outcome = parking::await_subagent(means, calling, task).await?;
+            let outcome = parking::await_subagent(turns, calling, task).await?;
             Ok(Ran { outcome, sources: Vec::new(), changed: None })
         }
-        Ok(output) if calling.keeps_quiet && sends(&output) && means.heart.is_quiet() => {
-            refuse(means, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
+        Ok(output) if calling.keeps_quiet && sends(&output) && turns.heartbeat.is_quiet() => {
+            refuse(&turns.services, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
         }
         Ok(output) => {
-            if let Some(words) = refused_commands(means, calling.role, &output.effects).await? {
-                return refuse(means, turn, call, words).await;
+            if let Some(words) = refused_commands(turns, calling.role, &output.effects).await? {
+                return refuse(&turns.services, turn, call, words).await;
             }
             let reach = tool.reach(&call.arguments, &cx.address);
-            match detour(means, cx, reach, output.change.as_ref()).await {
-                Some(path) => refuse(means, turn, call, prompt::rule_by_detour(&path)).await,
-                None => carry_out(means, calling, began, marked(output, cx)).await,
+            match detour(turns, cx, reach, output.change.as_ref()).await {
+                Some(path) => {
+                    refuse(&turns.services, turn, call, prompt::rule_by_detour(&path)).await
+                }
+                None => carry_out(turns, calling, began, marked(output, cx)).await,
             }
         }
         Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
-            let failed = (Outcome::Failed(words), Vec::new());
-            end(means, turn, (call, began), failed, Vec::new()).await
+            end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await
         }
         Err(ToolError::TellForeign(source, words)) => {
-            let failed = (Outcome::Failed(untrusted::wrap(&words)), vec![source]);
-            end(means, turn, (call, began), failed, Vec::new()).await
+            let outcome = Outcome::Failed(untrusted::wrap(&words));
+            let ends = Ends { sources: vec![source], ..Ends::of(call, began, outcome) };
+            end(&turns.services, turn, ends).await
         }
         Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
     }
@@ -174,37 +182,39 @@ fn sends(output: &ToolOutput) -> bool {
 /// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.
 /// By a link, or as an undo: nobody was asked, as the arguments do not tell.
 async fn detour(
-    means: &Means,
+    turns: &TurnServices,
     cx: &ToolContext,
     reach: Reach,
     change: Option<&FileChange>,
 ) -> Option<WorkspacePath> {
     let path = change?.path.clone();
-    if !cx.tainted || means.asking.foreign == OnForeign::Allow || reach != Reach::Here {
+    if !cx.tainted || turns.config.asking.foreign == OnForeign::Allow || reach != Reach::Here {
         return None;
     }
     if memory::is_memory(&path) {
         return Some(path);
     }
-    means.workspace.off_thread(move |workspace| workspace.shown_changed_as(&path)).await
+    turns.services.workspace.off_thread(move |workspace| workspace.shown_changed_as(&path)).await
 }
 
 /// Calls a tool that acts outside: that it begins is written down first, and so is what it may change of
 /// what the bot goes by.
 async fn act(
-    means: &Means,
+    turns: &TurnServices,
     Calling { turn, call, .. }: &Calling<'_>,
     cx: &ToolContext,
-    (tool, terms, idempotent): (&dyn AnyTool, Terms, bool),
+    tool: &dyn AnyTool,
+    terms: Terms,
 ) -> Result<Result<ToolOutput, ToolError>, TurnError> {
-    let watch = means.oversight.watch(cx.actor(&call.tool)).await?;
+    let watch = turns.oversight.watch(cx.actor(&call.tool)).await?;
+    let idempotent = matches!(terms.kind, Kind::Acts { idempotent: true });
     let intent = Intent::Act { idempotent };
     let (result, sources) = (String::new(), Vec::new());
     let starts = Starts { call: call.id, intent, undo: None, result, sources };
-    commits::call_starts(&means.bus.store, *turn, starts).await?;
+    commits::call_starts(&turns.services.bus.store, *turn, starts).await?;
     let came = attempts(tool, terms, call, cx).await;
     drop(watch);
-    means.oversight.look().await?;
+    turns.oversight.look().await?;
     Ok(came)
 }
 
@@ -269,7 +279,7 @@ fn bounded(text: String) -> String {
 /// Makes the change that a tool has worked out, between the commits that say so. What the file was
 /// is kept before the first of them, so that what is written down can be undone.
 async fn carry_out(
-    means: &Means,
+    turns: &TurnServices,
     calling: &Calling<'_>,
     began: DateTime<Utc>,
     mut output: ToolOutput,
@@ -278,31 +288,31 @@ async fn carry_out(
     let mut changed = None;
     if let Some(change) = output.change {
         let (intent, undo) = (change.intent(output.undoes), change.undo());
-        let images = means.actions.images.clone();
+        let images = turns.actions.images.clone();
         let keep = move |workspace: &Workspace| {
             let shown = rule_changes(workspace, &change);
             (images.keep_before(workspace, &change), shown, change)
         };
-        let (kept, shown, change) = means.workspace.off_thread(keep).await;
+        let (kept, shown, change) = turns.services.workspace.off_thread(keep).await;
         let undo = kept.then_some(undo);
         let (result, sources) = (output.for_model.clone(), output.sources.clone());
         let starts = Starts { call: call.id, intent, undo, result, sources };
-        commits::call_starts(&means.bus.store, turn, starts).await?;
+        commits::call_starts(&turns.services.bus.store, turn, starts).await?;
         let path = change.path.clone();
-        if let Err(words) = apply(means, change).await {
-            let failed = (Outcome::Failed(words), Vec::new());
-            return end(means, turn, (call, began), failed, Vec::new()).await;
+        if let Err(words) = apply(&turns.services, change).await {
+            return end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await;
         }
         output.effects.extend(shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines)));
         changed = Some(path);
     }
     let queues = !output.effects.is_empty();
-    let done = (Outcome::Done(output.for_model), output.sources);
-    let ran = end(means, turn, (call, began), done, output.effects).await?;
+    let (outcome, sources) = (Outcome::Done(output.for_model), output.sources);
+    let ends = Ends { effects: output.effects, sources, ..Ends::of(call, began, outcome) };
+    let ran = end(&turns.services, turn, ends).await?;
     if queues {
-        means.bus.outbox.up();
-        means.bus.inbox.up();
-        means.bus.jobs.up();
+        turns.services.bus.outbox.up();
+        turns.services.bus.inbox.up();
+        turns.services.bus.jobs.up();
     }
     Ok(Ran { changed, ..ran })
 }
@@ -316,10 +326,10 @@ fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(Workspace
 }
 
 /// The same of a change that a crash came after.
-async fn shown_again(means: &Means, intent: &Intent) -> Option<(WorkspacePath, String)> {
+async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(WorkspacePath, String)> {
     let Intent::File { path, before, .. } = intent else { return None };
     let path = path.parse::<WorkspacePath>().ok()?;
-    let (images, before) = (means.actions.images.clone(), before.clone());
+    let (images, before) = (turns.actions.images.clone(), before.clone());
     let lines = move |workspace: &Workspace| {
         let rule = workspace.shown_changed_as(&path)?;
         let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
@@ -328,7 +338,7 @@ async fn shown_again(means: &Means, intent: &Intent) -> Option<(WorkspacePath, S
             memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
         Some((rule, lines))
     };
-    means.workspace.off_thread(lines).await
+    turns.services.workspace.off_thread(lines).await
 }
 
 /// Who can have the bot's rules changed behind the owner's back has the bot. Only the owner can have them
@@ -338,8 +348,8 @@ fn tell_of_rules(calling: &Calling<'_>, path: &WorkspacePath, lines: &str) -> Ef
     Effect::Say { to: calling.at.clone(), body: Body::Text(words) }
 }
 
-pub(crate) async fn apply(means: &Means, change: FileChange) -> Result<(), String> {
-    let applied = means.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
+pub(crate) async fn apply(services: &Services, change: FileChange) -> Result<(), String> {
+    let applied = services.workspace.off_thread(move |workspace| workspace.apply(&change)).await;
     applied.map_err(|error| format!("Not changed: {error}."))
 }
 
@@ -350,14 +360,14 @@ pub(crate) enum Happened {
 }
 
 /// Whether what a crash cut off has happened, or may as well happen again.
-pub(crate) async fn look(means: &Means, intent: &Intent) -> Happened {
+pub(crate) async fn look(services: &Services, intent: &Intent) -> Happened {
     let (path, before, after) = match intent {
         Intent::File { path, before, after, .. } => (path, before, after),
         Intent::Act { idempotent: true } => return Happened::No,
         Intent::Act { idempotent: false } => return Happened::Unknown,
     };
     let Ok(path) = path.parse::<WorkspacePath>() else { return Happened::Unknown };
-    let hash = means.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
+    let hash = services.workspace.off_thread(move |workspace| workspace.hash(&path)).await;
     let Ok(now) = hash else { return Happened::Unknown };
     match now.as_ref().map(Hash::as_str) {
         now if now == after.as_deref() => Happened::Yes,
@@ -367,30 +377,24 @@ pub(crate) async fn look(means: &Means, intent: &Intent) -> Happened {
 }
 
 async fn settle(
-    means: &Means,
+    services: &Services,
     turn: TurnId,
     call: &Call,
     outcome: Outcome,
 ) -> Result<Ran, TurnError> {
-    end(means, turn, (call, Utc::now()), (outcome, Vec::new()), Vec::new()).await
+    end(services, turn, Ends::of(call, Utc::now(), outcome)).await
 }
 
-async fn end(
-    means: &Means,
-    turn: TurnId,
-    (call, began): (&Call, DateTime<Utc>),
-    (outcome, sources): (Outcome, Vec<Source>),
-    effects: Vec<Effect>,
-) -> Result<Ran, TurnError> {
-    let outcome = without_secrets(means, outcome);
-    let ends = Ends { call: call.id, began, outcome, sources, effects };
-    let (outcome, sources) = commits::call_ends(&means.bus.store, turn, ends).await?;
+async fn end(services: &Services, turn: TurnId, ends: Ends) -> Result<Ran, TurnError> {
+    let outcome = without_secrets(services, ends.outcome);
+    let ends = Ends { outcome, ..ends };
+    let (outcome, sources) = commits::call_ends(&services.bus.store, turn, ends).await?;
     Ok(Ran { outcome, sources, changed: None })
 }
 
 /// What a tool came upon is not shown to models, which would repeat it.
-fn without_secrets(means: &Means, outcome: Outcome) -> Outcome {
-    let redact = |text: String| means.redactor.redact(&text).into_owned();
+fn without_secrets(services: &Services, outcome: Outcome) -> Outcome {
+    let redact = |text: String| services.redactor.redact(&text).into_owned();
     match outcome {
         Outcome::Done(text) => Outcome::Done(redact(text)),
         Outcome::Failed(text) => Outcome::Failed(redact(text)),

@@ -1,16 +1,17 @@
 //! The turn's commits: each composes several nouns in one transaction, at the boundaries where a
 //! crash must find either all of it or nothing. Each asks first whether the turn still runs.
 
+mod calls;
 mod closing;
 mod delegated;
 mod folding;
 mod jobs;
 mod stopping;
 
-use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
+pub(crate) use calls::{Ends, Starts, call_ends, call_starts};
 pub(crate) use closing::{failed, failed_ask, gave_up, unreadable_rows, unreadable_turn};
 pub(crate) use delegated::awaits;
 pub(crate) use folding::{Folded, folded, folded_in_turn, not_folded, shortened, spent};
@@ -20,24 +21,18 @@ pub(crate) use stopping::{StopKind, interrupted, stopped};
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::bus::outbox;
 use crate::conversation::asks::{self, AskId};
-use crate::conversation::proposals;
-use crate::conversation::{plans, transcript};
+use crate::conversation::transcript;
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::tasks::heartbeat;
 use crate::tasks::schedule;
-use crate::tools::Effect;
 use crate::turn::background::{self, TaskEnd};
-use crate::turn::prompt;
 use crate::types::message::{Address, Body, MessageId, Place, Sender};
 use crate::types::origin::Origin;
-use crate::types::origin::TaskKind;
 use crate::types::session::{
-    Call, CallId, Ending, FileUndo, Frozen, Image, Intent, Outcome, SessionId, Step, TurnId,
+    Call, CallId, Ending, Frozen, Image, Outcome, SessionId, Step, TurnId,
 };
-use crate::types::source::{Parts, Source};
-use crate::types::untrusted;
+use crate::types::source::Parts;
 
 /// Why a commit was not made.
 #[derive(Debug, thiserror::Error)]
@@ -146,87 +141,6 @@ impl Made {
     }
 }
 
-/// A call that is about to change something.
-pub(crate) struct Starts {
-    pub(crate) call: CallId,
-    pub(crate) intent: Intent,
-    /// The way back, if there is one.
-    pub(crate) undo: Option<FileUndo>,
-    /// What the model is told once it is done, and the sources of that.
-    pub(crate) result: String,
-    pub(crate) sources: Vec<Source>,
-}
-
-/// A call is about to change something; synced, so that nothing happens that is not written down.
-pub(crate) async fn call_starts(
-    store: &Store,
-    turn: TurnId,
-    starts: Starts,
-) -> Result<(), CommitError> {
-    guarded(store, "call starts", Sync::Now, turn, move |store| {
-        let Starts { call, intent, undo, result, sources } = starts;
-        transcript::call_runs(store, call, &intent, (&result, &sources))?;
-        transcript::set_undo(store, call, undo.as_ref())
-    })
-    .await
-}
-
-/// A call that is done.
-pub(crate) struct Ends {
-    pub(crate) call: CallId,
-    pub(crate) began: DateTime<Utc>,
-    pub(crate) outcome: Outcome,
-    pub(crate) sources: Vec<Source>,
-    /// What it changes in our own store.
-    pub(crate) effects: Vec<Effect>,
-}
-
-/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
-/// have the last word, and its sources.
-pub(crate) async fn call_ends(
-    store: &Store,
-    turn: TurnId,
-    ends: Ends,
-) -> Result<(Outcome, Vec<Source>), CommitError> {
-    guarded(store, "call ends", Sync::Later, turn, move |store| {
-        let (mut outcome, mut sources) = (ends.outcome, ends.sources);
-        for effect in ends.effects {
-            match effect {
-                Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
-                Effect::Send { to, body, tainted } => {
-                    match heartbeat::may_send(store, turn, (&to, body.text()), tainted)? {
-                        true => drop(outbox::put_body(store, &to, &body)?),
-                        false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
-                    }
-                }
-                Effect::Plan(plan) => plans::set(store, turn, &plan)?,
-                Effect::Spawn(task) => {
-                    outcome = delegated::spawn(store, (turn, ends.call), &task)?;
-                }
-                Effect::Propose { to, title, body, sources } => {
-                    proposals::propose(store, turn, &to, (&title, &body), &sources)?;
-                }
-                Effect::UpdateProposal(change) => proposals::update(store, &change)?,
-                Effect::Schedule { whose, order, zone } => {
-                    let read_others = schedule::tells_of_others(store, &whose, &order)?;
-                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
-                    let told =
-                        |words: String| if read_others { untrusted::wrap(&words) } else { words };
-                    if obeyed.is_ok() {
-                        let kind = TaskKind::Job;
-                        sources.push(Source::Task { kind, number: None, read_others });
-                    }
-                    outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
-                }
-            }
-        }
-        transcript::call_began(store, ends.call, ends.began)?;
-        transcript::call_ended(store, ends.call, &outcome, &sources)?;
-        Ok((outcome, sources))
-    })
-    .await
-}
-
 /// A draft stands on the platform, and the answer will take its place; or it will not.
 pub(crate) async fn drafted(
     store: &Store,
@@ -331,12 +245,19 @@ pub(crate) async fn answer(
 }
 
 /// A turn of the program's own, of which nobody hears: with the calls in which notes are taken.
+pub(crate) struct NewNotes {
+    pub(crate) session: SessionId,
+    pub(crate) sender: Sender,
+    pub(crate) provider: String,
+    pub(crate) step: Step,
+    pub(crate) calls: Vec<ToolCall>,
+    pub(crate) usage: Usage,
+}
+
+/// Begins it.
 pub(crate) async fn notes_begin(
     store: &Store,
-    (session, sender, provider): (SessionId, Sender, String),
-    step: Step,
-    calls: Vec<ToolCall>,
-    usage: Usage,
+    NewNotes { session, sender, provider, step, calls, usage }: NewNotes,
 ) -> Result<(TurnId, Vec<Call>), CommitError> {
     let begin = move |store: &Connection| {
         if !transcript::is_open(store, session)? {

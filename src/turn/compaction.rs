@@ -11,7 +11,6 @@ use crate::conversation::tokens::{self, turn_tokens};
 use crate::provider::{
     Completion, Effort, Pictures, PromptMessage, Provider, ProviderError, Request, Usage, complete,
 };
-use crate::turn::means::Means;
 use crate::types::session::{Ending, Session, SessionId, Turn, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -146,11 +145,10 @@ fn is_programs_own(turn: &Turn) -> bool {
 
 /// Makes the summary. What it used is added to `spent`, also if nothing comes of it.
 pub(crate) async fn run(
-    means: &Means,
+    summariser: &dyn Provider,
     job: &Job,
     spent: &mut Usage,
 ) -> Result<String, ProviderError> {
-    let summariser = means.summariser.as_ref();
     let mut part = tokens::percent(summariser.room(), PART_PERCENT);
     let mut halved = 0;
     loop {

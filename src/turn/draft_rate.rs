@@ -5,18 +5,35 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
+use tokio_util::task::TaskTracker;
 
 use crate::types::message::{Address, ChannelName, ChatId};
 
-/// When the next draft may be shown, by chat.
+/// Drafts that turns show, whatever becomes of those turns.
 #[derive(Default)]
-pub struct Paces(
+pub struct DraftsOut {
+    pub(crate) rate_limit: DraftRateLimit,
+    /// Drafts that are on their way to a platform, or being taken away there.
+    pub(crate) under_way: TaskTracker,
+}
+
+impl DraftsOut {
+    /// Waits until no draft is on its way any more, for so long at most.
+    pub async fn end(&self, within: Duration) {
+        self.under_way.close();
+        timeout(within, self.under_way.wait()).await.ok();
+    }
+}
+
+/// The rate limit of drafts: when the next one may be shown, by chat.
+#[derive(Default)]
+pub struct DraftRateLimit(
     // A mutex because turns are different tasks; it guards a few instants.
     Mutex<HashMap<(ChannelName, ChatId), Instant>>,
 );
 
-impl Paces {
+impl DraftRateLimit {
     /// Takes the next place in a chat's line of drafts that are `every` apart; how long until it is
     /// there.
     pub(crate) fn place(&self, at: &Address, every: Duration) -> Duration {

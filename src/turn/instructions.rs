@@ -4,17 +4,18 @@ use std::fmt::Write as _;
 
 use crate::conversation::tokens;
 use crate::people::Role;
+use crate::services::{Services, load};
 use crate::store::StoreError;
 use crate::tools::skill::ReadSkill;
 use crate::tools::{Caller, Tool as _};
-use crate::turn::means::{Means, load};
 use crate::turn::prompt::{self, House};
+use crate::turn::services::TurnServices;
 use crate::types::message::Address;
 use crate::workspace::{Audience, Workspace, skills as catalogue};
 
 /// The rules of the house and the skills, as `audience` may see them.
-pub(crate) async fn house(means: &Means, audience: Audience) -> House {
-    means
+pub(crate) async fn house(services: &Services, audience: Audience) -> House {
+    services
         .workspace
         .off_thread(move |workspace| {
             let mut house = House::default();
@@ -45,33 +46,35 @@ pub(crate) async fn house(means: &Means, audience: Audience) -> House {
 }
 
 /// The files of the house that a background task is shown, of these.
-pub(crate) async fn rules(means: &Means, names: &'static [&'static str]) -> String {
+pub(crate) async fn rules(services: &Services, names: &'static [&'static str]) -> String {
     let read = |workspace: &Workspace| {
         let house = workspace.house();
         let shown = house.files_for(Audience::Owner).filter(|file| names.contains(&file.name));
         shown.map(|file| file.text.trim()).collect::<Vec<_>>().join("\n\n")
     };
-    means.workspace.off_thread(read).await
+    services.workspace.off_thread(read).await
 }
 
 /// About how many tokens the next prompt at an address will have.
 pub(crate) async fn context_used(
-    means: &Means,
+    turns: &TurnServices,
     at: &Address,
     sees: bool,
 ) -> Result<u64, StoreError> {
-    let session = load(means, at).await?;
+    let session = load(&turns.services, at).await?;
     let said = session
         .map_or(0, |session| tokens::said_tokens(session.summary.as_deref(), &session.turns, sees));
-    Ok(said + prompt_tokens(means).await as u64)
+    Ok(said + prompt_tokens(turns).await as u64)
 }
 
 /// How large the fixed part of the owner's prompt is, in tokens of about four characters.
-pub async fn prompt_tokens(means: &Means) -> usize {
-    let house = house(means, Audience::Owner).await;
-    let system: usize =
-        prompt::system(&house, &Default::default(), means.finish).iter().map(String::len).sum();
-    let tools = means.tools.offered(Caller::Conversation(means.finish), Role::Owner);
+pub async fn prompt_tokens(turns: &TurnServices) -> usize {
+    let house = house(&turns.services, Audience::Owner).await;
+    let system: usize = prompt::system(&house, &Default::default(), turns.config.finish)
+        .iter()
+        .map(String::len)
+        .sum();
+    let tools = turns.tools.offered(Caller::Conversation(turns.config.finish), Role::Owner);
     let tools: usize = tools
         .iter()
         .map(|tool| tool.name.len() + tool.description.len() + tool.parameters.to_string().len())

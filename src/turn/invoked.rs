@@ -4,9 +4,10 @@ use std::collections::HashMap;
 
 use crate::bus::journal::{RowId, Waiting};
 use crate::replies;
+use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::commits;
-use crate::turn::means::Means;
+use crate::types::commands::{self, CommandId};
 use crate::workspace::skills;
 
 /// What messages with a skill are shown as, by their rows.
@@ -24,20 +25,20 @@ pub(crate) struct Invocation {
 /// The skills that these messages ask for; none if a message asked in vain and nothing else did, which
 /// its person has then been told.
 pub(crate) async fn invoked(
-    means: &Means,
+    services: &Services,
     rows: &[Waiting],
 ) -> Result<Option<Invoked>, StoreError> {
     let mut invoked = Invoked::new();
     for row in rows {
         let Some((name, said)) = asked(&row.inbound.body.text) else { continue };
-        let (name, told) = match read(means, name.clone()).await {
+        let (name, told) = match read(services, name.clone()).await {
             Ok(body) => {
                 let told =
                     format!("[The skill {name}:]\n{body}\n[End of the skill. Use it for this:]");
                 (Some(name), told)
             }
             Err(reason) if rows.len() == 1 => {
-                commits::declined(&means.bus.store, row, reason).await?;
+                commits::declined(&services.bus.store, row, reason).await?;
                 return Ok(None);
             }
             Err(reason) => (None, format!("[They asked for a skill in vain; tell them: {reason}]")),
@@ -50,7 +51,7 @@ pub(crate) async fn invoked(
 /// A skill's name and what is said beside it.
 fn asked(text: &str) -> Option<(String, String)> {
     let (command, rest) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-    if !command.eq_ignore_ascii_case(replies::SKILL) {
+    if commands::find(command)?.id != CommandId::Skill {
         return None;
     }
     let rest = rest.trim();
@@ -59,7 +60,7 @@ fn asked(text: &str) -> Option<(String, String)> {
 }
 
 /// A skill's body, or in words why it cannot be used.
-async fn read(means: &Means, name: String) -> Result<String, String> {
+async fn read(services: &Services, name: String) -> Result<String, String> {
     if name.is_empty() {
         return Err(replies::SKILL_USAGE.to_owned());
     }
@@ -73,5 +74,5 @@ async fn read(means: &Means, name: String) -> Result<String, String> {
                 .map_err(|error| replies::skill_unusable(&skill.name, &error)),
         }
     };
-    means.workspace.off_thread(read).await
+    services.workspace.off_thread(read).await
 }

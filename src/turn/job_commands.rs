@@ -5,23 +5,27 @@ use crate::replies;
 use crate::store::StoreError;
 use crate::tasks::schedule::{self, CommandFor, Whose};
 use crate::tools::Effect;
-use crate::turn::means::Means;
+use crate::turn::services::TurnServices;
 
 /// Why the commands that a call would have run later would not be run for who speaks, in the place where they
 /// count; none if they would. That they may be wanted at all was decided before.
 pub(crate) async fn refused_commands(
-    means: &Means,
+    turns: &TurnServices,
     role: Role,
     effects: &[Effect],
 ) -> Result<Option<String>, StoreError> {
-    let Some(commands) = &means.commands else { return Ok(None) };
+    let Some(commands) = &turns.config.commands else { return Ok(None) };
     for effect in effects {
         let Effect::Schedule { order, .. } = effect else { continue };
         let place = match order.command_for() {
             None => continue,
             Some(CommandFor::New(place)) => Some(place),
             Some(CommandFor::Job(id)) => {
-                let job = means.bus.store.read(move |store| schedule::get(store, id, &Whose::All));
+                let job = turns
+                    .services
+                    .bus
+                    .store
+                    .read(move |store| schedule::get(store, id, &Whose::All));
                 job.await?.map(|job| job.brief.place)
             }
         };

@@ -16,6 +16,7 @@ use crate::conversation::asks::OnForeign;
 use crate::memory::audience;
 use crate::people::Role;
 use crate::provider::{self, Completion, Pictures, Provider, Request};
+use crate::services::role_on;
 use crate::tools::{Caller, ToolContext};
 use crate::trust::acts::tool_role;
 use crate::trust::permission::{self, Asked, Decision};
@@ -23,9 +24,9 @@ use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
 use crate::turn::calls::{Calling, Checked};
 use crate::turn::commits::{self, CommitError, End};
-use crate::turn::means::{Means, role_on};
 use crate::turn::run as turn;
 use crate::turn::run::TurnError;
+use crate::turn::services::TurnServices;
 use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
 use crate::types::origin::Origin;
@@ -41,7 +42,7 @@ const TIME_MAX: Duration = Duration::from_secs(120);
 
 /// Has notes taken, and gives the session back.
 pub(crate) async fn take(
-    means: Arc<Means>,
+    turns: Arc<TurnServices>,
     session: Session,
     sender: Sender,
     steer: mpsc::Receiver<Vec<Waiting>>,
@@ -50,7 +51,7 @@ pub(crate) async fn take(
     tokio::select! {
         biased;
         () = stop.cancelled() => Ok(None),
-        ended = Box::pin(work(&means, session, sender, steer)) => {
+        ended = Box::pin(work(&turns, session, sender, steer)) => {
             if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
                 // Who commanded it is asked again at once: rests here, not in the loop.
                 sleep(STORE_PAUSE).await;
@@ -61,21 +62,21 @@ pub(crate) async fn take(
 }
 
 async fn work(
-    means: &Means,
+    turns: &TurnServices,
     mut session: Session,
     sender: Sender,
     steer: mpsc::Receiver<Vec<Waiting>>,
 ) -> Result<Option<Session>, TurnError> {
     let Origin::Chat(at) = &session.origin.clone() else { return Ok(Some(session)) };
-    let role = role_on(means, session.origin.channel(), &sender).await?;
+    let role = role_on(&turns.services, session.origin.channel(), &sender).await?;
     if audience(role, session.place) != Audience::Owner {
         return Ok(Some(session));
     }
     let heard = Parts::of(Source::Program, prompt::TAKE_NOTES);
     let heard = Step { heard: Some(heard), ..Step::default() };
     // What it would note may be theirs, nobody looks at it, and later conversations take it for true.
-    let is_tainted = taint::of(&means.bus, &session, role).await?.is_some();
-    if is_tainted && means.asking.foreign != OnForeign::Allow {
+    let is_tainted = taint::of(&turns.services.bus, &session, role).await?.is_some();
+    if is_tainted && turns.config.asking.foreign != OnForeign::Allow {
         return Ok(Some(session));
     }
     let by = sender.id.clone();
@@ -85,31 +86,36 @@ async fn work(
         steps: vec![heard.clone()],
         ending: None,
     });
-    let provider = means.provider_for(&session.settings);
-    let completion = ask(means, provider.as_ref(), &session, (role, steer)).await;
+    let provider = turns.models.for_settings(&session.settings);
+    let completion = ask(turns, provider.as_ref(), &session, role, steer).await;
     session.turns.pop();
     let Some(completion) = completion else { return Ok(Some(session)) };
     let usage = completion.usage;
     if completion.calls.is_empty() {
         if let Some(last) = session.turns.last() {
             let name = provider.name().to_owned();
-            commits::spent(&means.bus.store, last.id, name, usage).await?;
+            commits::spent(&turns.services.bus.store, last.id, name, usage).await?;
         }
         return Ok(Some(session));
     }
     let step = Step { text: completion.text, thinking: completion.thinking, ..heard };
     let name = provider.name().to_owned();
-    let beginning = (session.id, sender.clone(), name);
-    let (turn, calls) =
-        commits::notes_begin(&means.bus.store, beginning, step.clone(), completion.calls, usage)
-            .await?;
+    let notes = commits::NewNotes {
+        session: session.id,
+        sender: sender.clone(),
+        provider: name,
+        step: step.clone(),
+        calls: completion.calls,
+        usage,
+    };
+    let (turn, calls) = commits::notes_begin(&turns.services.bus.store, notes).await?;
     let mut step = Step { calls, ..step };
     for call in &mut step.calls {
-        let cx = turn::tool_context(means, &session, at, (&sender, role)).await?;
-        let ran = match check(means, call, &cx, role) {
+        let cx = turn::tool_context(turns, &session, at, &sender, role).await?;
+        let ran = match check(turns, call, &cx, role) {
             Ok(()) => {
                 calls::run(
-                    means,
+                    turns,
                     &Calling {
                         turn,
                         call,
@@ -123,22 +129,22 @@ async fn work(
                 )
                 .await
             }
-            Err(words) => calls::refuse(means, turn, call, words).await,
+            Err(words) => calls::refuse(&turns.services, turn, call, words).await,
         };
         let ran = ran?;
         (call.outcome, call.sources) = (ran.outcome, ran.sources);
     }
-    commits::answer(&means.bus.store, turn, None, End::silent(&session.origin)).await?;
+    commits::answer(&turns.services.bus.store, turn, None, End::silent(&session.origin)).await?;
     session.turns.push(Turn { id: turn, by, steps: vec![step], ending: Some(Ending::Silent) });
     Ok(Some(session))
 }
 
 /// Words for the model if a call cannot be made now. Nobody is asked for leave: nobody knows of it.
-fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
+fn check(turns: &TurnServices, call: &Call, cx: &ToolContext, role: Role) -> Result<(), String> {
     if !TOOLS.contains(&call.tool.as_str()) {
         return Err("Only `remember` and `note` can be called now.".to_owned());
     }
-    let Checked { terms, reach, .. } = calls::check(means, call, cx)?;
+    let Checked { terms, reach, .. } = calls::check(turns, call, cx)?;
     let asked = Asked {
         tool: &call.tool,
         terms,
@@ -148,7 +154,7 @@ fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(),
         taint: None,
         knows_url: false,
     };
-    match permission::decide(&asked, &means.asking) {
+    match permission::decide(&asked, &turns.config.asking) {
         Decision::Allow => Ok(()),
         Decision::Ask(why) | Decision::Deny(why) => Err(prompt::denied(&why)),
     }
@@ -156,14 +162,16 @@ fn check(means: &Means, call: &Call, cx: &ToolContext, role: Role) -> Result<(),
 
 /// What the model wants to write down; none if it cannot be asked now.
 async fn ask(
-    means: &Means,
+    turns: &TurnServices,
     provider: &dyn Provider,
     session: &Session,
-    (role, mut steer): (Role, mpsc::Receiver<Vec<Waiting>>),
+    role: Role,
+    mut steer: mpsc::Receiver<Vec<Waiting>>,
 ) -> Option<Completion> {
-    let system = turn::system(means, session, role).await;
-    let tools =
-        means.tools.offered(Caller::Conversation(means.finish), tool_role(role, session.place));
+    let system = turn::system(turns, session, role).await;
+    let tools = turns
+        .tools
+        .offered(Caller::Conversation(turns.config.finish), tool_role(role, session.place));
     if !tools.iter().any(|tool| TOOLS.contains(&tool.name.as_str())) {
         return None;
     }

@@ -14,8 +14,8 @@ use crate::replies;
 use crate::tools::Task;
 use crate::trust::permission::Why;
 use crate::turn::calls::Calling;
-use crate::turn::means::Means;
 use crate::turn::run::TurnError;
+use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::session::Outcome;
@@ -25,7 +25,11 @@ use crate::types::source::Source;
 pub(crate) const MOMENT: Duration = Duration::from_millis(50);
 
 /// Asks the person who speaks what the model wants to know.
-pub(crate) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Result<(), TurnError> {
+pub(crate) async fn ask(
+    turns: &TurnServices,
+    calling: &Calling<'_>,
+    body: Body,
+) -> Result<(), TurnError> {
     let new = New {
         turn: calling.turn,
         call: calling.call.id,
@@ -33,10 +37,10 @@ pub(crate) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Res
         at: calling.at.clone(),
         // Whoever made a job at this machine is not there to answer; the owner is.
         who: calling.is_there.then(|| calling.person.id.clone()),
-        time: means.asking.question_time,
+        time: turns.config.asking.question_time,
     };
     let is_there = calling.is_there;
-    park(means, calling, (new, None), move |_| match body {
+    park(turns, calling, new, None, move |_| match body {
         Body::Choice(question) if !is_there => {
             Body::Choice(Question { who: Entitled::Owner, ..question })
         }
@@ -48,15 +52,15 @@ pub(crate) async fn ask(means: &Means, calling: &Calling<'_>, body: Body) -> Res
 /// Asks those who may say so whether a call may be made: here if the one who speaks may and is here, else
 /// where the owner last spoke in private.
 pub(crate) async fn ask_leave(
-    means: &Means,
+    turns: &TurnServices,
     calling: &Calling<'_>,
     why: &Why,
 ) -> Result<(), TurnError> {
-    let owner = means.bus.store.read(people::owner_place).await?;
+    let owner = turns.services.bus.store.read(people::owner_place).await?;
     let may_there = calling.is_there && calling.role >= Approvals::BY;
     let elsewhere = owner.filter(|_| !may_there);
     let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
-    let time = means.asking.approval_time;
+    let time = turns.config.asking.approval_time;
     let new = New {
         turn: calling.turn,
         call: calling.call.id,
@@ -68,7 +72,7 @@ pub(crate) async fn ask_leave(
     let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
     let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
     let (why, can_be_granted) = (why.to_string(), why.can_be_granted());
-    park(means, calling, (new, told), move |AskId(id)| {
+    park(turns, calling, new, told, move |AskId(id)| {
         let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
         let mut choices = vec![
             choice(replies::ONCE, format!("/approve {id}")),
@@ -85,32 +89,33 @@ pub(crate) async fn ask_leave(
 }
 
 async fn park(
-    means: &Means,
+    turns: &TurnServices,
     calling: &Calling<'_>,
-    (new, told): (New, Option<(Address, &'static str)>),
+    new: New,
+    told: Option<(Address, &'static str)>,
     body: impl FnOnce(AskId) -> Body + Send + 'static,
 ) -> Result<(), TurnError> {
-    let draft = commits::parks(&means.bus.store, new, told, body).await?;
-    means.bus.outbox.up();
+    let draft = commits::parks(&turns.services.bus.store, new, told, body).await?;
+    turns.services.bus.outbox.up();
     // A job that waits for a person leaves its place to others.
-    means.bus.jobs.up();
+    turns.services.bus.jobs.up();
     if let Some(draft) = draft {
-        progress::erase(means, calling.at, draft);
+        progress::erase(turns, calling.at, draft);
     }
     Ok(())
 }
 
 /// Hands a task to a subagent, and parks the turn until it has ended; gives the call's outcome by now.
 pub(crate) async fn await_subagent(
-    means: &Means,
+    turns: &TurnServices,
     calling: &Calling<'_>,
     task: Task,
 ) -> Result<Outcome, TurnError> {
     let (turn, call) = (calling.turn, calling.call.id);
-    let (outcome, draft) = commits::awaits(&means.bus.store, turn, call, task).await?;
-    means.bus.inbox.up();
+    let (outcome, draft) = commits::awaits(&turns.services.bus.store, turn, call, task).await?;
+    turns.services.bus.inbox.up();
     if let Some(draft) = draft {
-        progress::erase(means, calling.at, draft);
+        progress::erase(turns, calling.at, draft);
     }
     Ok(outcome)
 }

@@ -21,8 +21,8 @@ use crate::conversation::transcript;
 use crate::replies;
 use crate::store::Store;
 use crate::turn::commits;
-use crate::turn::means::Means;
 use crate::turn::run::{Draft, NO_REPLY};
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, Body, DeliveryId, Hint, MessageId, Outbound};
 use crate::types::session::TurnId;
 
@@ -38,16 +38,22 @@ const ERASE_ATTEMPTS_MAX: u32 = 60;
 /// meanwhile.
 const SIGNS_WAIT_MAX: Duration = Duration::from_secs(1);
 
+/// What a turn shows while it works.
+pub(crate) struct Feed {
+    pub(crate) draft: watch::Receiver<Draft>,
+    pub(crate) signs: mpsc::Receiver<Hint>,
+}
+
 /// Does the work of a turn, and shows that it goes on. Signs at messages are shown also if the answer is quicker.
 /// `quiet` is held while a draft is being shown. Of a background task, which has no address, nothing is shown.
 pub(crate) async fn show<T>(
-    means: &Means,
+    turns: &TurnServices,
     to: Option<&Address>,
-    (draft, signs): (watch::Receiver<Draft>, mpsc::Receiver<Hint>),
+    Feed { draft, signs }: Feed,
     quiet: &Arc<Mutex<()>>,
     work: impl Future<Output = T>,
 ) -> T {
-    let shown_at = to.and_then(|to| Some((to, means.channels.get(&to.channel)?)));
+    let shown_at = to.and_then(|to| Some((to, turns.services.channels.get(&to.channel)?)));
     let Some((to, adapter)) = shown_at else { return work.await };
     let channel = adapter.as_ref();
     let mut signs = pin!(show_signs(channel, to, signs).fuse());
@@ -56,7 +62,7 @@ pub(crate) async fn show<T>(
             Drafts::Hinted { every } => hint_drafts(channel, to, draft, every).await,
             Drafts::Edited { every, every_in_groups } => {
                 let mut drafter =
-                    Drafter { means, channel: adapter, to, quiet, made: None, anew: 0 };
+                    Drafter { turns, channel: adapter, to, quiet, made: None, anew: 0 };
                 drafter.edit_drafts(draft, [every, every_in_groups]).await;
             }
         }
@@ -106,17 +112,17 @@ async fn hint_drafts(
 }
 
 /// Takes a draft away that no answer takes the place of. Nobody waits for it.
-pub(crate) fn erase(means: &Means, at: &Address, draft: MessageId) {
-    if let Some(channel) = means.channels.get(&at.channel) {
-        means.drafts.spawn(erase_until_gone(Arc::clone(channel), at.clone(), draft));
+pub(crate) fn erase(turns: &TurnServices, at: &Address, draft: MessageId) {
+    if let Some(channel) = turns.services.channels.get(&at.channel) {
+        turns.drafts.under_way.spawn(erase_until_gone(Arc::clone(channel), at.clone(), draft));
     }
 }
 
 /// Takes the draft of a turn away that was stopped: it would look as if work went on.
-pub(crate) async fn erase_of(means: &Means, at: &Address, turn: TurnId) {
-    let draft = means.bus.store.read(move |store| transcript::draft(store, turn)).await;
+pub(crate) async fn erase_of(turns: &TurnServices, at: &Address, turn: TurnId) {
+    let draft = turns.services.bus.store.read(move |store| transcript::draft(store, turn)).await;
     if let Ok(Some(draft)) = draft {
-        erase(means, at, draft);
+        erase(turns, at, draft);
     }
 }
 
@@ -143,7 +149,7 @@ async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
 
 /// Keeps one message that shows the text so far.
 struct Drafter<'a> {
-    means: &'a Means,
+    turns: &'a TurnServices,
     channel: &'a Arc<dyn Channel>,
     to: &'a Address,
     quiet: &'a Arc<Mutex<()>>,
@@ -169,7 +175,7 @@ impl Drafter<'_> {
                 Some(_) => in_groups,
                 None => in_private,
             };
-            sleep(self.means.paces.place(self.to, every)).await;
+            sleep(self.turns.drafts.rate_limit.place(self.to, every)).await;
             let now = draft.borrow_and_update().clone();
             let (Some(turn), Some(text)) = (now.turn, self.presentable(&now)) else {
                 continue;
@@ -182,7 +188,7 @@ impl Drafter<'_> {
             match self.edit(turn, &draft, text).await {
                 Ok(()) => {}
                 Err(ChannelError::Unavailable { after, .. }) => {
-                    self.means.paces.rest(self.to, after.unwrap_or(every).max(every));
+                    self.turns.drafts.rate_limit.rest(self.to, after.unwrap_or(every).max(every));
                 }
                 Err(error) => {
                     tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
@@ -194,12 +200,13 @@ impl Drafter<'_> {
 
     fn presentable(&self, so_far: &Draft) -> Option<String> {
         let text = presentable(so_far, self.channel.as_ref())?;
-        Some(self.means.redactor.redact(&text).into_owned())
+        Some(self.turns.services.redactor.redact(&text).into_owned())
     }
 
     async fn others_go_first(&self) -> bool {
         let to = self.to.clone();
-        let pending = self.means.bus.store.read(move |store| outbox::is_pending(store, &to)).await;
+        let pending =
+            self.turns.services.bus.store.read(move |store| outbox::is_pending(store, &to)).await;
         pending.unwrap_or(true)
     }
 
@@ -223,11 +230,11 @@ impl Drafter<'_> {
             replaces: self.made.clone().or(now.made),
             body: Body::Text(text),
         };
-        let (channel, store) = (Arc::clone(self.channel), self.means.bus.store.clone());
+        let (channel, store) = (Arc::clone(self.channel), self.turns.services.bus.store.clone());
         let (draft, anew) = (draft.clone(), now.anew);
         let underway = Underway { channel, store, turn, draft, anew, message };
         // Not dropped with the turn: what is on its way would arrive beside the answer, and stay.
-        let shown = self.means.drafts.spawn(underway.show(quiet)).await;
+        let shown = self.turns.drafts.under_way.spawn(underway.show(quiet)).await;
         self.made = shown.unwrap_or_else(|_| Err(lost()))?;
         Ok(())
     }

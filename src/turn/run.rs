@@ -12,7 +12,7 @@ mod words;
 
 pub(crate) use begin::system;
 pub(crate) use draft::Draft;
-use part::{Part, UsedUp};
+use part::{Asker, Part, UsedUp};
 use settling::Settled;
 pub(crate) use settling::tool_context;
 pub(crate) use words::{NO_REPLY, failure_words, is_no_reply};
@@ -28,7 +28,6 @@ use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::conversation::transcript::{self, Unfinished};
-use crate::people::Role;
 use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
 use crate::replies;
 use crate::store::{StoreError, Sync};
@@ -36,11 +35,11 @@ use crate::trust::taint;
 use crate::turn::commits::{self, CommitError, End, Made};
 use crate::turn::invoked::{Invoked, invoked};
 use crate::turn::loops::{self, Verdict};
-use crate::turn::means::Means;
 use crate::turn::progress;
 use crate::turn::prompt::{self, Tail, files};
+use crate::turn::services::TurnServices;
 use crate::types::event::{Event, Happening};
-use crate::types::message::{Hint, MessageId, Reaction, Sender};
+use crate::types::message::{Hint, MessageId, Reaction};
 use crate::types::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
 
@@ -74,8 +73,8 @@ impl From<StoreError> for TurnError {
     }
 }
 
-/// What is said while the turn runs, and what it shows meanwhile.
-pub(crate) struct Wires {
+/// A running turn's ends of the channels to the loop and to its progress.
+pub(crate) struct TurnHandles {
     /// Messages of the same person, in order; what is not read here stays in the journal.
     pub(crate) steer: mpsc::Receiver<Vec<Waiting>>,
     pub(crate) draft: watch::Sender<Draft>,
@@ -88,15 +87,15 @@ pub(crate) struct Wires {
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
 pub(crate) async fn run(
-    means: &Means,
+    turns: &TurnServices,
     session: Option<Session>,
     begin: Begin,
-    wires: Wires,
+    handles: TurnHandles,
 ) -> Result<Option<Session>, TurnError> {
-    let _about_to_write = means.bus.store.about_to_write();
+    let _about_to_write = turns.services.bus.store.about_to_write();
     let begun = match begin {
-        Begin::New(rows) => Active::start(means, session, rows, wires).await?,
-        Begin::Resume(unfinished) => Active::resume(means, unfinished, wires).await?,
+        Begin::New(rows) => Active::start(turns, session, rows, handles).await?,
+        Begin::Resume(unfinished) => Active::resume(turns, unfinished, handles).await?,
     };
     let Some(active) = begun else { return Ok(None) };
     let (turn, time_max, too_slow) = (active.turn, active.part.time_max, active.part.too_slow());
@@ -112,7 +111,7 @@ pub(crate) async fn run(
         Ok(_) if is_task => Ok(None),
         Err(TurnError::Abort(error)) => {
             tracing::error!(turn = turn.0, error = format!("{error:#}"), "A turn cannot go on");
-            commits::answer(&means.bus.store, turn, None, end).await?;
+            commits::answer(&turns.services.bus.store, turn, None, end).await?;
             Ok(None)
         }
         ended => ended,
@@ -121,7 +120,7 @@ pub(crate) async fn run(
 
 /// A turn that runs.
 struct Active<'a> {
-    means: &'a Means,
+    turns: &'a TurnServices,
     session: Session,
     turn: TurnId,
     part: Part,
@@ -130,7 +129,7 @@ struct Active<'a> {
     provider: Arc<dyn Provider>,
     /// What the model has thought in this turn, for people to read.
     thought: String,
-    wires: Wires,
+    handles: TurnHandles,
     /// Steered messages that the model has not been shown yet.
     pending: Vec<Waiting>,
     /// What those of them are shown as that begin with a skill.
@@ -141,13 +140,6 @@ struct Active<'a> {
     tools_tokens: u64,
     /// The same of the system prompt and the summary.
     fixed_tokens: u64,
-}
-
-/// Who asked, and where the answer goes.
-struct Asker {
-    sender: Sender,
-    role: Role,
-    reply_to: Option<MessageId>,
 }
 
 impl Active<'_> {
@@ -193,7 +185,7 @@ impl Active<'_> {
     async fn suspend(self, begun: Instant) -> Result<Option<Session>, TurnError> {
         let (turn, worked) = (self.turn, begun.elapsed());
         let note = move |store: &Connection| transcript::add_worked(store, turn, worked);
-        self.means.bus.store.write("turn suspended", Sync::Later, note).await?;
+        self.turns.services.bus.store.write("turn suspended", Sync::Later, note).await?;
         Ok(None)
     }
 
@@ -240,7 +232,7 @@ impl Active<'_> {
         let steered = (!self.pending.is_empty()).then(|| {
             let (place, role) = (self.session.place, self.asker.role);
             prompt::tail(&Tail {
-                now: self.means.now(),
+                now: self.turns.services.now(),
                 role,
                 place,
                 rows: &self.pending,
@@ -288,17 +280,23 @@ impl Active<'_> {
         if self.steps_made() == 0 {
             return Ok(());
         }
-        while let Ok(rows) = self.wires.steer.try_recv() {
+        while let Ok(rows) = self.handles.steer.try_recv() {
             // They may have been edited or taken back since.
             let ids: Vec<_> = rows.iter().map(|row| row.id).collect();
-            let rows = self.means.bus.store.read(move |store| journal::again(store, &ids)).await?;
+            let rows = self
+                .turns
+                .services
+                .bus
+                .store
+                .read(move |store| journal::again(store, &ids))
+                .await?;
             // One who asked for a skill in vain has been told, and said nothing that concerns the turn.
-            let Some(invoked) = invoked(self.means, &rows).await? else { continue };
+            let Some(invoked) = invoked(&self.turns.services, &rows).await? else { continue };
             self.invoked.extend(invoked);
             self.emit(|| Happening::Steered { messages: rows.len() });
             let seen = rows.iter().filter_map(|row| row.inbound.id.clone());
             for message in seen {
-                self.wires.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
+                self.handles.signs.try_send(Hint::React { message, with: Reaction::Steered }).ok();
             }
             if !rows.is_empty() {
                 self.begin_draft_anew().await?;
@@ -311,8 +309,8 @@ impl Active<'_> {
     /// Something stands below the draft now, and the answer belongs below that.
     async fn begin_draft_anew(&self) -> Result<(), TurnError> {
         let _quiet = self.quiet().await;
-        let draft = commits::forget_draft(&self.means.bus.store, self.turn).await?;
-        self.wires.draft.send_modify(|draft| {
+        let draft = commits::forget_draft(&self.turns.services.bus.store, self.turn).await?;
+        self.handles.draft.send_modify(|draft| {
             draft.made = None;
             draft.anew += 1;
         });
@@ -323,7 +321,7 @@ impl Active<'_> {
     /// Takes a draft away that no answer takes the place of.
     fn erase(&self, draft: Option<MessageId>) {
         if let (Some(at), Some(draft)) = (self.session.origin.chat(), draft) {
-            progress::erase(self.means, at, draft);
+            progress::erase(self.turns, at, draft);
         }
     }
 
@@ -344,7 +342,7 @@ impl Active<'_> {
         let mut filled = made.step();
         let name = self.provider.name().to_owned();
         filled.calls =
-            commits::completed(&self.means.bus.store, self.turn, step, name, made).await?;
+            commits::completed(&self.turns.services.bus.store, self.turn, step, name, made).await?;
         self.current().steps[step] = filled;
         Ok(())
     }
@@ -373,10 +371,10 @@ impl Active<'_> {
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
         let holds = end.is_quiet;
-        let left = commits::answer(&self.means.bus.store, self.turn, last, end).await?;
+        let left = commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
         if holds {
             // It wakes at the end of the quiet hours, then.
-            self.means.heart.switched.up();
+            self.turns.heartbeat.switched.up();
         }
         self.erase(left);
         self.emit(|| Happening::TurnEnd { silent });
@@ -399,14 +397,14 @@ impl Active<'_> {
         let mut end = self.end_with(words);
         let quiet = self.quiet_at_end().await;
         end.over_draft = quiet.is_some();
-        commits::answer(&self.means.bus.store, self.turn, None, end).await?;
+        commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
         Ok(None)
     }
 
     /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.
     async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
-        timeout(QUIET_WAIT_MAX, Arc::clone(&self.wires.quiet).lock_owned()).await.ok()
+        timeout(QUIET_WAIT_MAX, Arc::clone(&self.handles.quiet).lock_owned()).await.ok()
     }
 
     /// As [`Self::quiet`], at the turn's end: a draft that was not waited for is taken away when it arrives.
@@ -414,9 +412,9 @@ impl Active<'_> {
         if let Some(quiet) = self.quiet().await {
             return Some(quiet);
         }
-        self.wires.draft.send_modify(|draft| draft.left = true);
+        self.handles.draft.send_modify(|draft| draft.left = true);
         // It may have arrived just before it was left.
-        Arc::clone(&self.wires.quiet).try_lock_owned().ok()
+        Arc::clone(&self.handles.quiet).try_lock_owned().ok()
     }
 
     fn end_with(&self, words: String) -> End {
@@ -430,13 +428,13 @@ impl Active<'_> {
             // Nobody else hands on what it says.
             tainted: self.part.background.is_some()
                 && taint::of_one(&self.session, self.asker.role).is_some(),
-            zone: self.means.zone,
-            is_quiet: self.part.keeps_quiet && self.means.heart.is_quiet(),
+            zone: self.turns.services.zone,
+            is_quiet: self.part.keeps_quiet && self.turns.heartbeat.is_quiet(),
         }
     }
 
     fn emit(&self, what: impl FnOnce() -> Happening) {
-        self.means.events.emit(|| Event {
+        self.turns.services.events.emit(|| Event {
             session: Some(self.session.id),
             turn: Some(self.turn),
             origin: Some(self.session.origin.clone()),

@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use peacrab::replies;
+use peacrab::tasks::schedule::Wanted;
 use peacrab::tools::{AnyTool, ToolSet};
+use peacrab::types::commands::{self, COMMANDS, CommandId};
+use peacrab::types::job_verb::JobVerb;
 use serde_json::json;
 
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
@@ -170,7 +173,7 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
     for chat in ["1", "3"] {
         let status = rig.ask(chat, "/status").await;
         assert!(status.contains("turns running in all: 2"), "{status}");
-        assert_eq!(rig.ask(chat, "/help").await, replies::HELP);
+        assert_eq!(rig.ask(chat, "/help").await, replies::help());
         let who = replies::who_you_are("Person 7 (id 7)", "owner", format!("home:{chat}"));
         assert_eq!(rig.ask(chat, "/WhoAmI").await, who);
     }
@@ -184,13 +187,59 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
 
 #[test]
 fn platforms_ask_for_words_where_a_command_takes_some() {
-    for line in replies::HELP.lines() {
+    for line in replies::help().lines() {
         let uses = line.split(['–', ';']).map(str::trim).filter(|part| part.starts_with('/'));
-        for (name, words) in uses.filter_map(|used| used[1..].split_once(' ')) {
+        for (name, words) in uses.filter_map(|used| used.split_once(' ')) {
             let takes_words = words.starts_with(|sign: char| sign == '[' || sign.is_uppercase());
-            assert!(!takes_words || replies::COMMANDS_WITH_WORDS.contains(&name), "{line}");
+            let spec = commands::find(name.trim_end_matches(',')).unwrap();
+            assert!(!takes_words || !spec.arguments.is_empty(), "{line}");
         }
     }
-    let known = |name: &&str| replies::COMMANDS.iter().any(|(known, _)| known == name);
-    assert!(replies::COMMANDS_WITH_WORDS.iter().all(known));
+}
+
+#[test]
+fn the_help_is_as_it_was_proof_read() {
+    insta::assert_snapshot!(replies::help());
+}
+
+#[test]
+fn every_name_finds_its_own_command_in_upper_and_lower_case() {
+    for spec in COMMANDS {
+        for name in spec.aliases.iter().chain([&spec.name]) {
+            for text in [format!("/{name}"), format!(" /{} and more", name.to_uppercase())] {
+                assert_eq!(commands::find(&text).map(|found| found.id), Some(spec.id), "{text}");
+                assert_eq!(commands::is_control(&text), spec.id != CommandId::Skill, "{text}");
+            }
+            assert!(commands::find(name).is_none(), "{name}");
+        }
+        assert_eq!(spec.id.spec().name, spec.name);
+    }
+    for text in ["", "hello", "/stopped", "//stop", "/ stop"] {
+        assert!(commands::find(text).is_none(), "{text}");
+    }
+}
+
+#[test]
+fn the_verbs_of_jobs_are_read_in_each_spelling() {
+    for verb in JobVerb::ALL {
+        for name in verb.names() {
+            assert_eq!(JobVerb::parse(&name.to_uppercase()), Some(verb));
+        }
+    }
+    assert_eq!(JobVerb::parse(""), None);
+    let removes = Wanted { id: Some(1), ..Wanted::new(JobVerb::Remove) };
+    // Models have always written the long form.
+    assert_eq!(
+        serde_json::from_value::<Wanted>(json!({"action": "remove", "id": 1})).unwrap(),
+        removes
+    );
+}
+
+#[test]
+fn menus_fit_the_platforms() {
+    for (spec, about) in commands::menu() {
+        assert!(about.chars().count() <= 100, "{about}");
+        let is_plain = |sign: char| sign.is_ascii_lowercase() || sign.is_ascii_digit();
+        assert!((1..=32).contains(&spec.name.len()) && spec.name.chars().all(is_plain));
+    }
 }

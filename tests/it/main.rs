@@ -12,6 +12,7 @@ mod aside;
 mod asks;
 mod cage;
 mod commands;
+mod commands_page;
 mod compaction;
 #[cfg(all(feature = "discord", feature = "slack", feature = "telegram"))]
 mod config;

@@ -265,7 +265,7 @@ async fn does(store: &Store, deed: Deed) {
     };
     let change = move |store: &Connection| {
         let session =
-            sessions::open_or_begin(store, &address(), peacrab::types::message::Place::Private)?;
+            sessions::open_or_begin(store, address(), peacrab::types::message::Place::Private)?;
         match deed {
             Deed::Answers => store.execute_batch(&format!(
                 "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending)

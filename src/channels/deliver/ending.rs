@@ -16,7 +16,7 @@ impl Deliverer<'_> {
         reason: &str,
     ) -> Result<Then, StoreError> {
         self.late(reason);
-        self.post.arrivals.forget(self.delivery.message.id);
+        self.queue.arrivals.forget(self.delivery.message.id);
         let bodies = parcel::instead_of(file, reason, &self.channel.limits());
         let (id, seq) = (self.delivery.message.id, chunk.seq);
         let replace = move |store: &_| outbox::replace(store, id, seq, &bodies);
@@ -36,7 +36,7 @@ impl Deliverer<'_> {
     pub(super) async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
         tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
         let delivery = self.delivery.message.id;
-        self.post.arrivals.forget(delivery);
+        self.queue.arrivals.forget(delivery);
         self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
         let dead = move |store: &_| outbox::dead(store, &message, (lost, &reason));

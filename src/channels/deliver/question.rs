@@ -1,12 +1,12 @@
 //! Says what an answer is about that overtakes an older one, on a platform where messages cannot name another.
 
-use super::Post;
+use super::DeliveryQueue;
 use crate::bus::journal;
 use crate::replies;
 use crate::store::StoreError;
 use crate::types::message::Outbound;
 
-impl Post {
+impl DeliveryQueue {
     /// Puts a line of the question over an answer that overtakes an older one, where messages cannot name it.
     pub(super) async fn quote_question(&self, message: &mut Outbound) -> Result<(), StoreError> {
         let question = message.reply_to.clone().filter(|_| message.overtakes);

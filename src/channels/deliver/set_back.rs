@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use chrono::{DateTime, Duration, Utc};
 
-use super::Post;
+use super::DeliveryQueue;
 use crate::bus::outbox;
 use crate::store::Sync;
 
@@ -32,24 +32,25 @@ impl SetBack {
     }
 
     /// Has what waits for a pause that began later than now, by the clock of then, wait for it from now on.
-    pub(super) async fn at_start(post: &Post) -> Self {
+    pub(super) async fn at_start(queue: &DeliveryQueue) -> Self {
         let (now, at) = (Utc::now(), Instant::now());
-        let name = post.name.clone();
+        let name = queue.name.clone();
         let again = move |store: &_| outbox::begin_pauses_again(store, &name, now);
-        if let Err(error) = post.bus.store.write("pauses", Sync::Later, again).await {
-            tracing::warn!(channel = %post.name, %error, "Deliveries may wait by an older clock");
+        if let Err(error) = queue.bus.store.write("pauses", Sync::Later, again).await {
+            tracing::warn!(channel = %queue.name, %error, "Deliveries may wait by an older clock");
         }
         Self::begin(now, at)
     }
 
     /// Moves what waits, if the clock was set back; tried again with the next look if that fails.
-    pub(super) async fn follow(&mut self, post: &Post) {
+    pub(super) async fn follow(&mut self, queue: &DeliveryQueue) {
         let (now, at) = (Utc::now(), Instant::now());
         if let Some(by) = self.by(now, at) {
-            let name = post.name.clone();
+            let name = queue.name.clone();
             let forward = move |store: &_| outbox::bring_forward(store, &name, by);
-            if let Err(error) = post.bus.store.write("clock set back", Sync::Later, forward).await {
-                tracing::error!(channel = %post.name, %error, "Deliveries wait by the wrong clock");
+            if let Err(error) = queue.bus.store.write("clock set back", Sync::Later, forward).await
+            {
+                tracing::error!(channel = %queue.name, %error, "Deliveries wait by the wrong clock");
                 return;
             }
         }

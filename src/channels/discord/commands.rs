@@ -11,6 +11,7 @@ use super::wire::{Command, Snowflake};
 use super::{Discord, number};
 use crate::channels::ChannelError;
 use crate::replies;
+use crate::types::commands::{self, CommandSpec};
 
 /// An old bot's application has another id than the bot.
 #[derive(Deserialize)]
@@ -26,14 +27,16 @@ impl Discord {
         let application = id::ApplicationId::new(application);
         let known = self.api.get::<Vec<Command>>(Endpoint::Commands(application), &[]).await;
         let known = known.map_err(CallError::while_asking)?;
-        let is_known = |wanted: &(&str, &str)| known.iter().any(|known| is_same(known, wanted));
-        if known.len() == replies::COMMANDS.len() && replies::COMMANDS.iter().all(is_known) {
+        let is_known = |wanted: &Listed| known.iter().any(|known| is_same(known, *wanted));
+        let listed: Vec<Listed> = commands::menu().collect();
+        if known.len() == listed.len() && listed.iter().all(is_known) {
             return Ok(());
         }
-        let wanted: Vec<Value> = replies::COMMANDS
+        let wanted: Vec<Value> = listed
             .iter()
-            .map(|(name, about)| {
-                json!({ "type": 1, "name": name, "description": about, "options": options(name) })
+            .map(|(spec, about)| {
+                let options = options(spec);
+                json!({ "type": 1, "name": spec.name, "description": about, "options": options })
             })
             .collect();
         let told = self.api.send::<Value>(Endpoint::SetCommands(application), &wanted).await;
@@ -41,15 +44,18 @@ impl Discord {
     }
 }
 
-/// A command's one option, if it has words.
-fn options(command: &str) -> Vec<Value> {
+/// A command with its description.
+type Listed = (&'static CommandSpec, &'static str);
+
+/// Returns a command's one option, if it takes arguments.
+fn options(command: &CommandSpec) -> Vec<Value> {
     let (name, about) = replies::COMMAND_WORDS;
     let words = json!({ "type": 3, "name": name, "description": about, "required": false });
-    if replies::COMMANDS_WITH_WORDS.contains(&command) { vec![words] } else { Vec::new() }
+    if command.arguments.is_empty() { Vec::new() } else { vec![words] }
 }
 
-fn is_same(known: &Command, (name, about): &(&str, &str)) -> bool {
-    (known.name.as_str(), known.description.as_str()) == (*name, *about)
-        && known.options.len() == options(name).len()
+fn is_same(known: &Command, (spec, about): Listed) -> bool {
+    (known.name.as_str(), known.description.as_str()) == (spec.name, about)
+        && known.options.len() == options(spec).len()
         && matches!(known.kind, None | Some(1))
 }

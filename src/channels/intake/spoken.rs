@@ -5,9 +5,9 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::PAUSE_GROWTH;
-use crate::bus::CONTROLS;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
+use crate::types::commands::is_control;
 use crate::workspace::{Workspace, WorkspacePath};
 
 /// Attempts at a transcript while the endpoint says that it may work later.
@@ -58,5 +58,5 @@ pub fn command(words: &str) -> Option<String> {
         [word] if word.starts_with('/') => word.to_owned(),
         _ => return None,
     };
-    CONTROLS.contains(&command.as_str()).then_some(command)
+    is_control(&command).then_some(command)
 }

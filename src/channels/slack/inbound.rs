@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Threads, files, mrkdwn};
-use crate::bus::{CONTROLS, TURNS};
 use crate::channels::hear::{self, Addressee, Message};
+use crate::types::commands;
 use crate::types::message::{
     Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender, SenderId, ThreadId,
 };
@@ -276,8 +276,7 @@ fn command(text: &str) -> String {
 }
 
 pub(super) fn is_command(text: &str) -> bool {
-    let word = text.split_whitespace().next().unwrap_or_default();
-    CONTROLS.iter().chain(TURNS).any(|control| control.eq_ignore_ascii_case(word))
+    commands::find(text).is_some()
 }
 
 /// An `app_mention` does not tell the kind of its channel, but its id does.

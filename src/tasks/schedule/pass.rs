@@ -32,9 +32,9 @@ pub struct Passed {
     pub wake: Option<DateTime<Utc>>,
 }
 
-/// By what a pass goes.
+/// The inputs of a pass, beside the store and the time.
 #[derive(Clone)]
-pub struct Grounds {
+pub struct PassInputs {
     pub people: People,
     /// The channels that are here; jobs of others wait until theirs is.
     pub channels: BTreeSet<ChannelName>,
@@ -44,7 +44,7 @@ pub struct Grounds {
     pub zone: Tz,
 }
 
-impl Grounds {
+impl PassInputs {
     /// Jobs that are due and whose channels are here, and those that cannot be read.
     fn due(
         &self,
@@ -74,28 +74,32 @@ fn may_begin(job: &Job, working: &[Working]) -> bool {
 pub(super) fn look(
     store: &Connection,
     now: DateTime<Utc>,
-    grounds: &Grounds,
+    inputs: &PassInputs,
 ) -> rusqlite::Result<Passed> {
-    let (jobs, illegible) = grounds.due(store, now)?;
+    let (jobs, illegible) = inputs.due(store, now)?;
     let due = due::due(&jobs, now);
-    let working = run::working(store, &grounds.channels)?;
+    let working = run::working(store, &inputs.channels)?;
     let can_begin =
         |due: &Due| jobs.iter().any(|job| job.id == due.job && may_begin(job, &working));
     let needs = !illegible.is_empty()
         || (!working.is_empty() && !run::unread(store)?.is_empty())
         || due.iter().any(can_begin)
         || (!working.is_empty() && !run::stray(store)?.is_empty());
-    let wake = job::next_due(store, now, &grounds.channels)?;
+    let wake = job::next_due(store, now, &inputs.channels)?;
     Ok(Passed { needs, claimed: 0, wake })
 }
 
 /// Claims and begins what is due, in the transaction around it.
-pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqlite::Result<Passed> {
+pub fn pass(
+    store: &Connection,
+    now: DateTime<Utc>,
+    inputs: &PassInputs,
+) -> rusqlite::Result<Passed> {
     for (run, ended) in run::stray(store)? {
         let settled = apart(store, || settle(store, &run, ended, None, now))?;
         settled.or_else(|why| give_up(store, run.job.id, &why, now))?;
     }
-    let (jobs, mut illegible) = grounds.due(store, now)?;
+    let (jobs, mut illegible) = inputs.due(store, now)?;
     let unread = run::unread(store)?.into_iter();
     let others: Vec<_> =
         unread.filter(|job| illegible.iter().all(|known| known.id != job.id)).collect();
@@ -104,14 +108,14 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
         give_up(store, id, &why, now)?;
     }
     let due = due::due(&jobs, now);
-    let mut working = run::working(store, &grounds.channels)?;
+    let mut working = run::working(store, &inputs.channels)?;
     let mut claimed = 0;
     for due in due {
         let Some(job) = jobs.iter().find(|job| job.id == due.job) else { continue };
         if !may_begin(job, &working) {
             continue;
         }
-        match apart(store, || claim(store, (job, &due), now, grounds))? {
+        match apart(store, || claim(store, (job, &due), now, inputs))? {
             Ok(false) => {}
             Ok(true) => {
                 claimed += 1;
@@ -122,7 +126,7 @@ pub fn pass(store: &Connection, now: DateTime<Utc>, grounds: &Grounds) -> rusqli
             Err(why) => give_up(store, job.id, &why, now)?,
         }
     }
-    let wake = job::next_due(store, now, &grounds.channels)?;
+    let wake = job::next_due(store, now, &inputs.channels)?;
     Ok(Passed { needs: false, claimed, wake })
 }
 
@@ -143,17 +147,17 @@ fn claim(
     store: &Connection,
     (job, due): (&Job, &Due),
     now: DateTime<Utc>,
-    grounds: &Grounds,
+    inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
     let (brief, about) = (&job.brief, job.brief.payload.text());
-    let role = grounds.people.role_of(store, &brief.known_on, &brief.sender.id)?;
+    let role = inputs.people.role_of(store, &brief.known_on, &brief.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
         let words = replies::job_of_nobody(job.id, about, &brief.sender);
         disown(store, job, (replies::JOB_OF_NOBODY.to_owned(), words))?;
         return Ok(false);
     };
     if brief.payload.command().is_some() {
-        let may = match &grounds.commands {
+        let may = match &inputs.commands {
             None => Err(replies::COMMANDS_NOT_OFFERED.to_owned()),
             Some(commands) => commands.may(role, brief.place).map(drop),
         };
@@ -163,7 +167,7 @@ fn claim(
             return Ok(false);
         }
     }
-    begin(store, (job, due), (now, grounds.zone))
+    begin(store, (job, due), (now, inputs.zone))
 }
 
 fn begin(

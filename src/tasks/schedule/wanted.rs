@@ -10,29 +10,11 @@ use crate::tasks::schedule::job::{Brief, JobId, Missed, Payload, Where};
 use crate::tasks::schedule::order::{Change, Order};
 use crate::tasks::schedule::reading;
 use crate::tasks::schedule::timing::Timing;
+use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, ChannelName, Place, Sender};
 
 /// Of a prompt, a message or a command, in characters.
 const TEXT_CHARS_MAX: usize = 4_000;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-#[schemars(inline)]
-pub enum Action {
-    Add,
-    List,
-    Edit,
-    Pause,
-    Resume,
-    Remove,
-    // Not for models: people look themselves.
-    #[schemars(skip)]
-    Show,
-    #[schemars(skip)]
-    Run,
-    #[schemars(skip)]
-    History,
-}
 
 // What is done with the text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +35,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Wanted {
-    pub action: Action,
+    pub action: JobVerb,
     #[serde(default)]
     #[schemars(with = "i64")]
     pub id: Option<i64>,
@@ -75,7 +57,7 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    pub fn new(action: Action) -> Self {
+    pub fn new(action: JobVerb) -> Self {
         Self {
             action,
             id: None,
@@ -120,7 +102,7 @@ impl Wanted {
         }
         let text = (!text.is_empty()).then(|| text.to_owned());
         Ok(match action {
-            Action::Add => {
+            JobVerb::Add => {
                 let timing = timing.ok_or(replies::WHEN_JOB)?;
                 let text = text.ok_or(replies::WHAT_JOB)?;
                 let payload = payload(kind.unwrap_or_default(), text, check)?;
@@ -129,17 +111,17 @@ impl Wanted {
                 let brief = Brief { to, known_on, place, sender, timing, payload, missed, tainted };
                 Order::Add(Box::new(brief))
             }
-            Action::List => Order::List,
-            Action::Show => Order::Show(id()?),
-            Action::Edit => {
+            JobVerb::List => Order::List,
+            JobVerb::Show => Order::Show(id()?),
+            JobVerb::Edit => {
                 let tainted = asker.tainted;
                 Order::Edit(id()?, Change { timing, text, kind, missed, check, tainted })
             }
-            Action::Pause => Order::Pause(id()?),
-            Action::Resume => Order::Resume(id()?),
-            Action::Remove => Order::Remove(id()?),
-            Action::Run => Order::Run(id()?),
-            Action::History => Order::History(id()?),
+            JobVerb::Pause => Order::Pause(id()?),
+            JobVerb::Resume => Order::Resume(id()?),
+            JobVerb::Remove => Order::Remove(id()?),
+            JobVerb::Run => Order::Run(id()?),
+            JobVerb::History => Order::History(id()?),
         })
     }
 }

@@ -17,7 +17,7 @@ use crate::tasks::schedule::command::Came;
 use crate::tasks::schedule::doing::{command_begins, command_ends};
 use crate::tasks::schedule::run::{Commanded, Run, commanded};
 use crate::tasks::schedule::settling::settle;
-use crate::tasks::schedule::{Bell, STORE_PAUSE};
+use crate::tasks::schedule::{STORE_PAUSE, Scheduler};
 use crate::trust::instruction_watch::Actor;
 use crate::workspace::Audience;
 
@@ -35,10 +35,10 @@ impl Works {
     /// Brings the tasks in line with the store.
     pub(super) async fn follow(
         &mut self,
-        bell: &Bell,
+        scheduler: &Scheduler,
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
-        let store = &bell.bus.store;
+        let store = &scheduler.services.bus.store;
         let found = store.read(commanded).await?;
         self.of.retain(|id, task| {
             let works = found.iter().any(|it| it.run.id == *id);
@@ -50,12 +50,12 @@ impl Works {
         });
         for Commanded { run, began } in found {
             // What has no channel here waits for a daemon that has it.
-            if self.of.contains_key(&run.id) || !bell.grounds.serves(&run.job) {
+            if self.of.contains_key(&run.id) || !scheduler.inputs.serves(&run.job) {
                 continue;
             }
             if !began {
                 let id = run.id;
-                self.of.insert(id, self.tasks.spawn(work(bell.clone(), run)));
+                self.of.insert(id, self.tasks.spawn(work(scheduler.clone(), run)));
                 continue;
             }
             tracing::warn!(job = %run.job.id, "A command of a job was cut off");
@@ -63,7 +63,7 @@ impl Works {
             let cut_off =
                 move |store: &Connection| settle(store, &run, Ended::Interrupted, words, now);
             store.write("command cut off", Sync::Now, cut_off).await?;
-            bell.wake();
+            scheduler.wake();
         }
         Ok(())
     }
@@ -90,8 +90,8 @@ impl Works {
     }
 }
 
-async fn work(bell: Bell, run: Run) {
-    let came = match watched(&bell, &run).await {
+async fn work(scheduler: Scheduler, run: Run) {
+    let came = match watched(&scheduler, &run).await {
         Ok(Some(came)) => came,
         Ok(None) => return,
         Err(error) => {
@@ -101,9 +101,9 @@ async fn work(bell: Bell, run: Run) {
     };
     for _ in 0..TRIES_MAX {
         let (run, came) = (run.clone(), came.clone());
-        let at = (bell.clock.now(), bell.grounds.zone);
+        let at = (scheduler.clock.now(), scheduler.inputs.zone);
         let ends = move |store: &Connection| command_ends(store, &run, came, at);
-        match bell.bus.store.write("command ends", Sync::Now, ends).await {
+        match scheduler.services.bus.store.write("command ends", Sync::Now, ends).await {
             Ok(()) => return,
             Err(error) => {
                 tracing::error!(%error, "Cannot write down what came of a command");
@@ -115,27 +115,27 @@ async fn work(bell: Bell, run: Run) {
 
 /// Runs it, unless it must not begin. What the bot goes by is written down before, and looked at again when
 /// it has ended: a command may change it.
-async fn watched(bell: &Bell, run: &Run) -> Result<Option<Came>, StoreError> {
-    let watch = bell.oversight.watch(actor(bell, run).await?).await?;
-    let came = match begin(bell, run).await? {
-        Some(Ok(audience)) => Some(carry_out(bell, run, audience).await),
+async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<Came>, StoreError> {
+    let watch = scheduler.oversight.watch(actor(scheduler, run).await?).await?;
+    let came = match begin(scheduler, run).await? {
+        Some(Ok(audience)) => Some(carry_out(scheduler, run, audience).await),
         Some(Err(why)) => Some(Came::Failed(why)),
         None => None,
     };
     drop(watch);
     // Who oversees tries again; but what came of it is lost if it is not written down.
-    if let Err(error) = bell.oversight.look().await {
+    if let Err(error) = scheduler.oversight.look().await {
         tracing::error!(%error, "Cannot look what a command of a job has changed");
     }
     Ok(came)
 }
 
 /// On whose account it changes what it changes.
-async fn actor(bell: &Bell, run: &Run) -> Result<Actor, StoreError> {
-    let (brief, people) = (run.job.brief.clone(), bell.grounds.people.clone());
+async fn actor(scheduler: &Scheduler, run: &Run) -> Result<Actor, StoreError> {
+    let (brief, people) = (run.job.brief.clone(), scheduler.inputs.people.clone());
     let role_of =
         move |store: &Connection| people.role_of(store, &brief.known_on, &brief.sender.id);
-    let role = bell.bus.store.read(role_of).await?;
+    let role = scheduler.services.bus.store.read(role_of).await?;
     let brief = &run.job.brief;
     let sees = role.map(|role| audience(role, brief.place));
     Ok(Actor {
@@ -149,9 +149,12 @@ async fn actor(bell: &Bell, run: &Run) -> Result<Actor, StoreError> {
 
 /// Writes down that it begins; none if it must not. What of the workspace it may see is what its person may
 /// at this moment.
-async fn begin(bell: &Bell, run: &Run) -> Result<Option<Result<Audience, String>>, StoreError> {
-    let (id, now, brief) = (run.id, bell.clock.now(), run.job.brief.clone());
-    let (people, commands) = (bell.grounds.people.clone(), bell.grounds.commands.clone());
+async fn begin(
+    scheduler: &Scheduler,
+    run: &Run,
+) -> Result<Option<Result<Audience, String>>, StoreError> {
+    let (id, now, brief) = (run.id, scheduler.clock.now(), run.job.brief.clone());
+    let (people, commands) = (scheduler.inputs.people.clone(), scheduler.inputs.commands.clone());
     let begins = move |store: &Connection| {
         if !command_begins(store, id, now)? {
             return Ok(None);
@@ -163,19 +166,21 @@ async fn begin(bell: &Bell, run: &Run) -> Result<Option<Result<Audience, String>
             (Some(commands), Some(role)) => commands.may(role, brief.place),
         }))
     };
-    bell.bus.store.write("command begins", Sync::Now, begins).await
+    scheduler.services.bus.store.write("command begins", Sync::Now, begins).await
 }
 
-async fn carry_out(bell: &Bell, run: &Run, audience: Audience) -> Came {
-    let (Some(commands), Some(command)) = (&bell.grounds.commands, run.job.brief.payload.command())
+async fn carry_out(scheduler: &Scheduler, run: &Run, audience: Audience) -> Came {
+    let (Some(commands), Some(command)) =
+        (&scheduler.inputs.commands, run.job.brief.payload.command())
     else {
         return Came::Failed(replies::COMMANDS_NOT_OFFERED.to_owned());
     };
-    let folder = bell.workspace.off_thread(move |it| it.folder_of_commands(audience)).await;
+    let folder =
+        scheduler.services.workspace.off_thread(move |it| it.folder_of_commands(audience)).await;
     match folder {
         Ok(folder) => {
-            let others = commands.others(command, audience, &bell.workspace).await;
-            commands.run(command, folder, &others, &bell.redactor).await
+            let others = commands.others(command, audience, &scheduler.services.workspace).await;
+            commands.run(command, folder, &others, &scheduler.services.redactor).await
         }
         Err(error) => Came::Failed(replies::command_refused(&format!("{error:#}"))),
     }

@@ -10,8 +10,8 @@ use crate::store::StoreError;
 use crate::tasks::heartbeat::{self, BeatId};
 use crate::tools::{TaskTools, finish};
 use crate::turn::instructions::rules;
-use crate::turn::means::Means;
 use crate::turn::prompt;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Outcome, Step, TurnId};
@@ -27,24 +27,26 @@ impl Background for HeartbeatRun {
 
     async fn limits(
         &self,
-        means: &Means,
+        turns: &TurnServices,
         number: i64,
         turn: TurnId,
     ) -> Result<Option<Limits>, StoreError> {
         let look = move |store: &Connection| {
             Ok((heartbeat::get(store, BeatId(number))?, transcript::used_in(store, turn)?))
         };
-        let (Some(beat), used) = means.bus.store.read(look).await? else { return Ok(None) };
+        let (Some(beat), used) = turns.services.bus.store.read(look).await? else {
+            return Ok(None);
+        };
         Ok(Some(Limits {
             people_at: beat.to,
-            steps_max: means.heart.config.steps_max,
-            tokens_max: (means.heart.tokens_left().await? + used).min(TOKENS_MAX),
+            steps_max: turns.heartbeat.config.steps_max,
+            tokens_max: (turns.heartbeat.tokens_left().await? + used).min(TOKENS_MAX),
             keeps_quiet: !beat.asked,
         }))
     }
 
-    async fn system(&self, means: &Means, _: Audience) -> Vec<String> {
-        prompt::heartbeat_system(&rules(means, &["AGENTS.md"]).await)
+    async fn system(&self, turns: &TurnServices, _: Audience) -> Vec<String> {
+        prompt::heartbeat_system(&rules(&turns.services, &["AGENTS.md"]).await)
     }
 
     fn gave_up(&self) -> &'static str {

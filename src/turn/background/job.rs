@@ -14,8 +14,8 @@ use crate::tasks::Ended;
 use crate::tasks::schedule::{self, JobId, Run};
 use crate::tools::TaskTools;
 use crate::turn::instructions::rules;
-use crate::turn::means::Means;
 use crate::turn::prompt;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
@@ -31,25 +31,25 @@ impl Background for JobRun {
 
     async fn limits(
         &self,
-        means: &Means,
+        turns: &TurnServices,
         number: i64,
         _: TurnId,
     ) -> Result<Option<Limits>, StoreError> {
         let look = move |store: &Connection| schedule::of_job(store, JobId(number));
-        Ok(means.bus.store.read(look).await?.map(|run| Limits {
+        Ok(turns.services.bus.store.read(look).await?.map(|run| Limits {
             people_at: run.job.brief.to,
-            steps_max: means.subagent_steps_max,
+            steps_max: turns.config.subagent_steps_max,
             tokens_max: TOKENS_MAX,
             keeps_quiet: false,
         }))
     }
 
-    async fn system(&self, means: &Means, audience: Audience) -> Vec<String> {
+    async fn system(&self, turns: &TurnServices, audience: Audience) -> Vec<String> {
         let files: &[_] = match audience {
             Audience::Owner => &["AGENTS.md", "SOUL.md", "USER.md"],
             Audience::Others => &["AGENTS.md", "SOUL.md"],
         };
-        prompt::job_system(&rules(means, files).await)
+        prompt::job_system(&rules(&turns.services, files).await)
     }
 
     fn gave_up(&self) -> &'static str {

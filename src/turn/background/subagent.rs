@@ -15,9 +15,9 @@ use crate::tasks::Ended;
 use crate::tasks::subagents::{self, SubagentId};
 use crate::tools::{self, TaskTools};
 use crate::turn::instructions::rules;
-use crate::turn::means::Means;
 use crate::turn::prompt;
 use crate::turn::run::failure_words;
+use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Outcome, TurnId};
@@ -34,21 +34,21 @@ impl Background for Subagent {
 
     async fn limits(
         &self,
-        means: &Means,
+        turns: &TurnServices,
         number: i64,
         _: TurnId,
     ) -> Result<Option<Limits>, StoreError> {
         let look = move |store: &Connection| subagents::asked_at(store, SubagentId(number));
-        Ok(means.bus.store.read(look).await?.map(|people_at| Limits {
+        Ok(turns.services.bus.store.read(look).await?.map(|people_at| Limits {
             people_at,
-            steps_max: means.subagent_steps_max,
+            steps_max: turns.config.subagent_steps_max,
             tokens_max: TOKENS_MAX,
             keeps_quiet: false,
         }))
     }
 
-    async fn system(&self, means: &Means, _: Audience) -> Vec<String> {
-        prompt::subagent_system(&rules(means, &["AGENTS.md"]).await)
+    async fn system(&self, turns: &TurnServices, _: Audience) -> Vec<String> {
+        prompt::subagent_system(&rules(&turns.services, &["AGENTS.md"]).await)
     }
 
     fn gave_up(&self) -> &'static str {

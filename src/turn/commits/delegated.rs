@@ -16,7 +16,8 @@ use crate::types::session::{CallId, Outcome, TurnId};
 /// Starts a subagent that works beside its conversation; returns the call's outcome.
 pub(super) fn spawn(
     store: &Connection,
-    (turn, call): (TurnId, CallId),
+    turn: TurnId,
+    call: CallId,
     task: &Task,
 ) -> rusqlite::Result<Outcome> {
     Ok(match subagents::begin(store, (turn, call), task)? {

@@ -13,7 +13,7 @@ impl Active<'_> {
     /// One completion; if the model takes no pictures after all, one without.
     pub(super) async fn complete(&mut self, may_call: bool) -> Result<Completion, ProviderError> {
         let pictures = match self.provider.sees() {
-            true => Pictures::read(&self.means.workspace, &self.session.turns).await,
+            true => Pictures::read(&self.turns.services.workspace, &self.session.turns).await,
             false => Pictures::default(),
         };
         match self.complete_with(&pictures, may_call).await {
@@ -30,9 +30,9 @@ impl Active<'_> {
     pub(super) async fn heed_settings(&mut self) {
         let session = self.session.id;
         let settings = move |store: &_| settings_of(store, session);
-        match self.means.bus.store.read(settings).await {
+        match self.turns.services.bus.store.read(settings).await {
             Ok(settings) => {
-                let provider = self.means.provider_for(&settings);
+                let provider = self.turns.models.for_settings(&settings);
                 if provider.name() != self.provider.name() {
                     self.session.gauge.forget_provider();
                 }
@@ -48,7 +48,7 @@ impl Active<'_> {
         pictures: &Pictures,
         may_call: bool,
     ) -> Result<Completion, ProviderError> {
-        self.wires.draft.send_modify(|draft| {
+        self.handles.draft.send_modify(|draft| {
             draft.text.clear();
             draft.doing = None;
         });
@@ -65,7 +65,7 @@ impl Active<'_> {
         let mut watch = |delta: &Delta| match delta {
             Delta::Text(text) => {
                 self.mark_thinking(&mut thinks, false);
-                self.wires.draft.send_modify(|draft| draft.text.push_str(text));
+                self.handles.draft.send_modify(|draft| draft.text.push_str(text));
                 self.emit(|| Happening::Text { text: text.clone() });
             }
             Delta::Thinking(text) => {
@@ -75,7 +75,7 @@ impl Active<'_> {
             }
             Delta::Restart => {
                 thought.clear();
-                self.wires.draft.send_modify(|draft| draft.text.clear());
+                self.handles.draft.send_modify(|draft| draft.text.clear());
             }
             _ => {}
         };

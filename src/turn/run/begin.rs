@@ -12,16 +12,17 @@ use crate::conversation::{plans, tokens, transcript};
 use crate::memory::{self, audience};
 use crate::people::Role;
 use crate::replies;
+use crate::services::{Services, load, role_on};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
 use crate::turn::commits::{self, Beginning, End};
 use crate::turn::instructions;
 use crate::turn::invoked::{Invoked, invoked};
-use crate::turn::means::{Means, load, role_on};
 use crate::turn::prompt::{self, Tail, files};
 use crate::turn::run::late;
 use crate::turn::run::part::Part;
-use crate::turn::run::{Active, Asker, TurnError, Wires};
+use crate::turn::run::{Active, Asker, TurnError, TurnHandles};
+use crate::turn::services::TurnServices;
 use crate::types::event::Happening;
 use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
 use crate::types::origin::Origin;
@@ -45,42 +46,44 @@ const NOTE_DAYS: u64 = 3;
 impl<'a> Active<'a> {
     /// Begins a turn with waiting rows; none if they were found too late to be answered.
     pub(super) async fn start(
-        means: &'a Means,
+        turns: &'a TurnServices,
         session: Option<Session>,
         rows: Vec<Waiting>,
-        wires: Wires,
+        handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let first = &rows.first().expect("a turn begins with a message").inbound;
         let (origin, place) = (rows[0].origin.clone(), first.place);
         let sender = rows[0].sender().clone();
-        if late::are_late(&means.bus, &rows).await? {
-            commits::late(&means.bus.store, rows).await?;
+        if late::are_late(&turns.services.bus, &rows).await? {
+            commits::late(&turns.services.bus.store, rows).await?;
             return Ok(None);
         }
         let is_task = origin.task().is_some();
         let invoked = match is_task {
             true => Some(Invoked::new()),
-            false => invoked(means, &rows).await?,
+            false => invoked(&turns.services, &rows).await?,
         };
         let Some(invoked) = invoked else { return Ok(None) };
-        let role = role_on(means, origin.channel(), &sender).await?;
-        let mut session = match current(means, session).await? {
+        let role = role_on(&turns.services, origin.channel(), &sender).await?;
+        let mut session = match current(&turns.services, session).await? {
             Some(session) => session,
-            None => load(means, &origin).await?.unwrap_or_else(|| Session::new(&origin, place)),
+            None => load(&turns.services, &origin)
+                .await?
+                .unwrap_or_else(|| Session::new(&origin, place)),
         };
         let (frozen, mut changes) = match is_task {
             true => (Frozen::default(), Vec::new()),
             false => {
                 let (frozen, changes) =
-                    remembered(means, session.frozen.take(), audience(role, place)).await;
+                    remembered(&turns.services, session.frozen.take(), audience(role, place)).await;
                 let changes = changes.into_iter().map(|it| Parts::of(Source::Memory, it));
                 (frozen, changes.collect::<Vec<_>>())
             }
         };
-        changes.extend(plan(means, &session).await?);
-        let (background, overheard) = background(means, &session, first).await;
+        changes.extend(plan(&turns.services, &session).await?);
+        let (background, overheard) = background(&turns.services, &session, first).await;
         let background = background.as_slice();
-        let now = means.now();
+        let now = turns.services.now();
         let heard = prompt::tail(&Tail {
             now,
             role,
@@ -101,11 +104,11 @@ impl<'a> Active<'a> {
             rows: rows.clone(),
             first: step.clone(),
             frozen: frozen.clone(),
-            provider: means.provider_for(&session.settings).name().to_owned(),
+            provider: turns.models.for_settings(&session.settings).name().to_owned(),
         };
         let at = beginning.origin.chat().cloned();
-        let (id, turn) = commits::start(&means.bus.store, beginning).await?;
-        at.iter().for_each(|at| means.bus.overheard.shown(at, overheard));
+        let (id, turn) = commits::start(&turns.services.bus.store, beginning).await?;
+        at.iter().for_each(|at| turns.services.bus.overheard.shown(at, overheard));
         session.id = id;
         session.frozen = Some(frozen);
         session.turns.push(Turn {
@@ -116,7 +119,7 @@ impl<'a> Active<'a> {
         });
         let asker = Asker { sender, role, reply_to };
         let last = rows.last().and_then(|row| row.inbound.id.clone());
-        let Some(active) = Self::assemble(means, session, turn, asker, wires).await? else {
+        let Some(active) = Self::assemble(turns, session, turn, asker, handles).await? else {
             return Ok(None);
         };
         active.acknowledge(last);
@@ -126,13 +129,13 @@ impl<'a> Active<'a> {
 
     /// Takes up a turn where its last commit left it; none if that was tried too often.
     pub(super) async fn resume(
-        means: &'a Means,
+        turns: &'a TurnServices,
         unfinished: Unfinished,
-        wires: Wires,
+        handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
         let Unfinished { turn, origin, sender, reply_to, attempts, draft, silent, .. } = unfinished;
-        wires.draft.send_modify(|shown| shown.made = draft);
-        let store = &means.bus.store;
+        handles.draft.send_modify(|shown| shown.made = draft);
+        let store = &turns.services.bus.store;
         if silent {
             commits::answer(store, turn, None, End::silent(&origin)).await?;
             return Ok(None);
@@ -151,17 +154,17 @@ impl<'a> Active<'a> {
                 reply_to,
                 over_draft: true,
                 tainted: false,
-                zone: means.zone,
+                zone: turns.services.zone,
                 is_quiet: false,
             };
             commits::answer(store, turn, None, end).await?;
             return Ok(None);
         }
         commits::resume(store, turn).await?;
-        let Some(session) = load(means, &origin).await? else { return Ok(None) };
-        let role = role_on(means, origin.channel(), &sender).await?;
+        let Some(session) = load(&turns.services, &origin).await? else { return Ok(None) };
+        let role = role_on(&turns.services, origin.channel(), &sender).await?;
         let asker = Asker { sender, role, reply_to };
-        let active = Self::assemble(means, session, turn, asker, wires).await?;
+        let active = Self::assemble(turns, session, turn, asker, handles).await?;
         Ok(active.inspect(|active| {
             active.emit(|| Happening::TurnStart { attempt: attempts + 1 });
         }))
@@ -170,45 +173,46 @@ impl<'a> Active<'a> {
     /// Shows that a message was taken up, where that is the custom.
     fn acknowledge(&self, message: Option<MessageId>) {
         let Origin::Chat(at) = &self.session.origin else { return };
-        let channel = self.means.channels.get(&at.channel);
+        let channel = self.turns.services.channels.get(&at.channel);
         if let (true, Some(message)) = (channel.is_some_and(|it| it.limits().reacts), message) {
-            self.wires.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
+            self.handles.signs.try_send(Hint::React { message, with: Reaction::Seen }).ok();
         }
     }
 
     /// A turn that is ready to run; none of a background task that has ended without it.
     async fn assemble(
-        means: &'a Means,
+        turns: &'a TurnServices,
         session: Session,
         turn: TurnId,
         asker: Asker,
-        wires: Wires,
+        handles: TurnHandles,
     ) -> Result<Option<Self>, TurnError> {
-        let Some(part) = Part::of(means, &session.origin, turn).await? else {
-            commits::answer(&means.bus.store, turn, None, End::silent(&session.origin)).await?;
+        let Some(part) = Part::of(turns, &session.origin, turn).await? else {
+            commits::answer(&turns.services.bus.store, turn, None, End::silent(&session.origin))
+                .await?;
             return Ok(None);
         };
-        wires.draft.send_modify(|draft| {
+        handles.draft.send_modify(|draft| {
             (draft.turn, draft.reply_to) = (Some(turn), asker.reply_to.clone());
         });
         // No model goes by what the owner has not been shown.
-        means.oversight.look().await?;
-        let system = system(means, &session, asker.role).await;
-        means.tools.arrived().await;
+        turns.oversight.look().await?;
+        let system = system(turns, &session, asker.role).await;
+        turns.tools.arrived().await;
         let role = tool_role(asker.role, session.place);
-        let (tools, tools_tokens) = means.tools.offered_counted(part.caller, role);
+        let (tools, tools_tokens) = turns.tools.offered_counted(part.caller, role);
         Ok(Some(Self {
             fixed_tokens: tokens::fixed_tokens(&system, session.summary.as_deref()),
-            provider: means.provider_for(&session.settings),
+            provider: turns.models.for_settings(&session.settings),
             thought: String::new(),
             pending: Vec::new(),
             invoked: Invoked::new(),
-            means,
+            turns,
             session,
             turn,
             part,
             asker,
-            wires,
+            handles,
             system,
             tools,
             tools_tokens,
@@ -217,23 +221,26 @@ impl<'a> Active<'a> {
 }
 
 /// The session that the loop has kept, read anew if something was noted in it meanwhile.
-async fn current(means: &Means, session: Option<Session>) -> Result<Option<Session>, TurnError> {
+async fn current(
+    services: &Services,
+    session: Option<Session>,
+) -> Result<Option<Session>, TurnError> {
     let Some(session) = session else { return Ok(None) };
     let look = move |store: &_| Ok((transcript::is_current(store, &session)?, session));
-    let (is_current, session) = means.bus.store.read(look).await?;
+    let (is_current, session) = services.bus.store.read(look).await?;
     if is_current {
         return Ok(Some(session));
     }
-    let anew = load(means, &session.origin).await?;
+    let anew = load(services, &session.origin).await?;
     let mut gauge = session.gauge;
     gauge.recount();
     Ok(anew.map(|anew| Session { gauge, ..anew }))
 }
 
 /// What is left of the conversation's plan, for the model.
-async fn plan(means: &Means, session: &Session) -> Result<Option<Parts>, TurnError> {
+async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, TurnError> {
     let id = session.id;
-    let plan = means.bus.store.read(move |store| plans::of(store, id)).await?;
+    let plan = services.bus.store.read(move |store| plans::of(store, id)).await?;
     Ok(plan.filter(Plan::is_open).map(|plan| {
         let source = Source::Plan { read_others: plan.tainted };
         Parts::of(source, format!("Your plan, which you keep with `plan`:\n{plan}"))
@@ -241,36 +248,36 @@ async fn plan(means: &Means, session: &Session) -> Result<Option<Parts>, TurnErr
 }
 
 /// The system prompt of a session, as `role` may see it.
-pub(crate) async fn system(means: &Means, session: &Session, role: Role) -> Vec<String> {
+pub(crate) async fn system(turns: &TurnServices, session: &Session, role: Role) -> Vec<String> {
     let audience = audience(role, session.place);
     if let Some(task) = session.origin.task() {
-        return tasks::of(task.kind).system(means, audience).await;
+        return tasks::of(task.kind).system(turns, audience).await;
     }
-    let house = instructions::house(means, audience).await;
+    let house = instructions::house(&turns.services, audience).await;
     let frozen = match (audience, &session.frozen) {
         (Audience::Owner, Some(frozen)) => frozen.clone(),
         // The session was folded since its turn began.
-        (Audience::Owner, None) => remembered(means, None, audience).await.0,
+        (Audience::Owner, None) => remembered(&turns.services, None, audience).await.0,
         // Who is no longer the owner no longer has the owner's memory read to them.
         (Audience::Others, _) => Frozen::default(),
     };
-    prompt::system(&house, &frozen, means.finish)
+    prompt::system(&house, &frozen, turns.config.finish)
 }
 
 /// What was said in a group before it spoke to the bot. A thread that is new to the bot begins with
 /// what the platform tells of it, or else with what was heard around it. With it, how many of the
 /// lines were overheard there.
-async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
+async fn background(services: &Services, session: &Session, first: &Inbound) -> (Vec<Line>, usize) {
     let (Place::Group, Origin::Chat(at)) = (session.place, &session.origin) else {
         return (Vec::new(), 0);
     };
-    let overheard = &means.bus.overheard;
+    let overheard = &services.bus.overheard;
     let heard = overheard.look(at);
     if !session.turns.is_empty() || at.thread.is_none() || !heard.is_empty() {
         let overheard = heard.len();
         return (heard, overheard);
     }
-    let Some(channel) = means.channels.get(&at.channel) else { return (heard, 0) };
+    let Some(channel) = services.channels.get(&at.channel) else { return (heard, 0) };
     let history = channel.history(at, first.id.as_ref(), SEED_MAX);
     let history = AssertUnwindSafe(timeout(SEED_TIME_MAX, history)).catch_unwind().await;
     let seed = match history {
@@ -286,15 +293,15 @@ async fn background(means: &Means, session: &Session, first: &Inbound) -> (Vec<L
 /// The frozen part of the prompt, made now for a new session, and what changed since the model was
 /// last told.
 pub(super) async fn remembered(
-    means: &Means,
+    services: &Services,
     frozen: Option<Frozen>,
     audience: Audience,
 ) -> (Frozen, Vec<String>) {
     if audience == Audience::Others {
         return (frozen.unwrap_or_default(), Vec::new());
     }
-    let today = means.now().date_naive();
-    let (memory, notes) = means
+    let today = services.now().date_naive();
+    let (memory, notes) = services
         .workspace
         .off_thread(move |workspace| {
             (memory::memory(workspace), memory::recent_notes(workspace, today, NOTE_DAYS))

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use crate::bus::journal::Fate;
 use crate::conversation::transcript;
+use crate::people::Role;
 use crate::provider::ASK_QUESTION;
 use crate::provider::{Completion, StopReason};
 use crate::replies;
@@ -13,10 +14,10 @@ use crate::store::StoreError;
 use crate::tasks::schedule;
 use crate::tools::{Caller, delegate, finish};
 use crate::turn::background::{self, Background, Limits};
-use crate::turn::means::Means;
 use crate::turn::prompt;
 use crate::turn::run::{Active, TURN_TIME_MAX, TurnError, is_no_reply};
-use crate::types::message::Address;
+use crate::turn::services::TurnServices;
+use crate::types::message::{Address, MessageId, Sender};
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{Call, Ending, Finish, Outcome, Session, Step, TurnId};
 
@@ -51,30 +52,34 @@ pub(super) struct UsedUp {
 impl Part {
     /// The part of a turn; none if it works for a background task that has ended without it.
     pub(super) async fn of(
-        means: &Means,
+        turns: &TurnServices,
         origin: &Origin,
         turn: TurnId,
     ) -> Result<Option<Self>, StoreError> {
         match origin {
-            Origin::Chat(address) => Self::of_chat(means, address, turn).await.map(Some),
-            Origin::Task { task, .. } => Self::of_task(means, *task, turn).await,
+            Origin::Chat(address) => Self::of_chat(turns, address, turn).await.map(Some),
+            Origin::Task { task, .. } => Self::of_task(turns, *task, turn).await,
         }
     }
 
-    async fn of_chat(means: &Means, address: &Address, turn: TurnId) -> Result<Self, StoreError> {
+    async fn of_chat(
+        turns: &TurnServices,
+        address: &Address,
+        turn: TurnId,
+    ) -> Result<Self, StoreError> {
         let look = move |store: &Connection| {
             Ok((schedule::of_turn(store, turn)?.is_some(), transcript::worked(store, turn)?))
         };
-        let (is_job, worked) = means.bus.store.read(look).await?;
+        let (is_job, worked) = turns.services.bus.store.read(look).await?;
         Ok(Self {
             caller: match is_job {
-                true => Caller::JobHere(means.finish),
-                false => Caller::Conversation(means.finish),
+                true => Caller::JobHere(turns.config.finish),
+                false => Caller::Conversation(turns.config.finish),
             },
             background: None,
-            finish: means.finish,
+            finish: turns.config.finish,
             people_at: address.clone(),
-            steps_max: means.steps_max,
+            steps_max: turns.config.steps_max,
             tokens_max: None,
             time_max: TURN_TIME_MAX,
             worked,
@@ -83,12 +88,12 @@ impl Part {
     }
 
     async fn of_task(
-        means: &Means,
+        turns: &TurnServices,
         TaskId { kind, number }: TaskId,
         turn: TurnId,
     ) -> Result<Option<Self>, StoreError> {
         let kind = background::of(kind);
-        let Some(limits) = kind.limits(means, number, turn).await? else { return Ok(None) };
+        let Some(limits) = kind.limits(turns, number, turn).await? else { return Ok(None) };
         let Limits { people_at, steps_max, tokens_max, keeps_quiet } = limits;
         let worked = move |store: &Connection| transcript::worked(store, turn);
         Ok(Some(Self {
@@ -99,7 +104,7 @@ impl Part {
             steps_max,
             tokens_max: Some(tokens_max),
             time_max: background::TIME_MAX,
-            worked: means.bus.store.read(worked).await?,
+            worked: turns.services.bus.store.read(worked).await?,
             keeps_quiet,
         }))
     }
@@ -128,13 +133,19 @@ impl Active<'_> {
             };
             return Ok(Some(UsedUp { note, words }));
         }
-        if self.part.keeps_quiet && self.means.heart.is_quiet() {
+        if self.part.keeps_quiet && self.turns.heartbeat.is_quiet() {
             let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
             return Ok(Some(UsedUp { note: note.to_owned(), words: words.to_owned() }));
         }
         let Some(most) = self.part.tokens_max else { return Ok(None) };
         let turn = self.turn;
-        let used = self.means.bus.store.read(move |store| transcript::used_in(store, turn)).await?;
+        let used = self
+            .turns
+            .services
+            .bus
+            .store
+            .read(move |store| transcript::used_in(store, turn))
+            .await?;
         let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(most));
         Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
     }
@@ -196,4 +207,11 @@ fn is_text_alone(step: &Step) -> bool {
 fn came_as_meant(call: &Call) -> bool {
     let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
     matches!(call.outcome, Outcome::Done(_)) && !is_news
+}
+
+/// Who asked, and where the answer goes.
+pub(super) struct Asker {
+    pub(super) sender: Sender,
+    pub(super) role: Role,
+    pub(super) reply_to: Option<MessageId>,
 }

@@ -125,7 +125,7 @@ impl Active<'_> {
         if saving < worth.max(1) {
             return Ok(false);
         }
-        commits::shortened(&self.means.bus.store, self.turn, session.id, mark).await?;
+        commits::shortened(&self.turns.services.bus.store, self.turn, session.id, mark).await?;
         shorten::apply(&mut self.session.turns, mark);
         self.session.gauge.recount();
         self.session.shortened = Some(mark);
@@ -138,9 +138,10 @@ impl Active<'_> {
             return Ok(Compaction::Nothing);
         };
         tracing::info!(turn = self.turn.0, turns = job.turns.len(), "Compacting before a call");
-        self.wires.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
+        self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
         let mut spent = Usage::default();
-        let summary = Box::pin(compaction::run(self.means, &job, &mut spent)).await;
+        let summary =
+            Box::pin(compaction::run(&*self.turns.models.summariser, &job, &mut spent)).await;
         match summary {
             Ok(summary) => match self.fold(&job, Some(summary), spent).await? {
                 true => Ok(Compaction::Done),
@@ -148,7 +149,8 @@ impl Active<'_> {
             },
             Err(error) => {
                 tracing::warn!(turn = self.turn.0, %error, "No summary");
-                commits::spent(&self.means.bus.store, self.turn, self.summariser(), spent).await?;
+                commits::spent(&self.turns.services.bus.store, self.turn, self.summariser(), spent)
+                    .await?;
                 Ok(Compaction::Failed)
             }
         }
@@ -174,17 +176,19 @@ impl Active<'_> {
         let audience = audience(self.asker.role, self.session.place);
         // The tails that told of changes go, and the cache is broken anyway.
         let frozen = match audience {
-            Audience::Owner => Some(begin::remembered(self.means, None, audience).await.0),
+            Audience::Owner => {
+                Some(begin::remembered(&self.turns.services, None, audience).await.0)
+            }
             Audience::Others => None,
         };
         let (provider, last) = (self.summariser(), self.turn);
         let folded = Folded::new(job, summary.clone(), frozen.clone(), (last, provider, spent));
-        if !commits::folded_in_turn(&self.means.bus.store, self.turn, folded).await? {
+        if !commits::folded_in_turn(&self.turns.services.bus.store, self.turn, folded).await? {
             return Ok(false);
         }
         job.apply(&mut self.session, summary);
         self.session.frozen = frozen;
-        self.system = begin::system(self.means, &self.session, self.asker.role).await;
+        self.system = begin::system(self.turns, &self.session, self.asker.role).await;
         let summary = self.session.summary.as_deref();
         self.fixed_tokens = tokens::fixed_tokens(&self.system, summary);
         self.emit(|| Happening::Compacted { turns: job.turns.len() });
@@ -192,6 +196,6 @@ impl Active<'_> {
     }
 
     fn summariser(&self) -> String {
-        self.means.summariser.name().to_owned()
+        self.turns.models.summariser.name().to_owned()
     }
 }

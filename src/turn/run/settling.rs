@@ -17,8 +17,8 @@ use crate::trust::known_urls;
 use crate::trust::permission::{self, Asked, Decision, Why};
 use crate::trust::taint::{self, Taint};
 use crate::turn::calls::{self, Calling, Checked, Ran};
-use crate::turn::means::Means;
 use crate::turn::run::{Active, Asker, TurnError};
+use crate::turn::services::TurnServices;
 use crate::turn::{parking, prompt};
 use crate::types::event::Happening;
 use crate::types::message::{Address, Sender};
@@ -65,7 +65,7 @@ impl Active<'_> {
             let parked = match batch.as_slice() {
                 [] => false,
                 [Open { call, asks: Some(why), .. }] => {
-                    parking::ask_leave(self.means, &self.calling(call), why).await?;
+                    parking::ask_leave(self.turns, &self.calling(call), why).await?;
                     true
                 }
                 _ => self.run_together(batch).await?,
@@ -94,7 +94,8 @@ impl Active<'_> {
         &self,
         call: &Call,
         checked: &Checked,
-        (cx, taint): (&ToolContext, Option<&Taint>),
+        cx: &ToolContext,
+        taint: Option<&Taint>,
     ) -> Result<Decision, TurnError> {
         if call.outcome != Outcome::Planned {
             return Ok(Decision::Allow);
@@ -124,7 +125,7 @@ impl Active<'_> {
 
     /// What is decided, and whether somebody has allowed it.
     async fn decide(&self, call: &Call, asked: &Asked<'_>) -> Result<Decision, TurnError> {
-        let decision = permission::decide(asked, &self.means.asking);
+        let decision = permission::decide(asked, &self.turns.config.asking);
         let Decision::Ask(why) = &decision else { return Ok(decision) };
         let (id, tool, can_be_granted) = (call.id, asked.tool.to_owned(), why.can_be_granted());
         let (channel, sender) = (self.part.people_at.channel.clone(), self.asker.sender.id.clone());
@@ -132,23 +133,23 @@ impl Active<'_> {
             Ok(asks::is_approved(store, id)?
                 || (can_be_granted && asks::is_granted(store, &channel, &sender, &tool)?))
         };
-        let is_allowed = self.means.bus.store.read(is_allowed).await?;
+        let is_allowed = self.turns.services.bus.store.read(is_allowed).await?;
         Ok(if is_allowed { Decision::Allow } else { decision })
     }
 
     /// Settles the calls that cannot begin; gives the others.
     async fn check(&mut self, calls: Vec<(usize, Call)>) -> Result<Vec<Open>, TurnError> {
-        self.means.tools.arrived().await;
+        self.turns.tools.arrived().await;
         let cx = self.tool_context().await?;
-        let taint = taint::of(&self.means.bus, &self.session, self.asker.role).await?;
+        let taint = taint::of(&self.turns.services.bus, &self.session, self.asker.role).await?;
         let mut open = Vec::new();
         for (at, call) in calls {
             let checked = match self.part.caller.has(&call.tool) {
-                true => calls::check(self.means, &call, &cx),
+                true => calls::check(self.turns, &call, &cx),
                 false => Err(format!("There is no tool `{}`.", call.tool)),
             };
             let checked = match checked {
-                Ok(checked) => match self.permit(&call, &checked, (&cx, taint.as_ref())).await? {
+                Ok(checked) => match self.permit(&call, &checked, &cx, taint.as_ref()).await? {
                     Decision::Allow => Ok((checked.terms.kind == Kind::Reads, None)),
                     Decision::Ask(why) => Ok((false, Some(why))),
                     Decision::Deny(why) => Err(prompt::denied(&why)),
@@ -163,7 +164,7 @@ impl Active<'_> {
                 }
                 Err(words) => {
                     self.emit_start(&call);
-                    let ran = calls::refuse(self.means, self.turn, &call, words).await?;
+                    let ran = calls::refuse(&self.turns.services, self.turn, &call, words).await?;
                     self.emit_end(&call, &ran, Instant::now());
                     self.settled(at, ran);
                 }
@@ -177,13 +178,13 @@ impl Active<'_> {
     async fn run_together(&mut self, batch: Vec<Open>) -> Result<bool, TurnError> {
         let doing: Vec<_> =
             batch.iter().map(|it| replies::doing(&it.call.tool, &it.call.arguments)).collect();
-        self.wires.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
+        self.handles.draft.send_modify(|draft| draft.doing = Some(doing.join("\n")));
         let cx = self.tool_context().await?;
         let (this, cx) = (&*self, &cx);
         let runs = batch.iter().map(|open| async move {
             let begun = Instant::now();
             this.emit_start(&open.call);
-            let ran = calls::run(this.means, &this.calling(&open.call), cx).await?;
+            let ran = calls::run(this.turns, &this.calling(&open.call), cx).await?;
             this.emit_end(&open.call, &ran, begun);
             Ok::<_, TurnError>((open.at, ran))
         });
@@ -230,34 +231,35 @@ impl Active<'_> {
     async fn tool_context(&self) -> Result<ToolContext, TurnError> {
         let Asker { sender, role, .. } = &self.asker;
         let files_at = &self.part.people_at;
-        tool_context(self.means, &self.session, files_at, (sender, *role)).await
+        tool_context(self.turns, &self.session, files_at, sender, *role).await
     }
 }
 
 /// What tools are told of who asks, and where from.
 pub(crate) async fn tool_context(
-    means: &Means,
+    turns: &TurnServices,
     session: &Session,
     files_at: &Address,
-    (who, role): (&Sender, Role),
+    who: &Sender,
+    role: Role,
 ) -> Result<ToolContext, TurnError> {
     let at = files_at.clone();
     let came_here = move |store: &_| journal::files_at(store, &at);
-    let came_here = means.bus.store.read(came_here).await?.into();
+    let came_here = turns.services.bus.store.read(came_here).await?.into();
     Ok(ToolContext {
         came_here,
-        oversight: means.oversight.clone(),
-        workspace: means.workspace.clone(),
-        actions: means.actions.clone(),
+        oversight: turns.oversight.clone(),
+        workspace: turns.services.workspace.clone(),
+        actions: turns.actions.clone(),
         session: session.id,
         who: who.clone(),
         role: tool_role(role, session.place),
         // What a background task sends goes to the people for whom it is done.
         address: files_at.clone(),
         place: session.place,
-        channels: means.channels.keys().cloned().collect(),
-        now: means.now(),
-        tainted: taint::of(&means.bus, session, role).await?.is_some(),
+        channels: turns.services.channels.keys().cloned().collect(),
+        now: turns.services.now(),
+        tainted: taint::of(&turns.services.bus, session, role).await?.is_some(),
     })
 }
 

@@ -12,7 +12,7 @@ use peacrab::channels::{
     Channel, ChannelError, Drafts, FileContent, Found, Limits, MediaSink, Sent,
 };
 use peacrab::config::AgentConfig;
-use peacrab::control::Desk;
+use peacrab::control::ControlServer;
 use peacrab::daemon::{Daemon, Plan};
 use peacrab::people::{Access, Groups};
 use peacrab::provider::Models;
@@ -20,6 +20,7 @@ use peacrab::secret::Redactor;
 use peacrab::store;
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::ToolSet;
+use peacrab::turn::services::ModelChoice;
 use peacrab::types::message::{Address, Hint, Line, MediaRef, MessageId, Outbound};
 use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
@@ -57,7 +58,7 @@ pub(crate) struct Scene<S: Stage> {
     groups: Groups,
     other_bots: Vec<String>,
     stop: CancellationToken,
-    desk: Option<Arc<Desk>>,
+    server: Option<Arc<ControlServer>>,
     daemon: JoinSet<anyhow::Result<()>>,
 }
 
@@ -86,7 +87,7 @@ impl<S: Stage> Scene<S> {
             groups: Groups::default(),
             other_bots: Vec::new(),
             stop: CancellationToken::new(),
-            desk: None,
+            server: None,
             daemon: JoinSet::new(),
         }
     }
@@ -137,9 +138,11 @@ impl<S: Stage> Scene<S> {
         let plan = Plan {
             home: self.folder.path().join("home"),
             agent: AgentConfig::default(),
-            provider: Arc::clone(&self.model) as _,
-            models: Models::default(),
-            summariser: Arc::clone(&self.model) as _,
+            models: ModelChoice {
+                default: Arc::clone(&self.model) as _,
+                summariser: Arc::clone(&self.model) as _,
+                all: Models::default(),
+            },
             channels: channels.collect(),
             tools: ToolSet::standard(),
             mcp: BTreeMap::default(),
@@ -154,7 +157,7 @@ impl<S: Stage> Scene<S> {
             redactor: Redactor::default(),
         };
         let daemon = Daemon::open(plan).await.unwrap();
-        self.desk = Some(daemon.desk());
+        self.server = Some(daemon.control_server());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }
@@ -172,12 +175,12 @@ impl<S: Stage> Scene<S> {
 
     /// Why a channel is down.
     pub(crate) fn trouble(&self, channel: &str) -> String {
-        let link = self.desk.as_ref().map(|desk| desk.links[&channel.into()].state());
+        let link = self.server.as_ref().map(|server| server.links[&channel.into()].state());
         link.and_then(|link| link.trouble).unwrap_or_default()
     }
 
     pub(crate) fn is_up(&self, channel: &str) -> bool {
-        self.desk.as_ref().is_some_and(|desk| desk.links[&channel.into()].state().up)
+        self.server.as_ref().is_some_and(|server| server.links[&channel.into()].state().up)
     }
 
     /// Waits until something is so.

@@ -22,6 +22,7 @@ use peacrab::secret::Redactor;
 use peacrab::store::{Moment, Observer, Phase, StoreOptions};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{self, AnyTool, Lent, ToolSet};
+use peacrab::turn::services::ModelChoice;
 use peacrab::workspace::skills::SkillEnvironment;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -143,9 +144,11 @@ fn plan(spec: Spec) -> Plan {
         tools,
         home: spec.home,
         agent: AgentConfig { asking, ..AgentConfig::default() },
-        provider: Arc::new(Watchful(Rehearsal)),
-        summariser: Arc::new(Watchful(Rehearsal)),
-        models: Models::default(),
+        models: ModelChoice {
+            default: Arc::new(Watchful(Rehearsal)),
+            summariser: Arc::new(Watchful(Rehearsal)),
+            all: Models::default(),
+        },
         channels: [("home".into(), (Arc::new(platform) as _, access))].into(),
         mcp: BTreeMap::default(),
         store: StoreOptions { observer, ..StoreOptions::default() },

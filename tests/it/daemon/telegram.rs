@@ -1,6 +1,7 @@
 //! What Telegram has beside messages: buttons, edits, commands.
 
 use peacrab::replies;
+use peacrab::types::commands;
 use serde_json::json;
 
 use crate::support::binary::{Scene, home, now, said, until};
@@ -71,9 +72,8 @@ async fn the_commands_are_listed_and_the_privacy_mode_is_told() {
     let _daemon = scene.daemon().await;
     scene.wait_for_link().await;
     until("commands", async || (api.commands() != json!([])).then_some(())).await;
-    let expected: Vec<_> = replies::COMMANDS
-        .iter()
-        .map(|(name, about)| json!({ "command": name, "description": about }))
+    let expected: Vec<_> = commands::menu()
+        .map(|(spec, about)| json!({ "command": spec.name, "description": about }))
         .collect();
     assert_eq!(api.commands(), json!(expected));
     let about = scene.status().await["channels"]["home"]["about"].clone();

@@ -5,6 +5,7 @@ use peacrab::channels::Channel;
 use peacrab::people::Groups;
 use peacrab::replies;
 use peacrab::store::{StoreOptions, Sync};
+use peacrab::types::commands;
 use peacrab::types::message::{
     Body, Choice, DeliveryId, Entitled, Outbound, Press, Question, SenderId,
 };
@@ -132,7 +133,7 @@ async fn commands_are_told_to_discord_when_it_does_not_have_them_so() {
         api.forget_sessions();
     }
     let names: Vec<_> = api.commands().iter().map(|command| command["name"].clone()).collect();
-    let expected: Vec<_> = replies::COMMANDS.iter().map(|(name, _)| json!(name)).collect();
+    let expected: Vec<_> = commands::menu().map(|(spec, _)| json!(spec.name)).collect();
     assert_eq!(names, expected);
 }
 

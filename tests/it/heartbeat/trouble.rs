@@ -159,7 +159,7 @@ async fn quiet_hours_and_prompts_go_by_the_zone_that_stands_in_user_md() {
     fs::write(rig.workspace().join("USER.md"), "- Time zone: Pacific/Kiritimati\n").unwrap();
     let mut rig = rig;
     rig.start().await;
-    assert_eq!(rig.heart.as_ref().unwrap().zone, chrono_tz::Pacific::Kiritimati);
+    assert_eq!(rig.heart.as_ref().unwrap().services.zone, chrono_tz::Pacific::Kiritimati);
     rig.ask("1", "hello").await;
     assert!(rig.model.last().transcript().contains(" +14:00 · "));
     rig.finish().await;

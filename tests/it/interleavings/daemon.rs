@@ -20,6 +20,7 @@ use peacrab::secret::Redactor;
 use peacrab::store::{StoreOptions, Sync};
 use peacrab::tasks::schedule::Clock;
 use peacrab::tools::{Lent, ToolSet};
+use peacrab::turn::services::ModelChoice;
 use peacrab::types::message::{DeliveryId, Inbound, Press};
 use peacrab::workspace::skills::SkillEnvironment;
 use rusqlite::{Connection, OpenFlags};
@@ -126,9 +127,11 @@ impl World {
         Plan {
             home: self.path(),
             agent: AgentConfig { asking, ..AgentConfig::default() },
-            summariser: Arc::clone(&provider),
-            provider,
-            models: Models::default(),
+            models: ModelChoice {
+                summariser: Arc::clone(&provider),
+                default: provider,
+                all: Models::default(),
+            },
             channels: [("home".into(), (Arc::clone(&self.home) as _, access))].into(),
             tools,
             mcp: BTreeMap::default(),
@@ -163,7 +166,8 @@ impl World {
                     Err(error) => return Err(format!("{error:#}")),
                 }
             };
-            let (bus, stop) = (daemon.desk().means.bus.clone(), CancellationToken::new());
+            let (bus, stop) =
+                (daemon.control_server().turns.services.bus.clone(), CancellationToken::new());
             let mut tasks = JoinSet::new();
             tasks.spawn(daemon.run(stop.clone(), || {}));
             let store = self.store();

@@ -3,7 +3,8 @@
 use chrono::{DateTime, TimeZone, Utc};
 use chrono_tz::Tz;
 use peacrab::replies;
-use peacrab::tasks::schedule::{self, Action, Asker, Order, Timing, Wanted};
+use peacrab::tasks::schedule::{self, Asker, Order, Timing, Wanted};
+use peacrab::types::job_verb::JobVerb;
 use peacrab::types::message::{Address, Place, Sender};
 use proptest::prelude::*;
 
@@ -121,7 +122,8 @@ fn when(text: &str) -> Result<Timing, String> {
         sender: Sender::person("1", "Ada"),
         tainted: false,
     };
-    let wanted = Wanted { when: text.to_owned(), text: "x".to_owned(), ..Wanted::new(Action::Add) };
+    let wanted =
+        Wanted { when: text.to_owned(), text: "x".to_owned(), ..Wanted::new(JobVerb::Add) };
     wanted.read(asker, now(), BERLIN).map(|order| match order {
         Order::Add(new) => new.timing,
         other => panic!("{other:?}"),

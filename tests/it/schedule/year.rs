@@ -9,7 +9,7 @@ use peacrab::people::{Access, People, Role};
 use peacrab::store::{Store, StoreOptions, Sync};
 use peacrab::tasks::Ended;
 use peacrab::tasks::schedule::{
-    self, Brief, Came, Commanded, Commands, Grounds, JobId, LATE_AFTER, Missed, Order, Payload,
+    self, Brief, Came, Commanded, Commands, JobId, LATE_AFTER, Missed, Order, PassInputs, Payload,
     Timing, Where, Whose, pass,
 };
 use peacrab::types::message::{Address, Place, Printed, Sender};
@@ -26,7 +26,7 @@ fn start() -> DateTime<Utc> {
 struct Scene {
     folder: TempDir,
     store: Store,
-    grounds: Grounds,
+    inputs: PassInputs,
 }
 
 impl Scene {
@@ -35,7 +35,7 @@ impl Scene {
         let store = Store::open(folder.path(), &StoreOptions::default()).unwrap();
         let access = Access { owners: vec![ADA.to_owned()], ..Access::default() };
         let people = People::new([("home".into(), access)].into());
-        let grounds = Grounds {
+        let inputs = PassInputs {
             people,
             channels: ["home".into()].into(),
             commands: Some(Commands {
@@ -46,7 +46,7 @@ impl Scene {
             }),
             zone: chrono_tz::Tz::UTC,
         };
-        Self { folder, store, grounds }
+        Self { folder, store, inputs }
     }
 
     async fn write<T: Send + 'static>(
@@ -76,8 +76,8 @@ impl Scene {
 
     /// What the task does when it wakes up; gives when it would again.
     async fn pass(&self, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
-        let grounds = self.grounds.clone();
-        self.write(move |store| pass(store, now, &grounds)).await.wake
+        let inputs = self.inputs.clone();
+        self.write(move |store| pass(store, now, &inputs)).await.wake
     }
 
     /// What the agent loop does: each run that works ends so.
@@ -346,14 +346,14 @@ async fn jobs_of_people_who_were_shut_out_are_paused_and_the_owner_is_told() {
         .await;
     let due = start() + Duration::minutes(1);
     scene.add(Timing::At(due), message("x"), Missed::Once, start()).await;
-    scene.grounds.people = People::new([("home".into(), Access::default())].into());
+    scene.inputs.people = People::new([("home".into(), Access::default())].into());
     assert_eq!(scene.pass(due).await, None);
     assert_eq!(scene.rows("SELECT state FROM jobs").await, ["paused"]);
     let told = scene.rows("SELECT json_extract(body, '$.text') FROM outbox").await;
     assert!(told.len() == 1 && told[0].contains("Ada (id 1)'s, who may not use me any more"));
     // Where its channel is not, nothing happens at all.
     scene.write(|store| store.execute("UPDATE jobs SET state = 'active'", [])).await;
-    scene.grounds.channels = BTreeSet::new();
+    scene.inputs.channels = BTreeSet::new();
     assert_eq!(scene.pass(due).await, None);
     assert_eq!(scene.rows("SELECT state FROM jobs").await, ["active"]);
 }

@@ -15,9 +15,10 @@ use peacrab::people::Access;
 use peacrab::provider::{Models, Provider};
 use peacrab::secret::Redactor;
 use peacrab::store;
-use peacrab::tasks::heartbeat::Heart;
+use peacrab::tasks::heartbeat::HeartbeatControl;
 use peacrab::tasks::schedule::{Clock, Commands};
 use peacrab::tools::{ToolSet, mcp};
+use peacrab::turn::services::ModelChoice;
 use peacrab::types::event::Events;
 use peacrab::types::message::{Inbound, ThreadId};
 use peacrab::workspace::skills::SkillEnvironment;
@@ -52,7 +53,7 @@ pub(crate) struct Rig {
     daemon: JoinSet<anyhow::Result<()>>,
     /// Of the daemon that runs.
     pub(crate) events: Option<Events>,
-    pub(crate) heart: Option<Heart>,
+    pub(crate) heart: Option<HeartbeatControl>,
     pub(crate) clock_lag: Option<ClockLag>,
 }
 
@@ -152,9 +153,9 @@ impl Rig {
                 opened => break opened.unwrap(),
             }
         };
-        self.events = Some(daemon.desk().means.events.clone());
-        self.clock_lag = Some(daemon.desk().means.bus.clock_lag.clone());
-        self.heart = Some(daemon.desk().means.heart.clone());
+        self.events = Some(daemon.control_server().turns.services.events.clone());
+        self.clock_lag = Some(daemon.control_server().turns.services.bus.clock_lag.clone());
+        self.heart = Some(daemon.control_server().turns.heartbeat.clone());
         self.stop = CancellationToken::new();
         self.daemon.spawn(daemon.run(self.stop.clone(), || {}));
     }
@@ -171,9 +172,11 @@ impl Rig {
         Plan {
             home: self.path(),
             agent: self.parts.agent.clone(),
-            models: self.parts.models.clone(),
-            summariser: summariser.unwrap_or_else(|| Arc::clone(&provider)),
-            provider,
+            models: ModelChoice {
+                summariser: summariser.unwrap_or_else(|| Arc::clone(&provider)),
+                default: provider,
+                all: self.parts.models.clone(),
+            },
             channels: others.chain([home]).collect(),
             tools: self.parts.tools.clone(),
             mcp: self.parts.mcp.clone(),

@@ -7,6 +7,7 @@ use peacrab::bus::outbox;
 use peacrab::channels::{Channel, ChannelError};
 use peacrab::replies;
 use peacrab::store::{Moment, Phase, StoreOptions, Sync};
+use peacrab::types::commands;
 use peacrab::types::message::{Body, Choice, Entitled, Outbound, Question};
 use serde_json::json;
 
@@ -243,7 +244,7 @@ async fn has_its_commands_listed_once() {
     // They are listed after the first poll of a link.
     desk.listening(&telegram(&api, DEADLINES), polls(2)).await;
     assert_eq!(api.commands()[0]["command"], "stop");
-    assert_eq!(api.commands().as_array().unwrap().len(), replies::COMMANDS.len());
+    assert_eq!(api.commands().as_array().unwrap().len(), commands::menu().count());
     desk.listening(&telegram(&api, DEADLINES), polls(4)).await;
     let told = api.received().iter().filter(|call| call.call == "setMyCommands").count();
     assert_eq!(told, 1);

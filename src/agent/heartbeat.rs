@@ -1,13 +1,13 @@
 //! `/heartbeat`: how it is, on, off, and now.
 
 use crate::bus::journal::Waiting;
-use crate::people::Role;
 use crate::replies;
+use crate::services::role_of;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::Wish;
 use crate::turn::commits;
-use crate::turn::means::{Means, role_of};
-use crate::types::message::Place;
+use crate::turn::services::TurnServices;
+use crate::types::commands::CommandId;
 
 /// Reads what follows `/heartbeat`; none if it was said wrongly.
 pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Wish> {
@@ -22,20 +22,22 @@ pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Wish>
 
 /// Does it for the owner in private: what it tells is theirs.
 pub(super) async fn obey(
-    means: &Means,
+    turns: &TurnServices,
     control: &Waiting,
     wish: Option<Wish>,
 ) -> Result<(), StoreError> {
-    let role = role_of(means, &control.inbound.from, control.sender()).await?;
+    let role = role_of(&turns.services, &control.inbound.from, control.sender()).await?;
     let words = match wish {
-        _ if role < Role::Owner || control.inbound.place == Place::Group => replies::OWNER_ONLY,
+        _ if !CommandId::Heartbeat.spec().allows(role, control.inbound.place) => {
+            replies::OWNER_ONLY
+        }
         None => replies::HEARTBEAT_USAGE,
         Some(wish) => {
-            let order = means.heart.order(wish).await?;
-            commits::obeyed_with(&means.bus.store, control, order).await?;
-            means.heart.ordered(wish);
+            let order = turns.heartbeat.order(wish).await?;
+            commits::obeyed_with(&turns.services.bus.store, control, order).await?;
+            turns.heartbeat.ordered(wish);
             return Ok(());
         }
     };
-    commits::obeyed(&means.bus.store, control, words.to_owned()).await
+    commits::obeyed(&turns.services.bus.store, control, words.to_owned()).await
 }

@@ -1,0 +1,105 @@
+//! The commits of one tool call: that it begins, and its outcome with all that it changes in our own store.
+
+use chrono::{DateTime, Utc};
+
+use crate::bus::outbox;
+use crate::conversation::proposals;
+use crate::conversation::{plans, transcript};
+use crate::store::{Store, Sync};
+use crate::tasks::heartbeat;
+use crate::tasks::schedule;
+use crate::tools::Effect;
+use crate::turn::commits::{CommitError, delegated, guarded, obey_order};
+use crate::turn::prompt;
+use crate::types::origin::TaskKind;
+use crate::types::session::{Call, CallId, FileUndo, Intent, Outcome, TurnId};
+use crate::types::source::Source;
+use crate::types::untrusted;
+
+/// A call that is about to change something.
+pub(crate) struct Starts {
+    pub(crate) call: CallId,
+    pub(crate) intent: Intent,
+    /// The way back, if there is one.
+    pub(crate) undo: Option<FileUndo>,
+    /// What the model is told once it is done, and the sources of that.
+    pub(crate) result: String,
+    pub(crate) sources: Vec<Source>,
+}
+
+/// A call is about to change something; synced, so that nothing happens that is not written down.
+pub(crate) async fn call_starts(
+    store: &Store,
+    turn: TurnId,
+    starts: Starts,
+) -> Result<(), CommitError> {
+    guarded(store, "call starts", Sync::Now, turn, move |store| {
+        let Starts { call, intent, undo, result, sources } = starts;
+        transcript::call_runs(store, call, &intent, (&result, &sources))?;
+        transcript::set_undo(store, call, undo.as_ref())
+    })
+    .await
+}
+
+/// A call that is done.
+pub(crate) struct Ends {
+    pub(crate) call: CallId,
+    pub(crate) began: DateTime<Utc>,
+    pub(crate) outcome: Outcome,
+    pub(crate) sources: Vec<Source>,
+    /// What it changes in our own store.
+    pub(crate) effects: Vec<Effect>,
+}
+
+impl Ends {
+    /// Returns the end of a call that changes nothing in our own store.
+    pub(crate) fn of(call: &Call, began: DateTime<Utc>, outcome: Outcome) -> Self {
+        Self { call: call.id, began, outcome, sources: Vec::new(), effects: Vec::new() }
+    }
+}
+
+/// A call's outcome, with all that it changes in our own store. Gives the outcome, on which the store may
+/// have the last word, and its sources.
+pub(crate) async fn call_ends(
+    store: &Store,
+    turn: TurnId,
+    ends: Ends,
+) -> Result<(Outcome, Vec<Source>), CommitError> {
+    guarded(store, "call ends", Sync::Later, turn, move |store| {
+        let (mut outcome, mut sources) = (ends.outcome, ends.sources);
+        for effect in ends.effects {
+            match effect {
+                Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
+                Effect::Send { to, body, tainted } => {
+                    match heartbeat::may_send(store, turn, (&to, body.text()), tainted)? {
+                        true => drop(outbox::put_body(store, &to, &body)?),
+                        false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
+                    }
+                }
+                Effect::Plan(plan) => plans::set(store, turn, &plan)?,
+                Effect::Spawn(task) => {
+                    outcome = delegated::spawn(store, turn, ends.call, &task)?;
+                }
+                Effect::Propose { to, title, body, sources } => {
+                    proposals::propose(store, turn, &to, (&title, &body), &sources)?;
+                }
+                Effect::UpdateProposal(change) => proposals::update(store, &change)?,
+                Effect::Schedule { whose, order, zone } => {
+                    let read_others = schedule::tells_of_others(store, &whose, &order)?;
+                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
+                    let told =
+                        |words: String| if read_others { untrusted::wrap(&words) } else { words };
+                    if obeyed.is_ok() {
+                        let kind = TaskKind::Job;
+                        sources.push(Source::Task { kind, number: None, read_others });
+                    }
+                    outcome = obeyed.map_or_else(Outcome::Failed, |it| Outcome::Done(told(it)));
+                }
+            }
+        }
+        transcript::call_began(store, ends.call, ends.began)?;
+        transcript::call_ended(store, ends.call, &outcome, &sources)?;
+        Ok((outcome, sources))
+    })
+    .await
+}

@@ -1,0 +1,397 @@
+//! The table of chat commands. Parsing, the controls that bypass the queue, the menus of the platforms, `/help`,
+//! the roles that may use a command, and docs/commands.md are made from it.
+
+use super::message::Place;
+use super::role::Role;
+
+/// A command, by what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CommandId {
+    Stop,
+    New,
+    Compact,
+    Status,
+    WhoAmI,
+    Actions,
+    Undo,
+    Plan,
+    Subagents,
+    Jobs,
+    Heartbeat,
+    Proposals,
+    Model,
+    Think,
+    Queue,
+    Btw,
+    Skills,
+    Skill,
+    Usage,
+    Approve,
+    Deny,
+    Restart,
+    Pair,
+    Help,
+}
+
+/// One row of the table.
+#[derive(Debug)]
+pub struct CommandSpec {
+    pub id: CommandId,
+    /// The name without the slash.
+    pub name: &'static str,
+    /// Other names that work too and are listed nowhere.
+    pub aliases: &'static [&'static str],
+    /// The words that may follow, as the docs write them; empty if nothing follows.
+    pub arguments: &'static str,
+    /// The description in the platforms' menus, at most 100 characters (Discord, application command
+    /// structure); none if the menus leave the command out.
+    pub menu: Option<&'static str>,
+    /// The line in `/help`; none if the line of another command covers this one.
+    pub help: Option<&'static str>,
+    /// The description in docs/commands.md.
+    pub details: &'static str,
+    pub allowed: Allowed,
+    pub runs: Runs,
+}
+
+/// When a command is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// At once, also while turns run: a control.
+    AtOnce,
+    /// As a turn, which waits like any message.
+    AsTurn,
+}
+
+/// The least roles that may use a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Allowed {
+    pub in_private: Role,
+    /// None if the command works in private only.
+    pub in_groups: Option<Role>,
+}
+
+impl Allowed {
+    const EVERYBODY: Self = Self::from(Role::Guest);
+    /// A group's conversation belongs to all its members.
+    const ADMINS_IN_GROUPS: Self = Self { in_groups: Some(Role::Admin), ..Self::EVERYBODY };
+    /// To change a setting; everybody may look at it.
+    const SETTINGS: Self = Self { in_private: Role::User, in_groups: Some(Role::Admin) };
+    const OWNER_IN_PRIVATE: Self = Self { in_private: Role::Owner, in_groups: None };
+
+    const fn from(role: Role) -> Self {
+        Self { in_private: role, in_groups: Some(role) }
+    }
+}
+
+impl CommandSpec {
+    /// Returns true if somebody with this role may use the command in this place.
+    pub fn allows(&self, role: Role, place: Place) -> bool {
+        match place {
+            Place::Private => role >= self.allowed.in_private,
+            Place::Group => self.allowed.in_groups.is_some_and(|least| role >= least),
+        }
+    }
+
+    /// Returns true if the word is the command's name, with its slash, in upper or lower case.
+    fn is_named(&self, word: &str) -> bool {
+        let names = self.aliases.iter().chain([&self.name]);
+        word.strip_prefix('/')
+            .is_some_and(|word| names.into_iter().any(|name| name.eq_ignore_ascii_case(word)))
+    }
+}
+
+impl CommandId {
+    /// Returns the command's row.
+    pub fn spec(self) -> &'static CommandSpec {
+        COMMANDS.iter().find(|spec| spec.id == self).expect("each command has a row")
+    }
+}
+
+/// Returns the command that a text begins with.
+pub fn find(text: &str) -> Option<&'static CommandSpec> {
+    let word = text.split_whitespace().next()?;
+    COMMANDS.iter().find(|spec| spec.is_named(word))
+}
+
+/// Returns true if a text begins with a command that is carried out at once and never waits behind turns.
+pub fn is_control(text: &str) -> bool {
+    find(text).is_some_and(|spec| spec.runs == Runs::AtOnce)
+}
+
+/// Returns the commands that platforms list, with their descriptions.
+pub fn menu() -> impl Iterator<Item = (&'static CommandSpec, &'static str)> {
+    COMMANDS.iter().filter_map(|spec| Some((spec, spec.menu?)))
+}
+
+/// All commands, in the order in which menus, help and docs list them.
+pub const COMMANDS: &[CommandSpec] = &[
+    CommandSpec {
+        id: CommandId::Stop,
+        name: "stop",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Stop what I am doing here"),
+        help: Some("/stop – stop what I am doing here"),
+        details: "Ends the turn that runs, and drops the messages that wait. In a group: your own turn; admins end any.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::New,
+        name: "new",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Begin a fresh conversation (the old one is kept)"),
+        help: Some("/new – begin a fresh conversation (the old one is kept)"),
+        details: "Closes this conversation and opens a new one. The old one is kept.",
+        allowed: Allowed::ADMINS_IN_GROUPS,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Compact,
+        name: "compact",
+        aliases: &[],
+        arguments: "[what matters]",
+        menu: Some("Sum up what we said before, to have room for more"),
+        help: Some("/compact [what matters] – sum up what we said before, to have room for more"),
+        details: "Summarises the conversation so far, to make room in the model's context. The answer comes when it is done.",
+        allowed: Allowed::ADMINS_IN_GROUPS,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Status,
+        name: "status",
+        aliases: &[],
+        arguments: "",
+        menu: Some("How I am"),
+        help: Some("/status – how I am"),
+        details: "Shows what the bot is doing here, and how full the model's context is.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::WhoAmI,
+        name: "whoami",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Who you are to me"),
+        help: Some("/whoami – who you are to me"),
+        details: "Shows your id and role.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Actions,
+        name: "actions",
+        aliases: &[],
+        arguments: "[n]",
+        menu: Some("What I have done here"),
+        help: Some("/actions [n] – what I have done here"),
+        details: "Lists the last actions; 10 of them if you give no number.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Undo,
+        name: "undo",
+        aliases: &[],
+        arguments: "[number]",
+        menu: Some("Undo my last change of a file, or the one with that number"),
+        help: Some("/undo [number] – undo my last change of a file, or that one"),
+        details: "Undoes the last change of a file, or the action with that number.",
+        allowed: Allowed::from(Role::User),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Plan,
+        name: "plan",
+        aliases: &[],
+        arguments: "",
+        menu: Some("What I mean to do here"),
+        help: Some("/plan – what I mean to do here"),
+        details: "Shows the plan of this conversation.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Subagents,
+        name: "subagents",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Which tasks I have handed to subagents here"),
+        help: Some("/subagents – which tasks I have handed to subagents here"),
+        details: "Lists the tasks that were handed to subagents here, and their states.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Jobs,
+        name: "jobs",
+        aliases: &[],
+        arguments: "[verb] [number]",
+        menu: Some("What I am to do later; show, run, pause, resume, rm, history and a number"),
+        help: Some(
+            "/jobs – what I am to do later; /jobs run, pause, resume, rm NUMBER; /jobs add WHEN | WHAT",
+        ),
+        details: "Lists and changes jobs; the verbs are below.",
+        allowed: Allowed::from(Role::User),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Heartbeat,
+        name: "heartbeat",
+        aliases: &[],
+        arguments: "[on, off or now]",
+        menu: Some("What I look after by myself: on, off, now (owner)"),
+        help: Some("/heartbeat – what I look after by myself; /heartbeat on, off, now (owner)"),
+        details: "Shows what the heartbeat looks after and what its last runs did; switches it on or off, or runs it now.",
+        allowed: Allowed::OWNER_IN_PRIVATE,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Proposals,
+        name: "proposals",
+        aliases: &[],
+        arguments: "",
+        menu: Some("What I have suggested here"),
+        help: Some("/proposals – what I have suggested here"),
+        details: "Lists the suggestions of this conversation. Each came with a button for yes and one for no.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Model,
+        name: "model",
+        aliases: &[],
+        arguments: "[NAME or default]",
+        menu: Some("Which model answers here"),
+        help: Some("/model – which model answers here; /model NAME changes it"),
+        details: "Lists the models. With a name, that model answers in this conversation, and the others are its fallbacks. Everybody may look.",
+        allowed: Allowed::SETTINGS,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Think,
+        name: "think",
+        aliases: &[],
+        arguments: "[off, low, medium, high, default, show or hide]",
+        menu: Some("How much the model thinks: off, low, medium, high, default; show, hide"),
+        help: Some("/think – how much the model thinks, and whether you see it"),
+        details: "Sets how much the model thinks in this conversation, and whether its thinking stands above its answers, as far as the provider reveals it. Everybody may look.",
+        allowed: Allowed::SETTINGS,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Queue,
+        name: "queue",
+        aliases: &[],
+        arguments: "[steer, followup, collect, interrupt or default]",
+        menu: Some(
+            "What becomes of what you say while I work: steer, followup, collect, interrupt",
+        ),
+        help: Some("/queue – what becomes of what you say while I work"),
+        details: "Sets what becomes of the messages that you send while the bot works for you in this conversation; [README](README.md) explains the modes. Everybody may look.",
+        allowed: Allowed::SETTINGS,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Btw,
+        name: "btw",
+        aliases: &[],
+        arguments: "QUESTION",
+        menu: Some("Ask something aside, whatever I am doing"),
+        help: Some("/btw QUESTION – ask something aside, whatever I am doing"),
+        details: "Answers a question aside, also while a turn runs. The model sees the conversation; question and answer do not enter it.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Skills,
+        name: "skills",
+        aliases: &[],
+        arguments: "",
+        menu: Some("What I have learned to do"),
+        help: Some("/skills – what I have learned to do; /skill NAME begins with it"),
+        details: "Lists the skills, and why some of them cannot be used.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Skill,
+        name: "skill",
+        aliases: &[],
+        arguments: "NAME [what to do]",
+        menu: Some("Begin with one of my skills"),
+        help: None,
+        details: "Begins a turn with a skill. It waits its turn, like any message.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AsTurn,
+    },
+    CommandSpec {
+        id: CommandId::Usage,
+        name: "usage",
+        aliases: &[],
+        arguments: "",
+        menu: Some("What I have used (owner and admins)"),
+        help: Some("/usage – what I have used (owner and admins)"),
+        details: "Shows the tokens used today and in 30 days, by provider.",
+        allowed: Allowed::from(Role::Admin),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Approve,
+        name: "approve",
+        aliases: &[],
+        arguments: "[number] [always]",
+        menu: Some("What waits to be allowed; with a number, allow it (owner and admins)"),
+        help: Some("/approve, /deny – what I may do (owner and admins)"),
+        details: "Lists the calls that wait for approval. With a number, allows that call; with `always`, also later calls of that tool.",
+        allowed: Allowed::from(Role::Admin),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Deny,
+        name: "deny",
+        aliases: &[],
+        arguments: "number or TOOL",
+        menu: Some("Do not allow what has that number (owner and admins)"),
+        help: None,
+        details: "Refuses the call with that number. With a tool's name, asks again before each call of a tool that was always allowed.",
+        allowed: Allowed::from(Role::Admin),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Restart,
+        name: "restart",
+        aliases: &[],
+        arguments: "",
+        menu: Some("Start me again (owner)"),
+        help: Some("/restart – start me again (owner)"),
+        details: "Ends the daemon so that systemd starts it again. Elsewhere the bot answers that it cannot.",
+        allowed: Allowed::from(Role::Owner),
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Pair,
+        name: "pair",
+        aliases: &[],
+        arguments: "[list, approve CODE, deny CODE or revoke CHANNEL ID]",
+        menu: None,
+        help: Some("/pair – who may talk to me (owner)"),
+        details: "Lists, lets in and shuts out the people who may talk to the bot.",
+        allowed: Allowed::OWNER_IN_PRIVATE,
+        runs: Runs::AtOnce,
+    },
+    CommandSpec {
+        id: CommandId::Help,
+        name: "help",
+        aliases: &["start"],
+        arguments: "",
+        menu: Some("What I can do"),
+        help: Some("/help – this"),
+        details: "Lists the commands.",
+        allowed: Allowed::EVERYBODY,
+        runs: Runs::AtOnce,
+    },
+];

@@ -1,0 +1,95 @@
+//! The verbs of jobs: the same for `/jobs` in chat, `peacrab cron` and the tool `schedule`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+// A doc comment here would become part of the tool's schema, and so of each prompt. The tool takes the
+// verbs by their variant names; people write `names`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+pub enum JobVerb {
+    Add,
+    List,
+    Edit,
+    Pause,
+    Resume,
+    Remove,
+    // Models do not get the next three: people look by themselves.
+    #[schemars(skip)]
+    Show,
+    #[schemars(skip)]
+    Run,
+    #[schemars(skip)]
+    History,
+}
+
+impl JobVerb {
+    /// All verbs, in the order of the help texts.
+    pub const ALL: [Self; 9] = [
+        Self::List,
+        Self::Add,
+        Self::Edit,
+        Self::Show,
+        Self::Run,
+        Self::Pause,
+        Self::Resume,
+        Self::Remove,
+        Self::History,
+    ];
+
+    /// Returns the words that people can write for the verb; help and docs show the first.
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Add => &["add"],
+            Self::List => &["list"],
+            Self::Edit => &["edit"],
+            Self::Pause => &["pause"],
+            Self::Resume => &["resume"],
+            Self::Remove => &["rm", "remove"],
+            Self::Show => &["show"],
+            Self::Run => &["run"],
+            Self::History => &["history"],
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        self.names()[0]
+    }
+
+    /// Returns one line about the verb, for the command line's help and the docs.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Add => "Have something done later, or again and again",
+            Self::List => "What is to be done, and when",
+            Self::Edit => "Change when it is done, or what",
+            Self::Pause => "Do it no more for the time being",
+            Self::Resume => "Let it go on",
+            Self::Remove => "Remove it",
+            Self::Show => "One job, whole",
+            Self::Run => "Do it now",
+            Self::History => "What came of it",
+        }
+    }
+
+    /// Parses what a person wrote, in upper or lower case.
+    pub fn parse(word: &str) -> Option<Self> {
+        let is_named = |verb: &Self| verb.names().iter().any(|it| it.eq_ignore_ascii_case(word));
+        Self::ALL.into_iter().find(is_named)
+    }
+
+    /// Returns true if the verb is followed by the number of one job and nothing else.
+    pub const fn takes_only_a_number(self) -> bool {
+        match self {
+            Self::Add | Self::List | Self::Edit => false,
+            Self::Pause | Self::Resume | Self::Remove | Self::Show | Self::Run | Self::History => {
+                true
+            }
+        }
+    }
+
+    /// Returns true if the verb changes nothing, so that it works without a running daemon.
+    pub const fn only_reads(self) -> bool {
+        matches!(self, Self::List | Self::Show | Self::History)
+    }
+}
