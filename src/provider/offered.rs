@@ -72,7 +72,7 @@ impl Serialize for Body {
         let mut body = serializer.serialize_map(Some(fields.len()))?;
         for (name, value) in fields {
             match name.as_str() {
-                "tools" => body.serialize_entry(name, tools)?,
+                "tools" => body.serialize_entry(name, &**tools)?,
                 _ => body.serialize_entry(name, value)?,
             }
         }

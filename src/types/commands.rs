@@ -291,7 +291,7 @@ pub const COMMANDS: &[CommandSpec] = &[
             "What becomes of what you say while I work: steer, followup, collect, interrupt",
         ),
         help: Some("/queue – what becomes of what you say while I work"),
-        details: "Sets what becomes of the messages that you send while the bot works for you in this conversation; [README](README.md) explains the modes. Everybody may look.",
+        details: "Sets what becomes of the messages that you send while the bot works for you in this conversation; [People and groups](people-and-groups.md) explains the modes. Everybody may look.",
         allowed: Allowed::SETTINGS,
         runs: Runs::AtOnce,
     },
