@@ -36,7 +36,6 @@ use crate::conversation::transcript;
 use crate::sandbox::CageState;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
-use crate::tasks::schedule::Commands;
 use crate::turn::commits::{self, StopKind};
 use crate::turn::instructions::context_used;
 use crate::turn::run::{self as turn, Begin, Draft, TurnError, TurnHandles};
@@ -71,8 +70,6 @@ pub struct Config {
     pub queue: QueueMode,
     /// Whether shell commands can run, and in which sandbox.
     pub shell: CageState,
-    /// How jobs run commands; none where they run none.
-    pub commands: Option<Commands>,
     /// Ends the daemon; none where nobody would start it again.
     pub restart: Option<CancellationToken>,
 }

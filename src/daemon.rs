@@ -252,7 +252,6 @@ impl Daemon {
             turns_max: plan.agent.turns_max,
             queue: plan.agent.queue,
             shell: plan.shell.clone(),
-            commands: plan.commands.clone(),
             restart: plan.restarts.then(CancellationToken::new),
         });
         let server = Arc::new(ControlServer {

@@ -3,17 +3,17 @@
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::Config;
 use super::command::CommandScope;
 use crate::bus::journal::Waiting;
-use crate::conversation::asks::Approvals;
 use crate::people::Role;
 use crate::replies;
+use crate::sandbox::CageState;
 use crate::services::role_of;
 use crate::store::StoreError;
 use crate::tasks::schedule::{self, Asker, JobId, Kind, Wanted, Whose};
 use crate::tools::shell::EXEC;
 use crate::turn::commits;
+use crate::turn::services::TurnConfig;
 use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::Place;
@@ -56,15 +56,16 @@ fn first_word(text: &str) -> (&str, &str) {
 /// command first, by others or by themselves, is asked about one that a model makes. The owner's own word is
 /// leave enough.
 pub fn may_command(
-    config: &Config,
-    approvals: &Approvals,
+    config: &TurnConfig,
+    shell: &CageState,
     role: Role,
     place: Place,
 ) -> Result<(), String> {
     let Some(commands) = &config.commands else {
-        return Err(replies::no_commands(&config.shell.words()));
+        return Err(replies::no_commands(&shell.words()));
     };
     commands.may(role, place).map_err(|why| replies::no_command(&why))?;
+    let approvals = &config.asking.approvals;
     let is_asked_about = approvals.names(EXEC) || approvals.roles.contains(&role);
     match role {
         Role::Guest | Role::User | Role::Admin if is_asked_about => {
@@ -111,8 +112,7 @@ pub(super) async fn obey(
             let (here, asked) = (inbound.place, wanted.clone());
             let look = move |store: &Connection| place_of_command(store, &asked, here);
             let place = services.bus.store.read(look).await?;
-            let approvals = &turns.config.asking.approvals;
-            may_command(scope.config, approvals, role, place)
+            may_command(&turns.config, &scope.config.shell, role, place)
                 .and_then(|()| wanted.read(asker, now, zone))
         }
         Some(wanted) => wanted.read(asker, now, zone),

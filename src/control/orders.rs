@@ -50,8 +50,8 @@ pub(super) async fn cron(
         let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
         if wanted.has_command() {
             let place = agent::place_of_command(store, &wanted, place)?;
-            let approvals = &turns.config.asking.approvals;
-            if let Err(words) = agent::may_command(&config, approvals, Role::Owner, place) {
+            let may = agent::may_command(&turns.config, &config.shell, Role::Owner, place);
+            if let Err(words) = may {
                 return Ok(Err(words));
             }
         }

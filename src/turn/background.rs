@@ -172,8 +172,12 @@ pub(crate) fn broke(store: &Connection, task: &Origin) -> rusqlite::Result<()> {
 
 /// Ends tasks without a word: their turns, and what they were to do if that has not begun.
 pub(crate) fn stop(store: &Connection, tasks: &[Origin]) -> rusqlite::Result<()> {
+    if tasks.is_empty() {
+        return Ok(());
+    }
+    let unfinished = transcript::unfinished(store)?;
     for task in tasks {
-        for turn in transcript::unfinished(store)?.into_iter().filter(|it| it.origin == *task) {
+        for turn in unfinished.iter().filter(|it| it.origin == *task) {
             transcript::end_turn(store, turn.turn, Ending::Stopped)?;
             journal::settle_turn(store, turn.turn, Fate::Stopped)?;
         }
@@ -189,13 +193,12 @@ pub(crate) fn stop_for(
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Origin>> {
-    let mut stopped = Vec::new();
+    let mut running = Vec::new();
     for kind in TaskKind::ALL {
-        let running = of(*kind).running_for(store, at, whose)?;
-        stop(store, &running)?;
-        stopped.extend(running);
+        running.extend(of(*kind).running_for(store, at, whose)?);
     }
-    Ok(stopped)
+    stop(store, &running)?;
+    Ok(running)
 }
 
 /// Adds a finished turn to a conversation, so that its model knows what a turn of a task has told there:
