@@ -130,31 +130,54 @@ impl ToolReader {
     }
 }
 
-/// What a call came to. Nothing has been changed yet: the turn makes the change and commits the
-/// effects together with the outcome, so that neither can happen twice.
-#[derive(Debug, Default)]
-pub struct ToolOutput {
+/// The result of a call. Nothing has been changed yet: the turn makes the change and commits the effects
+/// together with the outcome, so that neither can happen twice.
+#[derive(Debug)]
+pub enum ToolOutput {
+    /// A text with its sources; none if the text is the tool's own.
+    Text {
+        for_model: String,
+        sources: Vec<Source>,
+    },
+    Change(ToolChange),
+    /// Changes of our own store.
+    Effects {
+        for_model: String,
+        effects: Vec<Effect>,
+    },
+    /// A question to the person who speaks; the turn waits for the answer, which is the call's outcome.
+    Asks(Body),
+    /// A task for a subagent; the turn waits for its result, which is the call's outcome.
+    Awaits(Task),
+}
+
+/// A change of a file, and the model's text once it is made.
+#[derive(Debug)]
+pub struct ToolChange {
     pub for_model: String,
-    /// The sources of what is for the model; none if these are the tool's own words.
-    pub sources: Vec<Source>,
-    pub change: Option<FileChange>,
+    pub file: FileChange,
     /// The call that the change undoes.
     pub undoes: Option<CallId>,
-    pub effects: Vec<Effect>,
-    /// What the person who speaks is asked; the turn waits for the answer, which is the call's outcome.
-    pub asks: Option<Body>,
-    /// The task that a subagent is handed; the turn waits for its result, which is the call's outcome.
-    pub awaits: Option<Task>,
 }
 
 impl ToolOutput {
     pub fn text(for_model: impl Into<String>) -> Self {
-        Self { for_model: for_model.into(), ..Self::default() }
+        Self::Text { for_model: for_model.into(), sources: Vec::new() }
     }
 
     /// A text that has a source other than the tool.
     pub fn of(source: Source, for_model: impl Into<String>) -> Self {
-        Self { sources: vec![source], ..Self::text(for_model) }
+        Self::Text { for_model: for_model.into(), sources: vec![source] }
+    }
+
+    /// A change of a file that undoes no call.
+    fn change(for_model: String, file: FileChange) -> Self {
+        Self::Change(ToolChange { for_model, file, undoes: None })
+    }
+
+    /// One change of our own store.
+    fn effect(for_model: impl Into<String>, effect: Effect) -> Self {
+        Self::Effects { for_model: for_model.into(), effects: vec![effect] }
     }
 }
 

@@ -49,6 +49,6 @@ impl Tool for AskQuestion {
                 Body::Choice(Question { text, choices, who: Entitled::Only(cx.who.id.clone()) })
             }
         };
-        Ok(ToolOutput { asks: Some(body), ..ToolOutput::default() })
+        Ok(ToolOutput::Asks(body))
     }
 }

@@ -47,8 +47,7 @@ impl Tool for Spawn {
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        let task = task(&args, cx)?;
-        Ok(ToolOutput { effects: vec![Effect::Spawn(task)], ..ToolOutput::default() })
+        Ok(ToolOutput::effect("", Effect::Spawn(task(&args, cx)?)))
     }
 }
 
@@ -66,7 +65,7 @@ impl Tool for SubagentTool {
     };
 
     async fn call(&self, args: Args, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        Ok(ToolOutput { awaits: Some(task(&args, cx)?), ..ToolOutput::default() })
+        Ok(ToolOutput::Awaits(task(&args, cx)?))
     }
 }
 

@@ -264,7 +264,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
         return Ok(ToolOutput::text(format!("{path} already reads like that.")));
     }
     let for_model = format!("{done} {path} (now {}).", size_words(length));
-    Ok(ToolOutput { for_model, change: Some(change), ..ToolOutput::default() })
+    Ok(ToolOutput::change(for_model, change))
 }
 
 /// What the bot obeys, or takes for true, is more than a file.

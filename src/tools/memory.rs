@@ -80,7 +80,7 @@ impl Tool for NoteTool {
                 let path = workspace.resolve(&path)?;
                 let before = workspace.read_text(&path)?;
                 let change = with_line(path, before, &heading, &line);
-                Ok(output(format!("Noted in {}.", change.path), change))
+                Ok(ToolOutput::change(format!("Noted in {}.", change.path), change))
             })
             .await
     }
@@ -101,7 +101,7 @@ fn remember(workspace: &Workspace, text: &str) -> Result<ToolOutput, ToolError> 
         )));
     }
     let change = with_line(path, before, "# Memory", &format!("- {text}"));
-    Ok(output(format!("Remembered in {}.", change.path), change))
+    Ok(ToolOutput::change(format!("Remembered in {}.", change.path), change))
 }
 
 /// `before`, or a new file with `heading`, with `line` at its end.
@@ -116,10 +116,6 @@ fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &
     text.push_str(line);
     text.push('\n');
     FileChange::new(path, hash, text.into_bytes())
-}
-
-fn output(for_model: String, change: FileChange) -> ToolOutput {
-    ToolOutput { for_model, change: Some(change), ..ToolOutput::default() }
 }
 
 /// `text` as what stands behind a bullet.

@@ -88,7 +88,7 @@ impl Tool for SendMessage {
         let bodies = bodies(text, attached, choices, who_presses(&to, cx));
         let send = |body| Effect::Send { to: to.clone(), body, tainted: cx.tainted };
         let effects = bodies.into_iter().map(send).collect();
-        Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
+        Ok(ToolOutput::Effects { for_model, effects })
     }
 }
 

@@ -70,7 +70,7 @@ impl Tool for SearchPast {
         let in_group = cx.place == Place::Group;
         let mut sources = vec![Source::Past { in_group }];
         sources.extend(untrusted(&found, cx.reader().audience));
-        Ok(ToolOutput { sources, ..ToolOutput::text(text) })
+        Ok(ToolOutput::Text { for_model: text, sources })
     }
 }
 

@@ -53,9 +53,9 @@ impl Tool for KeepPlan {
         }
         let plan = Plan { items, tainted: cx.tainted };
         let for_model = match plan.items.is_empty() {
-            true => "The plan is dropped.".to_owned(),
-            false => "The plan is kept.".to_owned(),
+            true => "The plan is dropped.",
+            false => "The plan is kept.",
         };
-        Ok(ToolOutput { for_model, effects: vec![Effect::Plan(plan)], ..ToolOutput::default() })
+        Ok(ToolOutput::effect(for_model, Effect::Plan(plan)))
     }
 }

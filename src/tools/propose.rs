@@ -38,9 +38,8 @@ impl Tool for Propose {
         let title = title(&args.title)?;
         let body = body(&args.body)?;
         let sources = vec![Source::Proposal { read_others: cx.tainted }];
-        let effects = vec![Effect::Propose { to: cx.address.clone(), title, body, sources }];
-        let for_model = "Proposed. The person's yes or no comes as a message.".to_owned();
-        Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
+        let effect = Effect::Propose { to: cx.address.clone(), title, body, sources };
+        Ok(ToolOutput::effect("Proposed. The person's yes or no comes as a message.", effect))
     }
 }
 
@@ -96,8 +95,7 @@ impl Tool for UpdateProposal {
             ..before
         };
         let for_model = format!("Now: {}", after.words());
-        let effects = vec![Effect::UpdateProposal(change)];
-        Ok(ToolOutput { for_model, effects, ..ToolOutput::default() })
+        Ok(ToolOutput::effect(for_model, Effect::UpdateProposal(change)))
     }
 }
 
@@ -130,8 +128,7 @@ impl Tool for ListProposals {
         let mut sources = Vec::new();
         let of_all = found.iter().flat_map(|it| &it.sources);
         of_all.for_each(|source| source::add(&mut sources, source));
-        let shown = ToolOutput::text(cut(&lines, "The oldest are left out."));
-        Ok(ToolOutput { sources, ..shown })
+        Ok(ToolOutput::Text { for_model: cut(&lines, "The oldest are left out."), sources })
     }
 }
 

@@ -59,8 +59,8 @@ impl Tool for Schedule {
         };
         let order =
             args.read(asker, Utc::now(), cx.now.timezone()).map_err(ToolError::TellModel)?;
-        let effects = vec![Effect::Schedule { whose, order, zone: cx.now.timezone() }];
-        Ok(ToolOutput { effects, ..ToolOutput::default() })
+        let effect = Effect::Schedule { whose, order, zone: cx.now.timezone() };
+        Ok(ToolOutput::effect("", effect))
     }
 }
 

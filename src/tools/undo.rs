@@ -6,7 +6,7 @@ use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
+use super::{Kind, Tool, ToolChange, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
 use crate::conversation::actions::{self, Action, Sight, UNDO};
 use crate::memory::audience;
 use crate::people::Role;
@@ -97,12 +97,7 @@ impl Tool for Undo {
             .off_thread(move |workspace| actions::undoing(workspace, &images, &target, audience));
         let change = undoing.await.map_err(ToolError::TellModel)?;
         let for_model = replies::undone(id, &tool, &change.path);
-        Ok(ToolOutput {
-            for_model,
-            change: Some(change),
-            undoes: Some(id),
-            ..ToolOutput::default()
-        })
+        Ok(ToolOutput::Change(ToolChange { for_model, file: change, undoes: Some(id) }))
     }
 }
 

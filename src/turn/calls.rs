@@ -12,7 +12,9 @@ use crate::memory;
 use crate::people::Role;
 use crate::replies;
 use crate::services::Services;
-use crate::tools::{AnyTool, Effect, Kind, Reach, Terms, ToolContext, ToolError, ToolOutput};
+use crate::tools::{
+    AnyTool, Effect, Kind, Reach, Terms, ToolChange, ToolContext, ToolError, ToolOutput,
+};
 use crate::trust::taint;
 use crate::turn::commits::{self, Ends, Starts};
 use crate::turn::job_commands::refused_commands;
@@ -110,9 +112,7 @@ pub(crate) async fn run(
                 };
                 let sources = call.sources.clone();
                 let ends = Ends { sources, effects, ..Ends::of(call, Utc::now(), outcome) };
-                let ran = end(&turns.services, turn, ends).await?;
-                turns.services.bus.outbox.up();
-                return Ok(ran);
+                return end(&turns.services, turn, ends).await;
             }
             Happened::Unknown => {
                 return settle(&turns.services, turn, call, Outcome::Interrupted).await;
@@ -130,53 +130,85 @@ pub(crate) async fn run(
         Kind::Acts { .. } => act(turns, calling, cx, tool.as_ref(), terms).await?,
         Kind::Reads | Kind::Writes | Kind::Queues => attempts(tool.as_ref(), terms, call, cx).await,
     };
+    if let Ok(ToolOutput::Change(change)) = &came {
+        let reach = tool.reach(&call.arguments, &cx.address);
+        if let Some(path) = detour(turns, cx, reach, &change.file.path).await {
+            return refuse(&turns.services, turn, call, prompt::rule_by_detour(&path)).await;
+        }
+    }
     match came {
-        Ok(ToolOutput { asks: Some(question), .. }) => {
-            parking::ask(turns, calling, question).await?;
-            Ok(Ran { outcome: Outcome::Waiting, sources: Vec::new(), changed: None })
+        Ok(output) => carry_out(turns, calling, cx, began, output).await,
+        Err(error) => end(&turns.services, turn, failure(call, began, error)?).await,
+    }
+}
+
+/// Carries out what a tool's output asks for.
+async fn carry_out(
+    turns: &TurnServices,
+    calling: &Calling<'_>,
+    cx: &ToolContext,
+    began: DateTime<Utc>,
+    output: ToolOutput,
+) -> Result<Ran, TurnError> {
+    let Calling { turn, call, .. } = *calling;
+    let ends = match output {
+        ToolOutput::Text { for_model, sources } => {
+            let outcome = Outcome::Done(marked(for_model, &sources, cx));
+            Ends { sources, ..Ends::of(call, began, outcome) }
         }
-        Ok(ToolOutput { awaits: Some(task), .. }) => {
-            let outcome = parking::await_subagent(turns, calling, task).await?;
-            Ok(Ran { outcome, sources: Vec::new(), changed: None })
-        }
-        Ok(output) if calling.keeps_quiet && sends(&output) && turns.heartbeat.is_quiet() => {
-            refuse(&turns.services, turn, call, prompt::NOT_IN_QUIET_HOURS.to_owned()).await
-        }
-        Ok(output) => {
-            if let Some(words) = refused_commands(turns, calling.role, &output.effects).await? {
+        ToolOutput::Change(change) => return make_change(turns, calling, began, change).await,
+        ToolOutput::Effects { for_model, effects } => {
+            if let Some(words) = refused_effects(turns, calling, &effects).await? {
                 return refuse(&turns.services, turn, call, words).await;
             }
-            let reach = tool.reach(&call.arguments, &cx.address);
-            match detour(turns, cx, reach, output.change.as_ref()).await {
-                Some(path) => {
-                    refuse(&turns.services, turn, call, prompt::rule_by_detour(&path)).await
-                }
-                None => carry_out(turns, calling, began, marked(output, cx)).await,
-            }
+            Ends { effects, ..Ends::of(call, began, Outcome::Done(for_model)) }
         }
-        Err(ToolError::TellModel(words) | ToolError::Transient(words)) => {
-            end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await
+        ToolOutput::Asks(question) => {
+            parking::ask(turns, calling, question).await?;
+            return Ok(Ran { outcome: Outcome::Waiting, sources: Vec::new(), changed: None });
         }
-        Err(ToolError::TellForeign(source, words)) => {
+        ToolOutput::Awaits(task) => {
+            let outcome = parking::await_subagent(turns, calling, task).await?;
+            return Ok(Ran { outcome, sources: Vec::new(), changed: None });
+        }
+    };
+    end(&turns.services, turn, ends).await
+}
+
+/// The end of a call that has failed; an error if the turn cannot go on.
+fn failure(call: &Call, began: DateTime<Utc>, error: ToolError) -> Result<Ends, TurnError> {
+    match error {
+        ToolError::TellModel(words) | ToolError::Transient(words) => {
+            Ok(Ends::of(call, began, Outcome::Failed(words)))
+        }
+        ToolError::TellForeign(source, words) => {
             let outcome = Outcome::Failed(untrusted::wrap(&words));
-            let ends = Ends { sources: vec![source], ..Ends::of(call, began, outcome) };
-            end(&turns.services, turn, ends).await
+            Ok(Ends { sources: vec![source], ..Ends::of(call, began, outcome) })
         }
-        Err(ToolError::Abort(error)) => Err(TurnError::Abort(error)),
+        ToolError::Abort(error) => Err(TurnError::Abort(error)),
     }
 }
 
-/// The output as the model is shown it: between marks if it has an untrusted source.
-fn marked(mut output: ToolOutput, cx: &ToolContext) -> ToolOutput {
+/// A text as the model is shown it: between marks if it has an untrusted source.
+fn marked(text: String, sources: &[Source], cx: &ToolContext) -> String {
     let audience = cx.reader().audience;
-    if output.sources.iter().any(|source| taint::is_untrusted(source, audience)) {
-        output.for_model = untrusted::wrap(&output.for_model);
+    match sources.iter().any(|source| taint::is_untrusted(source, audience)) {
+        true => untrusted::wrap(&text),
+        false => text,
     }
-    output
 }
 
-fn sends(output: &ToolOutput) -> bool {
-    output.effects.iter().any(|effect| matches!(effect, Effect::Send { .. }))
+/// Words for the model if effects may not happen now or for this person.
+async fn refused_effects(
+    turns: &TurnServices,
+    calling: &Calling<'_>,
+    effects: &[Effect],
+) -> Result<Option<String>, TurnError> {
+    let sends = effects.iter().any(|effect| matches!(effect, Effect::Send { .. }));
+    match calling.keeps_quiet && sends && turns.heartbeat.is_quiet() {
+        true => Ok(Some(prompt::NOT_IN_QUIET_HOURS.to_owned())),
+        false => Ok(refused_commands(turns, calling.role, effects).await?),
+    }
 }
 
 /// What a change is of that strangers' words must not bring about, by the path by which the bot goes by it.
@@ -185,12 +217,12 @@ async fn detour(
     turns: &TurnServices,
     cx: &ToolContext,
     reach: Reach,
-    change: Option<&FileChange>,
+    path: &WorkspacePath,
 ) -> Option<WorkspacePath> {
-    let path = change?.path.clone();
     if !cx.tainted || turns.config.asking.foreign == OnForeign::Allow || reach != Reach::Here {
         return None;
     }
+    let path = path.clone();
     if memory::is_memory(&path) {
         return Some(path);
     }
@@ -257,7 +289,16 @@ async fn attempt(
 
 fn within_bounds(called: Result<ToolOutput, ToolError>) -> Result<ToolOutput, ToolError> {
     match called {
-        Ok(output) => Ok(ToolOutput { for_model: bounded(output.for_model), ..output }),
+        Ok(ToolOutput::Text { for_model, sources }) => {
+            Ok(ToolOutput::Text { for_model: bounded(for_model), sources })
+        }
+        // These are the program's own sentences.
+        Ok(
+            output @ (ToolOutput::Change(_)
+            | ToolOutput::Effects { .. }
+            | ToolOutput::Asks(_)
+            | ToolOutput::Awaits(_)),
+        ) => Ok(output),
         Err(ToolError::TellModel(words)) => Err(ToolError::TellModel(bounded(words))),
         Err(ToolError::Transient(words)) => Err(ToolError::Transient(bounded(words))),
         Err(ToolError::TellForeign(source, words)) => {
@@ -278,43 +319,34 @@ fn bounded(text: String) -> String {
 
 /// Makes the change that a tool has worked out, between the commits that say so. What the file was
 /// is kept before the first of them, so that what is written down can be undone.
-async fn carry_out(
+async fn make_change(
     turns: &TurnServices,
     calling: &Calling<'_>,
     began: DateTime<Utc>,
-    mut output: ToolOutput,
+    change: ToolChange,
 ) -> Result<Ran, TurnError> {
     let Calling { turn, call, .. } = *calling;
-    let mut changed = None;
-    if let Some(change) = output.change {
-        let (intent, undo) = (change.intent(output.undoes), change.undo());
-        let images = turns.actions.images.clone();
-        let keep = move |workspace: &Workspace| {
-            let shown = rule_changes(workspace, &change);
-            (images.keep_before(workspace, &change), shown, change)
-        };
-        let (kept, shown, change) = turns.services.workspace.off_thread(keep).await;
-        let undo = kept.then_some(undo);
-        let (result, sources) = (output.for_model.clone(), output.sources.clone());
-        let starts = Starts { call: call.id, intent, undo, result, sources };
-        commits::call_starts(&turns.services.bus.store, turn, starts).await?;
-        let path = change.path.clone();
-        if let Err(words) = apply(&turns.services, change).await {
-            return end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await;
-        }
-        output.effects.extend(shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines)));
-        changed = Some(path);
+    let ToolChange { for_model, file, undoes } = change;
+    let (intent, undo) = (file.intent(undoes), file.undo());
+    let images = turns.actions.images.clone();
+    let keep = move |workspace: &Workspace| {
+        let shown = rule_changes(workspace, &file);
+        (images.keep_before(workspace, &file), shown, file)
+    };
+    let (kept, shown, file) = turns.services.workspace.off_thread(keep).await;
+    let undo = kept.then_some(undo);
+    let (result, sources) = (for_model.clone(), Vec::new());
+    let starts = Starts { call: call.id, intent, undo, result, sources };
+    commits::call_starts(&turns.services.bus.store, turn, starts).await?;
+    let path = file.path.clone();
+    if let Err(words) = apply(&turns.services, file).await {
+        return end(&turns.services, turn, Ends::of(call, began, Outcome::Failed(words))).await;
     }
-    let queues = !output.effects.is_empty();
-    let (outcome, sources) = (Outcome::Done(output.for_model), output.sources);
-    let ends = Ends { effects: output.effects, sources, ..Ends::of(call, began, outcome) };
+    let effects = shown.map(|(rule, lines)| tell_of_rules(calling, &rule, &lines));
+    let effects = effects.into_iter().collect();
+    let ends = Ends { effects, ..Ends::of(call, began, Outcome::Done(for_model)) };
     let ran = end(&turns.services, turn, ends).await?;
-    if queues {
-        turns.services.bus.outbox.up();
-        turns.services.bus.inbox.up();
-        turns.services.bus.jobs.up();
-    }
-    Ok(Ran { changed, ..ran })
+    Ok(Ran { changed: Some(path), ..ran })
 }
 
 /// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
@@ -388,7 +420,13 @@ async fn settle(
 async fn end(services: &Services, turn: TurnId, ends: Ends) -> Result<Ran, TurnError> {
     let outcome = without_secrets(services, ends.outcome);
     let ends = Ends { outcome, ..ends };
+    let queues = !ends.effects.is_empty();
     let (outcome, sources) = commits::call_ends(&services.bus.store, turn, ends).await?;
+    if queues {
+        services.bus.outbox.up();
+        services.bus.inbox.up();
+        services.bus.jobs.up();
+    }
     Ok(Ran { outcome, sources, changed: None })
 }
 

@@ -24,7 +24,7 @@ use tokio::time::Instant;
 use crate::cage;
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
-use crate::support::somebody::{is_foreign, somebody};
+use crate::support::somebody::{is_foreign, somebody, text_of};
 
 pub(crate) fn config() -> Config {
     Config {
@@ -61,7 +61,7 @@ impl Desk {
     async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let (tool, _) = self.tools.authorise(tool, self.cx.role)?;
         match tool.call_json(&arguments.to_string(), &self.cx).await {
-            Ok(output) => Ok(output.for_model),
+            Ok(output) => Ok(text_of(output)),
             Err(
                 ToolError::TellModel(words)
                 | ToolError::Transient(words)

@@ -10,7 +10,7 @@ use peacrab::types::session::Finish;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::support::somebody::somebody;
+use crate::support::somebody::{somebody, text_of};
 
 /// A workspace and somebody who calls tools in it.
 struct Desk {
@@ -47,10 +47,10 @@ impl Desk {
     /// Calls `tool`, makes its change as a turn would, and gives what the model reads.
     async fn call(&self, tool: &str, arguments: Value) -> Result<String, String> {
         let output = self.output(tool, &arguments).await?;
-        if let Some(change) = &output.change {
-            self.cx.workspace.apply(change).unwrap();
+        if let ToolOutput::Change(change) = &output {
+            self.cx.workspace.apply(&change.file).unwrap();
         }
-        Ok(output.for_model)
+        Ok(text_of(output))
     }
 
     fn write(&self, name: &str, text: impl AsRef<[u8]>) {
@@ -120,7 +120,8 @@ async fn tools_change_nothing_themselves() {
         ("remember", json!({"text": "x"})),
         ("note", json!({"text": "x"})),
     ] {
-        assert!(desk.output(tool, &arguments).await.unwrap().change.is_some(), "{tool}");
+        let output = desk.output(tool, &arguments).await.unwrap();
+        assert!(matches!(output, ToolOutput::Change(_)), "{tool}");
     }
     assert_eq!(desk.call("list_files", json!({"depth": 8})).await, before);
     assert!(desk.read("SOUL.md").contains("Warm"));

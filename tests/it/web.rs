@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::support::site::{Names, Site};
-use crate::support::somebody::is_foreign;
+use crate::support::somebody::{is_foreign, text_of};
 
 /// Somebody who reads the web.
 struct Reader {
@@ -94,7 +94,7 @@ async fn call(tool: &dyn AnyTool, cx: &ToolContext, arguments: &Value) -> Came {
     match tool.call_json(&arguments.to_string(), cx).await {
         Ok(output) => {
             let is_foreign = is_foreign(&output, cx);
-            let words = output.for_model;
+            let words = text_of(output);
             assert!(is_foreign || words.contains(" found nothing for: "), "unmarked: {words}");
             Came::Text(words)
         }

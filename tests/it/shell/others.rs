@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use super::{Desk, Place, config, tools};
 use crate::support::rig::{Parts, Rig};
 use crate::support::script::{calls, says};
-use crate::support::somebody::is_foreign;
+use crate::support::somebody::{is_foreign, text_of};
 
 impl Desk {
     async fn is_foreign(&self, tool: &str, arguments: Value) -> bool {
@@ -64,8 +64,8 @@ async fn a_command_in_the_background_is_marked_once_it_has_opened_it() {
     let begin = json!({"command": "echo mine; read x; cat s*/a.md; read x", "background": true});
     let (tool, _) = desk.tools.authorise("exec", Role::Owner).unwrap();
     let begun = tool.call_json(&begin.to_string(), &desk.cx).await.unwrap();
-    assert!(!is_foreign(&begun, &desk.cx), "{}", begun.for_model);
-    let name = begun.for_model.trim_start_matches('[').split(']').next().unwrap().to_owned();
+    assert!(!is_foreign(&begun, &desk.cx), "{begun:?}");
+    let name = text_of(begun).trim_start_matches('[').split(']').next().unwrap().to_owned();
     let write = json!({"action": "write", "id": name, "text": "\n"});
     assert!(desk.is_foreign("process", write).await);
     sleep(Duration::from_millis(50)).await;

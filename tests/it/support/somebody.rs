@@ -46,5 +46,19 @@ pub(crate) fn said(text: &str) -> Parts {
 /// Returns true if a tool's output has an untrusted source.
 pub(crate) fn is_foreign(output: &ToolOutput, cx: &ToolContext) -> bool {
     let audience = cx.reader().audience;
-    output.sources.iter().any(|source| is_untrusted(source, audience))
+    match output {
+        ToolOutput::Text { sources, .. } => {
+            sources.iter().any(|source| is_untrusted(source, audience))
+        }
+        _ => false,
+    }
+}
+
+/// The text that the model reads of a tool's output.
+pub(crate) fn text_of(output: ToolOutput) -> String {
+    match output {
+        ToolOutput::Text { for_model, .. } | ToolOutput::Effects { for_model, .. } => for_model,
+        ToolOutput::Change(change) => change.for_model,
+        ToolOutput::Asks(_) | ToolOutput::Awaits(_) => String::new(),
+    }
 }
