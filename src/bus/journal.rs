@@ -3,25 +3,27 @@
 mod origins;
 mod past;
 mod pruning;
+mod row;
 mod unreadable;
 mod waits;
 
-use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use chrono::Utc;
+use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
-    add_task, address_params, is_task_channel, origin_params, read_address, read_address_at,
-    read_origin, read_origin_at, task_channel, task_key,
+    address_params, is_task_channel, origin_params, read_address, read_address_at, read_origin,
+    read_origin_at, task_channel, task_key,
 };
 pub use self::past::{
     bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last, text_of,
     was_turned_away,
 };
 pub use self::pruning::prune;
-pub(super) use self::unreadable::readable;
-pub use self::unreadable::{Controls, UnreadableRow, close_unreadable, keep_row, unreadable_at};
+pub use self::row::{Fate, RowId, Span, UnreadableRow, Waiting};
+pub(super) use self::row::{read_waiting, readable};
+pub use self::unreadable::{Controls, close_unreadable, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, waiting_at};
-use crate::types::message::{Address, ChannelName, DedupKey, Inbound, Sender, SenderId};
+use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
@@ -30,72 +32,6 @@ const TAKEN_MAX: usize = 20;
 
 /// Messages of a channel whose files are looked after at a time.
 const UNREADY_MAX: usize = 100;
-
-/// A row of the journal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RowId(pub i64);
-
-/// Rows after one, up to another and with it.
-#[derive(Clone, Copy, Debug)]
-pub struct Span {
-    pub after: RowId,
-    pub until: RowId,
-}
-
-impl Span {
-    pub fn after(after: RowId) -> Self {
-        Self { after, until: RowId(i64::MAX) }
-    }
-}
-
-/// A message that was accepted and waits.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Waiting {
-    pub id: RowId,
-    pub received: DateTime<Utc>,
-    /// What its turn works for.
-    pub origin: Origin,
-    pub inbound: Inbound,
-    /// Counts the changes of the row, so that one that was changed since it was read is noticed.
-    revision: i64,
-}
-
-impl Waiting {
-    pub fn sender(&self) -> &Sender {
-        self.inbound.cause.sender()
-    }
-}
-
-/// How a message ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    Answered,
-    /// A command, carried out.
-    Obeyed,
-    /// Told in words that it could not be taken, or what went wrong.
-    Refused,
-    Stopped,
-    /// Too old when it was found; one line was sent.
-    Late,
-    /// Deleted by its sender before anything had begun with it.
-    Withdrawn,
-    /// Part of a loop of bots.
-    TurnedAway,
-}
-
-impl Fate {
-    pub(super) fn as_str(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Obeyed => "obeyed",
-            Self::Refused => "refused",
-            Self::Stopped => "stopped",
-            Self::Late => "late",
-            Self::Withdrawn => "withdrawn",
-            Self::TurnedAway => "turned away",
-        }
-    }
-}
 
 pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
@@ -118,6 +54,12 @@ pub fn add(
     done: Option<Fate>,
 ) -> rusqlite::Result<RowId> {
     insert(store, &(&inbound.from).into(), inbound, (control, done))
+}
+
+/// Adds what a background task is to do, which waits for a turn like any message. `inbound` says on whose
+/// behalf, and where people are told what comes of it.
+pub fn add_task(store: &Connection, origin: &Origin, inbound: &Inbound) -> rusqlite::Result<RowId> {
+    insert(store, origin, inbound, (false, None))
 }
 
 fn insert(
@@ -431,17 +373,4 @@ pub fn withdraw(
 
 fn json(inbound: &Inbound) -> String {
     serde_json::to_string(inbound).expect("our own types have string keys")
-}
-
-/// The columns `id, received, message, revision, channel, chat, thread`. The outer error is the store's, the inner one the row's
-/// alone.
-pub(super) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
-    let id = RowId(row.get(0)?);
-    let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
-    let (revision, origin) = (row.get(3)?, read_origin_at(row, 4)?);
-    let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
-    let inbound = message
-        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
-        .map_err(|why| UnreadableRow { id, why });
-    Ok(inbound.map(|inbound| Waiting { id, received, origin, inbound, revision }))
 }

@@ -4,10 +4,9 @@
 
 use std::borrow::Cow;
 
-use rusqlite::{Connection, Row};
+use rusqlite::Row;
 
-use super::{RowId, insert};
-use crate::types::message::{Address, DedupKey, Inbound};
+use crate::types::message::{Address, DedupKey};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 
 /// What stands in the columns `channel`, `chat` and `thread`.
@@ -58,12 +57,6 @@ pub fn task_key(task: TaskId, mark: Option<i64>) -> DedupKey {
 
 fn task_kind(channel: &str) -> Option<TaskKind> {
     TaskKind::parse(channel.strip_prefix('(')?.strip_suffix(')')?)
-}
-
-/// Adds what a background task is to do, which waits for a turn like any message. `inbound` says on whose
-/// behalf, and where people are told what comes of it.
-pub fn add_task(store: &Connection, origin: &Origin, inbound: &Inbound) -> rusqlite::Result<RowId> {
-    insert(store, origin, inbound, (false, None))
 }
 
 /// What stands in the columns `channel`, `chat` and `thread` of an address.

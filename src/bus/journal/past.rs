@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fate, address_params, read_address, read_waiting, readable};
+use super::origins::{address_params, read_address};
+use super::row::{Fate, read_waiting, readable};
 use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
 use crate::types::session::TurnId;
 

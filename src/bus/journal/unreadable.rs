@@ -4,18 +4,12 @@
 use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::{Fate, RowId, Waiting, origin_params, read_origin, read_waiting};
+use super::origins::{origin_params, read_origin};
+use super::row::{Fate, RowId, UnreadableRow, Waiting, read_waiting};
 use crate::types::origin::Origin;
 
 /// Rows of one address that are closed at a time; the rest follows when it is looked at again.
 const CLOSED_MAX: i64 = 100;
-
-/// A waiting row that cannot be read, and why.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnreadableRow {
-    pub id: RowId,
-    pub why: String,
-}
 
 /// The commands that wait.
 #[derive(Debug, Default)]
@@ -74,11 +68,4 @@ pub fn keep_row(
         )?
         .execute(params![key, Utc::now().timestamp_millis(), channel, raw, why])?;
     Ok(())
-}
-
-/// Those of the rows that can be read.
-pub(in crate::bus) fn readable(
-    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, UnreadableRow>>>,
-) -> rusqlite::Result<Vec<Waiting>> {
-    rows.filter_map(|row| row.map(Result::ok).transpose()).collect()
 }

@@ -2,7 +2,8 @@
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
-use super::{RowId, read_origin};
+use super::origins::read_origin;
+use super::row::RowId;
 use crate::types::message::{Inbound, SenderId};
 use crate::types::origin::Origin;
 

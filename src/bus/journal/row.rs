@@ -1,0 +1,101 @@
+//! A row of the journal as it is read: a message that waits, and how it ends.
+
+use chrono::{DateTime, Utc};
+use rusqlite::Row;
+
+use super::origins::read_origin_at;
+use crate::types::message::{Inbound, Sender};
+use crate::types::origin::Origin;
+
+/// A row of the journal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RowId(pub i64);
+
+/// Rows after one, up to another and with it.
+#[derive(Clone, Copy, Debug)]
+pub struct Span {
+    pub after: RowId,
+    pub until: RowId,
+}
+
+impl Span {
+    pub fn after(after: RowId) -> Self {
+        Self { after, until: RowId(i64::MAX) }
+    }
+}
+
+/// A message that was accepted and waits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Waiting {
+    pub id: RowId,
+    pub received: DateTime<Utc>,
+    /// What its turn works for.
+    pub origin: Origin,
+    pub inbound: Inbound,
+    /// Counts the changes of the row, so that one that was changed since it was read is noticed.
+    pub(crate) revision: i64,
+}
+
+impl Waiting {
+    pub fn sender(&self) -> &Sender {
+        self.inbound.cause.sender()
+    }
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Answered,
+    /// A command, carried out.
+    Obeyed,
+    /// Told in words that it could not be taken, or what went wrong.
+    Refused,
+    Stopped,
+    /// Too old when it was found; one line was sent.
+    Late,
+    /// Deleted by its sender before anything had begun with it.
+    Withdrawn,
+    /// Part of a loop of bots.
+    TurnedAway,
+}
+
+impl Fate {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Obeyed => "obeyed",
+            Self::Refused => "refused",
+            Self::Stopped => "stopped",
+            Self::Late => "late",
+            Self::Withdrawn => "withdrawn",
+            Self::TurnedAway => "turned away",
+        }
+    }
+}
+
+/// A waiting row that cannot be read, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnreadableRow {
+    pub id: RowId,
+    pub why: String,
+}
+
+/// The columns `id, received, message, revision, channel, chat, thread`. The outer error is the store's, the inner one the row's
+/// alone.
+pub(crate) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
+    let id = RowId(row.get(0)?);
+    let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
+    let (revision, origin) = (row.get(3)?, read_origin_at(row, 4)?);
+    let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
+    let inbound = message
+        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
+        .map_err(|why| UnreadableRow { id, why });
+    Ok(inbound.map(|inbound| Waiting { id, received, origin, inbound, revision }))
+}
+
+/// Those of the rows that can be read.
+pub(crate) fn readable(
+    rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, UnreadableRow>>>,
+) -> rusqlite::Result<Vec<Waiting>> {
+    rows.filter_map(|row| row.map(Result::ok).transpose()).collect()
+}
