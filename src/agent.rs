@@ -37,8 +37,10 @@ use crate::sandbox::CageState;
 use crate::services::{Services, role_of};
 use crate::store::{StoreError, Sync};
 use crate::turn::commits::{self, StopKind};
+use crate::turn::draft::Draft;
+use crate::turn::error::{CommitError, TurnError};
 use crate::turn::instructions::context_used;
-use crate::turn::run::{self as turn, Begin, Draft, TurnError, TurnHandles};
+use crate::turn::run::{self as turn, Begin, TurnHandles};
 use crate::turn::services::TurnServices;
 use crate::turn::{STORE_PAUSE, progress};
 use crate::types::message::Sender;
@@ -296,7 +298,7 @@ impl Agent {
                 self.rest(session, running);
             }
             Ok((_, Ok(_))) => {}
-            Ok((_, Err(TurnError::Commit(commits::CommitError::Ended)))) => {}
+            Ok((_, Err(TurnError::Commit(CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
                 tracing::error!(%origin, %error, "A turn was cut off, will take it up again");
                 let begun = running.shown.borrow().turn.is_some();
@@ -363,7 +365,7 @@ async fn work(
     let handles = TurnHandles { steer, draft, signs, quiet: Arc::clone(&quiet) };
     let turn = async {
         let ended = turn::run(&turns, session, begin, handles).await;
-        if let Err(TurnError::Commit(commits::CommitError::Store(_))) = &ended {
+        if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
             // Rests here, not in the loop, which others need.
             sleep(STORE_PAUSE).await;
         }

@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
+pub mod draft;
 pub mod draft_rate;
+pub mod end;
+pub mod error;
 pub mod services;
 pub mod instructions;
 pub mod prompt;
@@ -13,6 +16,7 @@ pub mod background;
 pub mod commits;
 pub mod invoked;
 pub mod progress;
+pub mod calling;
 pub mod parking;
 pub mod calls;
 pub mod job_commands;

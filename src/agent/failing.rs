@@ -12,8 +12,8 @@ use crate::conversation::asks::{Ask, AskId};
 use crate::conversation::transcript::UnreadableTurn;
 use crate::replies;
 use crate::store::StoreError;
-use crate::turn::commits::{self, CommitError};
-use crate::turn::run::TurnError;
+use crate::turn::commits;
+use crate::turn::error::{CommitError, TurnError};
 use crate::types::origin::Origin;
 
 /// Times that a row's work may fail for a reason of its own; by then it will not work by itself.

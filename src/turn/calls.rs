@@ -9,19 +9,19 @@ use tokio::time::timeout;
 
 use crate::conversation::asks::OnForeign;
 use crate::memory;
-use crate::people::Role;
 use crate::replies;
 use crate::services::Services;
 use crate::tools::{
     AnyTool, Effect, Kind, Reach, Terms, ToolChange, ToolContext, ToolError, ToolOutput,
 };
 use crate::trust::taint;
+use crate::turn::calling::Calling;
 use crate::turn::commits::{self, Ends, Starts};
+use crate::turn::error::TurnError;
 use crate::turn::job_commands::refused_commands;
-use crate::turn::run::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{parking, prompt};
-use crate::types::message::{Address, Body, Sender};
+use crate::types::message::Body;
 use crate::types::session::{Call, Intent, Outcome, TurnId};
 use crate::types::source::Source;
 use crate::types::untrusted;
@@ -41,20 +41,6 @@ pub(crate) struct Ran {
     pub(crate) sources: Vec<Source>,
     /// The file that it has changed.
     pub(crate) changed: Option<WorkspacePath>,
-}
-
-/// A call, and on whose behalf it is made.
-pub(crate) struct Calling<'a> {
-    pub(crate) turn: TurnId,
-    pub(crate) call: &'a Call,
-    pub(crate) person: &'a Sender,
-    /// The person's own, also in a group.
-    pub(crate) role: Role,
-    pub(crate) at: &'a Address,
-    /// The person is known there, and so can be asked.
-    pub(crate) is_there: bool,
-    /// Nothing is to be sent in quiet hours.
-    pub(crate) keeps_quiet: bool,
 }
 
 /// A call that could begin.

@@ -5,10 +5,11 @@ mod calls;
 mod closing;
 mod delegated;
 mod folding;
+mod guarded;
 mod jobs;
 mod stopping;
 
-use chrono_tz::Tz;
+use guarded::guarded;
 use rusqlite::Connection;
 
 pub(crate) use calls::{Ends, Starts, call_ends, call_starts};
@@ -27,22 +28,12 @@ use crate::replies;
 use crate::store::{Store, StoreError, Sync};
 use crate::tasks::schedule;
 use crate::turn::background::{self, TaskEnd};
+use crate::turn::end::End;
+use crate::turn::error::CommitError;
 use crate::types::message::{Address, Body, MessageId, Place, Sender};
 use crate::types::origin::Origin;
-use crate::types::session::{
-    Call, CallId, Ending, Frozen, Image, Outcome, SessionId, Step, TurnId,
-};
+use crate::types::session::{Call, CallId, Frozen, Image, Outcome, SessionId, Step, TurnId};
 use crate::types::source::Parts;
-
-/// Why a commit was not made.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum CommitError {
-    /// The turn was ended meanwhile, by `/stop` or `/new`; what was done for it is thrown away.
-    #[error("the turn has been ended")]
-    Ended,
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// What a turn is begun with.
 pub(crate) struct Beginning {
@@ -191,24 +182,6 @@ pub(crate) async fn forget_draft(
     .await
 }
 
-/// What ends a turn.
-pub(crate) struct End {
-    pub(crate) ending: Ending,
-    pub(crate) fate: Fate,
-    /// What the person is told.
-    pub(crate) words: Option<String>,
-    pub(crate) origin: Origin,
-    pub(crate) reply_to: Option<MessageId>,
-    /// Whether the words may take the place of a draft: not while an edit of it is under way.
-    pub(crate) over_draft: bool,
-    /// Whether the model has read what strangers wrote.
-    pub(crate) tainted: bool,
-    /// The owner's.
-    pub(crate) zone: Tz,
-    /// It is within the heartbeat's quiet hours.
-    pub(crate) is_quiet: bool,
-}
-
 /// The last step (if the model made one), the turn's end, its rows done and the answer in the
 /// outbox, in one transaction. Gives the draft of an answer that turned out to be silence.
 pub(crate) async fn answer(
@@ -346,19 +319,4 @@ pub(crate) async fn obeyed_with(
         Ok(())
     };
     store.write("command", Sync::Now, obey).await
-}
-
-/// A commit of a turn, made only while the turn runs.
-async fn guarded<T: Send + 'static>(
-    store: &Store,
-    label: &'static str,
-    sync: Sync,
-    turn: TurnId,
-    work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
-) -> Result<T, CommitError> {
-    let ask = move |store: &Connection| match transcript::runs(store, turn)? {
-        true => work(store).map(Some),
-        false => Ok(None),
-    };
-    store.write(label, sync, ask).await?.ok_or(CommitError::Ended)
 }

@@ -1,26 +1,13 @@
 //! `/skill NAME …`: a message that begins with a skill's body.
 
-use std::collections::HashMap;
-
-use crate::bus::journal::{RowId, Waiting};
+use crate::bus::journal::Waiting;
 use crate::replies;
 use crate::services::Services;
 use crate::store::StoreError;
 use crate::turn::commits;
+use crate::turn::prompt::{Invocation, Invoked};
 use crate::types::commands::{self, CommandId};
 use crate::workspace::skills;
-
-/// What messages with a skill are shown as, by their rows.
-pub(crate) type Invoked = HashMap<RowId, Invocation>;
-
-pub(crate) struct Invocation {
-    /// The skill's name; none if there is no such skill for them.
-    pub(crate) name: Option<String>,
-    /// The skill's body, or why there is none, as the program tells it.
-    pub(crate) told: String,
-    /// What the person said beside it.
-    pub(crate) said: String,
-}
 
 /// The skills that these messages ask for; none if a message asked in vain and nothing else did, which
 /// its person has then been told.

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use crate::bus::journal::{Fate, Waiting};
+use crate::bus::journal::Waiting;
 use crate::conversation::asks::OnForeign;
 use crate::memory::audience;
 use crate::people::Role;
@@ -22,10 +22,12 @@ use crate::trust::acts::tool_role;
 use crate::trust::permission::{self, Asked, Decision};
 use crate::trust::taint;
 use crate::turn::STORE_PAUSE;
-use crate::turn::calls::{Calling, Checked};
-use crate::turn::commits::{self, CommitError, End};
+use crate::turn::calling::Calling;
+use crate::turn::calls::Checked;
+use crate::turn::commits;
+use crate::turn::end::End;
+use crate::turn::error::{CommitError, TurnError};
 use crate::turn::run as turn;
-use crate::turn::run::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{calls, compaction, prompt};
 use crate::types::message::Sender;
@@ -203,22 +205,5 @@ async fn ask(
                 None
             }
         },
-    }
-}
-
-impl End {
-    /// Nobody is told anything.
-    pub(crate) fn silent(origin: &Origin) -> Self {
-        Self {
-            ending: Ending::Silent,
-            fate: Fate::Answered,
-            words: None,
-            origin: origin.clone(),
-            reply_to: None,
-            over_draft: false,
-            tainted: false,
-            zone: chrono_tz::Tz::UTC,
-            is_quiet: false,
-        }
     }
 }

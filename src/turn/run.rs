@@ -1,88 +1,51 @@
 //! A turn: from one person's messages to an answer. Every change is committed before it is acted
 //! on, so that a turn can be cut off anywhere and taken up again.
 
+mod active;
 mod asking;
 mod begin;
-mod draft;
+mod bounds;
 pub mod late;
 mod part;
 mod room;
 mod settling;
 mod words;
 
+use active::Active;
+pub(crate) use active::TurnHandles;
 pub(crate) use begin::system;
-pub(crate) use draft::Draft;
-use part::{Asker, Part, UsedUp};
+use bounds::UsedUp;
 use settling::Settled;
 pub(crate) use settling::tool_context;
-pub(crate) use words::{NO_REPLY, failure_words, is_no_reply};
 
 use std::mem;
-use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::anyhow;
 use rusqlite::Connection;
-use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, watch};
 use tokio::time::{Instant, timeout};
 
 use crate::bus::journal::{self, Fate, Waiting};
 use crate::conversation::transcript::{self, Unfinished};
-use crate::provider::{Completion, Provider, ProviderError, ToolSchema};
+use crate::provider::{Completion, ProviderError};
 use crate::replies;
-use crate::store::{StoreError, Sync};
-use crate::trust::taint;
-use crate::turn::commits::{self, CommitError, End, Made};
-use crate::turn::invoked::{Invoked, invoked};
+use crate::store::Sync;
+use crate::turn::commits::{self, Made};
+use crate::turn::end::failure_words;
+use crate::turn::error::TurnError;
+use crate::turn::invoked::invoked;
 use crate::turn::loops::{self, Verdict};
-use crate::turn::progress;
 use crate::turn::prompt::{self, Tail, files};
 use crate::turn::services::TurnServices;
-use crate::types::event::{Event, Happening};
-use crate::types::message::{Hint, MessageId, Reaction};
-use crate::types::session::{Ending, Image, Outcome, Session, Step, Turn, TurnId};
+use crate::types::event::Happening;
+use crate::types::message::{Hint, Reaction};
+use crate::types::session::{Image, Outcome, Session, Step};
 use crate::types::source::{Parts, Source};
-
-/// Steps, retries and fallbacks have bounds of their own; together they could go on for a day.
-const TURN_TIME_MAX: Duration = Duration::from_secs(2 * 3600);
-
-/// How long an answer waits for a draft that is on its way, so that it can take its place: calls over a slow link
-/// are answered by then. A draft that takes longer is taken away when it has arrived.
-const QUIET_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a turn begins with.
 pub(crate) enum Begin {
     /// Waiting messages of one person at one address; never empty.
     New(Vec<Waiting>),
     Resume(Unfinished),
-}
-
-/// Why a turn stopped without an end of its own.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TurnError {
-    #[error(transparent)]
-    Commit(#[from] CommitError),
-    /// A tool could not go on.
-    #[error("{0:#}")]
-    Abort(#[from] anyhow::Error),
-}
-
-impl From<StoreError> for TurnError {
-    fn from(error: StoreError) -> Self {
-        Self::Commit(error.into())
-    }
-}
-
-/// A running turn's ends of the channels to the loop and to its progress.
-pub(crate) struct TurnHandles {
-    /// Messages of the same person, in order; what is not read here stays in the journal.
-    pub(crate) steer: mpsc::Receiver<Vec<Waiting>>,
-    pub(crate) draft: watch::Sender<Draft>,
-    /// Signs to be shown at messages; what does not fit is not shown.
-    pub(crate) signs: mpsc::Sender<Hint>,
-    /// Held while a draft is being shown, and while the turn ends: a draft that is under way when
-    /// the answer is committed would stay beside it. A mutex because both wait for each other.
-    pub(crate) quiet: Arc<Mutex<()>>,
 }
 
 /// Runs a turn to its end, and gives the session back if it is as the store has it.
@@ -116,30 +79,6 @@ pub(crate) async fn run(
         }
         ended => ended,
     }
-}
-
-/// A turn that runs.
-struct Active<'a> {
-    turns: &'a TurnServices,
-    session: Session,
-    turn: TurnId,
-    part: Part,
-    asker: Asker,
-    /// Who answers, as the conversation wishes at the step that runs.
-    provider: Arc<dyn Provider>,
-    /// What the model has thought in this turn, for people to read.
-    thought: String,
-    handles: TurnHandles,
-    /// Steered messages that the model has not been shown yet.
-    pending: Vec<Waiting>,
-    /// What those of them are shown as that begin with a skill.
-    invoked: Invoked,
-    system: Vec<String>,
-    tools: Vec<ToolSchema>,
-    /// About how many tokens the tools have.
-    tools_tokens: u64,
-    /// The same of the system prompt and the summary.
-    fixed_tokens: u64,
 }
 
 impl Active<'_> {
@@ -208,20 +147,6 @@ impl Active<'_> {
             }
             _ => self.give_up(words).await,
         }
-    }
-
-    fn current(&mut self) -> &mut Turn {
-        self.session.turns.last_mut().expect("the turn that runs is the last one")
-    }
-
-    /// The steps of the turn that runs.
-    fn steps(&self) -> &[Step] {
-        self.session.turns.last().map(|turn| turn.steps.as_slice()).unwrap_or_default()
-    }
-
-    fn steps_made(&self) -> usize {
-        let made = |step: &&Step| !step.text.is_empty() || !step.calls.is_empty();
-        self.steps().iter().filter(made).count()
     }
 
     /// The step that the next completion fills: the first one stands there since the turn began,
@@ -306,25 +231,6 @@ impl Active<'_> {
         Ok(())
     }
 
-    /// Something stands below the draft now, and the answer belongs below that.
-    async fn begin_draft_anew(&self) -> Result<(), TurnError> {
-        let _quiet = self.quiet().await;
-        let draft = commits::forget_draft(&self.turns.services.bus.store, self.turn).await?;
-        self.handles.draft.send_modify(|draft| {
-            draft.made = None;
-            draft.anew += 1;
-        });
-        self.erase(draft);
-        Ok(())
-    }
-
-    /// Takes a draft away that no answer takes the place of.
-    fn erase(&self, draft: Option<MessageId>) {
-        if let (Some(at), Some(draft)) = (self.session.origin.chat(), draft) {
-            progress::erase(self.turns, at, draft);
-        }
-    }
-
     /// What the step adds to the store, besides its calls.
     fn made(&mut self, step: usize, completion: Completion) -> Made {
         let steered: Vec<Waiting> = self.pending.drain(..).collect();
@@ -361,28 +267,6 @@ impl Active<'_> {
         self.end(end, Some(last)).await
     }
 
-    /// Ends well; `last` is the last step, if it is not in the store yet.
-    async fn end(
-        mut self,
-        mut end: End,
-        last: Option<(usize, String, Made)>,
-    ) -> Result<Option<Session>, TurnError> {
-        let (ending, silent) = (end.ending, end.words.is_none());
-        let quiet = self.quiet_at_end().await;
-        end.over_draft = quiet.is_some();
-        let holds = end.is_quiet;
-        let left = commits::answer(&self.turns.services.bus.store, self.turn, last, end).await?;
-        if holds {
-            // It wakes at the end of the quiet hours, then.
-            self.turns.heartbeat.switched.up();
-        }
-        self.erase(left);
-        self.emit(|| Happening::TurnEnd { silent });
-        self.current().ending = Some(ending);
-        self.session.gauge.used = self.used();
-        Ok(Some(self.session))
-    }
-
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
         tracing::warn!(turn = self.turn.0, %error, "No completion");
         self.emit(|| Happening::Error { text: error.to_string() });
@@ -400,45 +284,5 @@ impl Active<'_> {
         commits::answer(&self.turns.services.bus.store, self.turn, None, end).await?;
         self.emit(|| Happening::TurnEnd { silent: false });
         Ok(None)
-    }
-
-    /// No draft is begun any more, and none is under way; none if one has been for too long to wait for it.
-    async fn quiet(&self) -> Option<OwnedMutexGuard<()>> {
-        timeout(QUIET_WAIT_MAX, Arc::clone(&self.handles.quiet).lock_owned()).await.ok()
-    }
-
-    /// As [`Self::quiet`], at the turn's end: a draft that was not waited for is taken away when it arrives.
-    async fn quiet_at_end(&self) -> Option<OwnedMutexGuard<()>> {
-        if let Some(quiet) = self.quiet().await {
-            return Some(quiet);
-        }
-        self.handles.draft.send_modify(|draft| draft.left = true);
-        // It may have arrived just before it was left.
-        Arc::clone(&self.handles.quiet).try_lock_owned().ok()
-    }
-
-    fn end_with(&self, words: String) -> End {
-        End {
-            ending: Ending::Failed,
-            fate: Fate::Refused,
-            words: Some(words),
-            origin: self.session.origin.clone(),
-            reply_to: self.asker.reply_to.clone(),
-            over_draft: false,
-            // Nobody else hands on what it says.
-            tainted: self.part.background.is_some()
-                && taint::of_one(&self.session, self.asker.role).is_some(),
-            zone: self.turns.services.zone,
-            is_quiet: self.part.keeps_quiet && self.turns.heartbeat.is_quiet(),
-        }
-    }
-
-    fn emit(&self, what: impl FnOnce() -> Happening) {
-        self.turns.services.events.emit(|| Event {
-            session: Some(self.session.id),
-            turn: Some(self.turn),
-            origin: Some(self.session.origin.clone()),
-            what: what(),
-        });
     }
 }

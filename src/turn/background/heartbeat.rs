@@ -3,19 +3,17 @@
 use async_trait::async_trait;
 use rusqlite::Connection;
 
-use super::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
+use super::kind::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
 use crate::conversation::{sessions, transcript};
 use crate::replies;
 use crate::store::StoreError;
 use crate::tasks::heartbeat::{self, BeatId};
 use crate::tools::{TaskTools, finish};
-use crate::turn::instructions::rules;
 use crate::turn::prompt;
 use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Outcome, Step, TurnId};
-use crate::workspace::Audience;
 
 pub(super) struct HeartbeatRun;
 
@@ -25,8 +23,12 @@ impl Background for HeartbeatRun {
         TaskTools::HEARTBEAT
     }
 
+    fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
+        Ok(heartbeat::get(store, BeatId(number))?.map(|beat| beat.to))
+    }
+
     async fn limits(
-        &self,
+        &'static self,
         turns: &TurnServices,
         number: i64,
         turn: TurnId,
@@ -43,10 +45,6 @@ impl Background for HeartbeatRun {
             tokens_max: (turns.heartbeat.tokens_left().await? + used).min(TOKENS_MAX),
             keeps_quiet: !beat.asked,
         }))
-    }
-
-    async fn system(&self, turns: &TurnServices, _: Audience) -> Vec<String> {
-        prompt::heartbeat_system(&rules(&turns.services, &["AGENTS.md"]).await)
     }
 
     fn gave_up(&self) -> &'static str {

@@ -1,55 +1,36 @@
 //! The turns of runs of jobs in a session of their own: what comes of one is sent to the address that asked,
 //! whose conversation knows of it when it is next spoken to.
 
-use async_trait::async_trait;
 use chrono::Utc;
 use rusqlite::Connection;
 
-use super::{Background, Limits, TOKENS_MAX, TaskEnd};
+use super::kind::{Background, TaskEnd};
 use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::replies;
-use crate::store::StoreError;
 use crate::tasks::Ended;
 use crate::tasks::schedule::{self, JobId, Run};
 use crate::tools::TaskTools;
-use crate::turn::instructions::rules;
-use crate::turn::prompt;
-use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::TurnId;
 use crate::workspace::Audience;
 
 pub(super) struct JobRun;
 
-#[async_trait]
 impl Background for JobRun {
     fn tools(&self) -> TaskTools {
         TaskTools::JOB
     }
 
-    async fn limits(
-        &self,
-        turns: &TurnServices,
-        number: i64,
-        _: TurnId,
-    ) -> Result<Option<Limits>, StoreError> {
-        let look = move |store: &Connection| schedule::of_job(store, JobId(number));
-        Ok(turns.services.bus.store.read(look).await?.map(|run| Limits {
-            people_at: run.job.brief.to,
-            steps_max: turns.config.subagent_steps_max,
-            tokens_max: TOKENS_MAX,
-            keeps_quiet: false,
-        }))
+    fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
+        Ok(schedule::of_job(store, JobId(number))?.map(|run| run.job.brief.to))
     }
 
-    async fn system(&self, turns: &TurnServices, audience: Audience) -> Vec<String> {
-        let files: &[_] = match audience {
+    fn instruction_files(&self, audience: Audience) -> &'static [&'static str] {
+        match audience {
             Audience::Owner => &["AGENTS.md", "SOUL.md", "USER.md"],
             Audience::Others => &["AGENTS.md", "SOUL.md"],
-        };
-        prompt::job_system(&rules(&turns.services, files).await)
+        }
     }
 
     fn gave_up(&self) -> &'static str {

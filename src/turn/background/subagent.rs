@@ -1,54 +1,33 @@
 //! The turns of subagents: the call that waits for one gets its result, or else the conversation that asked,
 //! and its people, are told.
 
-use async_trait::async_trait;
 use rusqlite::Connection;
 
-use super::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
+use super::kind::{Background, TaskEnd, add_turn};
 use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::people::Role;
 use crate::provider::ProviderError;
 use crate::replies;
-use crate::store::StoreError;
 use crate::tasks::Ended;
 use crate::tasks::subagents::{self, SubagentId};
 use crate::tools::{self, TaskTools};
-use crate::turn::instructions::rules;
+use crate::turn::end::failure_words;
 use crate::turn::prompt;
-use crate::turn::run::failure_words;
-use crate::turn::services::TurnServices;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
-use crate::types::session::{Outcome, TurnId};
+use crate::types::session::Outcome;
 use crate::types::untrusted;
-use crate::workspace::Audience;
 
 pub(super) struct Subagent;
 
-#[async_trait]
 impl Background for Subagent {
     fn tools(&self) -> TaskTools {
         TaskTools::SUBAGENT
     }
 
-    async fn limits(
-        &self,
-        turns: &TurnServices,
-        number: i64,
-        _: TurnId,
-    ) -> Result<Option<Limits>, StoreError> {
-        let look = move |store: &Connection| subagents::asked_at(store, SubagentId(number));
-        Ok(turns.services.bus.store.read(look).await?.map(|people_at| Limits {
-            people_at,
-            steps_max: turns.config.subagent_steps_max,
-            tokens_max: TOKENS_MAX,
-            keeps_quiet: false,
-        }))
-    }
-
-    async fn system(&self, turns: &TurnServices, _: Audience) -> Vec<String> {
-        prompt::subagent_system(&rules(&turns.services, &["AGENTS.md"]).await)
+    fn people_at(&self, store: &Connection, number: i64) -> rusqlite::Result<Option<Address>> {
+        subagents::asked_at(store, SubagentId(number))
     }
 
     fn gave_up(&self) -> &'static str {

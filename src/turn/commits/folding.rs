@@ -9,8 +9,9 @@ use crate::conversation::transcript;
 use crate::provider::Usage;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::turn::commits::{CommitError, guarded};
+use crate::turn::commits::guarded::guarded;
 use crate::turn::compaction::Job;
+use crate::turn::error::CommitError;
 use crate::types::session::{Frozen, Mark, SessionId, TurnId};
 
 /// Old results are shortened from now on.

@@ -11,7 +11,8 @@ use crate::replies;
 use crate::tasks::Ended;
 use crate::tasks::schedule::{self, Order, Run, State, Whose};
 use crate::turn::background;
-use crate::turn::commits::{End, delegated};
+use crate::turn::commits::delegated;
+use crate::turn::end::End;
 use crate::types::session::{Ending, TurnId};
 
 /// A turn in a conversation has ended, which may have worked on a job. Returns the words as they are sent.

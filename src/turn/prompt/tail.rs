@@ -1,12 +1,13 @@
 //! Messages as a model is shown them, in parts with their sources: the line that says who speaks, what was
 //! overheard, quoted and said, and what has changed in memory since.
 
+use std::collections::HashMap;
+
 use chrono::DateTime;
 use chrono_tz::Tz;
 
-use crate::bus::journal::Waiting;
+use crate::bus::journal::{RowId, Waiting};
 use crate::people::Role;
-use crate::turn::invoked::Invoked;
 use crate::turn::prompt::{files, plain};
 use crate::types::message::{Cause, Line, Place, Printed, Quote, Said};
 use crate::types::origin::{TaskId, TaskKind};
@@ -29,6 +30,18 @@ pub struct Tail<'a> {
     pub background: &'a [Line],
     /// What changed in memory, notes and plan since the model was last told.
     pub changes: Vec<Parts>,
+}
+
+/// What messages with a skill are shown as, by their rows.
+pub(crate) type Invoked = HashMap<RowId, Invocation>;
+
+pub(crate) struct Invocation {
+    /// The skill's name; none if there is no such skill for them.
+    pub(crate) name: Option<String>,
+    /// The skill's body, or why there is none, as the program tells it.
+    pub(crate) told: String,
+    /// What the person said beside it.
+    pub(crate) said: String,
 }
 
 /// The messages as the model is shown them. Stored with the turn, and never made again.

@@ -3,7 +3,7 @@
 use crate::conversation::settings::settings_of;
 use crate::provider::{self, Completion, Delta, Pictures, ProviderError, Request};
 use crate::turn::compaction;
-use crate::turn::run::Active;
+use crate::turn::run::active::Active;
 use crate::types::event::Happening;
 
 /// What is kept of thinking, beyond which no step adds to it; far more than is shown.

@@ -15,13 +15,15 @@ use crate::replies;
 use crate::services::{Services, load, role_on};
 use crate::trust::acts::tool_role;
 use crate::turn::background as tasks;
-use crate::turn::commits::{self, Beginning, End};
-use crate::turn::instructions;
-use crate::turn::invoked::{Invoked, invoked};
-use crate::turn::prompt::{self, Tail, files};
+use crate::turn::commits::{self, Beginning};
+use crate::turn::end::End;
+use crate::turn::error::TurnError;
+use crate::turn::instructions::{self, rules};
+use crate::turn::invoked::invoked;
+use crate::turn::prompt::{self, Invoked, Tail, files};
+use crate::turn::run::active::{Active, Asker, TurnHandles};
 use crate::turn::run::late;
 use crate::turn::run::part::Part;
-use crate::turn::run::{Active, Asker, TurnError, TurnHandles};
 use crate::turn::services::TurnServices;
 use crate::types::event::Happening;
 use crate::types::message::{Address, Hint, Inbound, Line, MessageId, Place, Reaction};
@@ -251,7 +253,8 @@ async fn plan(services: &Services, session: &Session) -> Result<Option<Parts>, T
 pub(crate) async fn system(turns: &TurnServices, session: &Session, role: Role) -> Vec<String> {
     let audience = audience(role, session.place);
     if let Some(task) = session.origin.task() {
-        return tasks::of(task.kind).system(turns, audience).await;
+        let files = tasks::of(task.kind).instruction_files(audience);
+        return prompt::task_system(task.kind, &rules(&turns.services, files).await);
     }
     let house = instructions::house(&turns.services, audience).await;
     let frozen = match (audience, &session.frozen) {

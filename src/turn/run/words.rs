@@ -1,14 +1,12 @@
 //! What the person is told at the end of a turn.
 
 use crate::people::Role;
-use crate::provider::{Completion, ProviderError, StopReason};
+use crate::provider::{Completion, StopReason};
 use crate::replies;
 use crate::tools::message;
-use crate::turn::run::Active;
+use crate::turn::end::is_no_reply;
+use crate::turn::run::active::Active;
 use crate::types::session::Ending;
-
-/// What a model answers to say nothing.
-pub(crate) const NO_REPLY: &str = "NO_REPLY";
 
 impl Active<'_> {
     /// What the person is told of a completion without calls.
@@ -52,18 +50,4 @@ impl Active<'_> {
         let calls = self.steps().iter().flat_map(|step| &step.calls);
         calls.filter_map(|call| message::said_here(call, &self.part.people_at))
     }
-}
-
-/// What the person is told who gets no answer.
-pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
-    match error {
-        ProviderError::TooLong => replies::TOO_LONG.to_owned(),
-        ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
-        ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
-    }
-}
-
-/// Whether an answer is silence, also with the signs that models like to put around it.
-pub(crate) fn is_no_reply(text: &str) -> bool {
-    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
 }

@@ -1,0 +1,19 @@
+//! A call, and on whose behalf it is made.
+
+use crate::people::Role;
+use crate::types::message::{Address, Sender};
+use crate::types::session::{Call, TurnId};
+
+/// A call, and on whose behalf it is made.
+pub(crate) struct Calling<'a> {
+    pub(crate) turn: TurnId,
+    pub(crate) call: &'a Call,
+    pub(crate) person: &'a Sender,
+    /// The person's own, also in a group.
+    pub(crate) role: Role,
+    pub(crate) at: &'a Address,
+    /// The person is known there, and so can be asked.
+    pub(crate) is_there: bool,
+    /// Nothing is to be sent in quiet hours.
+    pub(crate) keeps_quiet: bool,
+}

@@ -1,0 +1,23 @@
+//! The condition of every commit of a turn: the turn still runs.
+
+use rusqlite::Connection;
+
+use crate::conversation::transcript;
+use crate::store::{Store, Sync};
+use crate::turn::error::CommitError;
+use crate::types::session::TurnId;
+
+/// A commit of a turn, made only while the turn runs.
+pub(super) async fn guarded<T: Send + 'static>(
+    store: &Store,
+    label: &'static str,
+    sync: Sync,
+    turn: TurnId,
+    work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+) -> Result<T, CommitError> {
+    let ask = move |store: &Connection| match transcript::runs(store, turn)? {
+        true => work(store).map(Some),
+        false => Ok(None),
+    };
+    store.write(label, sync, ask).await?.ok_or(CommitError::Ended)
+}

@@ -1,0 +1,63 @@
+//! The end of a turn: what is committed with it, and what its person is told of a model that is silent or fails.
+
+use chrono_tz::Tz;
+
+use crate::bus::journal::Fate;
+use crate::people::Role;
+use crate::provider::ProviderError;
+use crate::replies;
+use crate::types::message::MessageId;
+use crate::types::origin::Origin;
+use crate::types::session::Ending;
+
+/// What a model answers to say nothing.
+pub(crate) const NO_REPLY: &str = "NO_REPLY";
+
+/// What ends a turn.
+pub(crate) struct End {
+    pub(crate) ending: Ending,
+    pub(crate) fate: Fate,
+    /// What the person is told.
+    pub(crate) words: Option<String>,
+    pub(crate) origin: Origin,
+    pub(crate) reply_to: Option<MessageId>,
+    /// Whether the words may take the place of a draft: not while an edit of it is under way.
+    pub(crate) over_draft: bool,
+    /// Whether the model has read what strangers wrote.
+    pub(crate) tainted: bool,
+    /// The owner's.
+    pub(crate) zone: Tz,
+    /// It is within the heartbeat's quiet hours.
+    pub(crate) is_quiet: bool,
+}
+
+impl End {
+    /// Nobody is told anything.
+    pub(crate) fn silent(origin: &Origin) -> Self {
+        Self {
+            ending: Ending::Silent,
+            fate: Fate::Answered,
+            words: None,
+            origin: origin.clone(),
+            reply_to: None,
+            over_draft: false,
+            tainted: false,
+            zone: Tz::UTC,
+            is_quiet: false,
+        }
+    }
+}
+
+/// What the person is told who gets no answer.
+pub(crate) fn failure_words(error: &ProviderError, to: Role) -> String {
+    match error {
+        ProviderError::TooLong => replies::TOO_LONG.to_owned(),
+        ProviderError::Busy { reason, .. } => replies::model_unavailable(reason),
+        ProviderError::Refused(reason) => replies::model_refused_us(reason, to == Role::Owner),
+    }
+}
+
+/// Whether an answer is silence, also with the signs that models like to put around it.
+pub(crate) fn is_no_reply(text: &str) -> bool {
+    text.trim_matches(|sign: char| "`*\"'.".contains(sign)) == NO_REPLY
+}

@@ -1,0 +1,116 @@
+//! What ends a turn besides its answer: a bound that is reached, or a call; and the reminder of a call that is missing.
+
+use crate::bus::journal::Fate;
+use crate::conversation::transcript;
+use crate::provider::ASK_QUESTION;
+use crate::provider::{Completion, StopReason};
+use crate::replies;
+use crate::tools::{delegate, finish};
+use crate::turn::end::is_no_reply;
+use crate::turn::error::TurnError;
+use crate::turn::prompt;
+use crate::turn::run::active::Active;
+use crate::types::session::{Call, Ending, Finish, Outcome, Session, Step};
+
+/// A model that does not understand by then will not, and its text is better than none.
+const REMINDERS_MAX: usize = 3;
+
+/// What a turn says that has ended with a call; none says nothing.
+pub(super) struct Finished(Option<String>);
+
+/// A bound that was reached: what the model is told, and what its person.
+pub(super) struct UsedUp {
+    pub(super) note: String,
+    pub(super) words: String,
+}
+
+impl Active<'_> {
+    /// The bound that the turn has reached, before another step.
+    pub(super) async fn used_up(&self) -> Result<Option<UsedUp>, TurnError> {
+        let steps = self.part.steps_max;
+        if self.steps_made() >= steps {
+            let words = match self.part.background {
+                None => replies::steps_exhausted(steps),
+                Some(_) => replies::task_steps_used_up(steps),
+            };
+            let note = match self.part.background {
+                None => prompt::steps_used_up(steps),
+                Some(kind) => kind.steps_used_up(steps),
+            };
+            return Ok(Some(UsedUp { note, words }));
+        }
+        if self.part.keeps_quiet && self.turns.heartbeat.is_quiet() {
+            let (note, words) = (prompt::QUIET_HOURS_BEGAN, replies::QUIET_HOURS_BEGAN);
+            return Ok(Some(UsedUp { note: note.to_owned(), words: words.to_owned() }));
+        }
+        let Some(most) = self.part.tokens_max else { return Ok(None) };
+        let turn = self.turn;
+        let used = self
+            .turns
+            .services
+            .bus
+            .store
+            .read(move |store| transcript::used_in(store, turn))
+            .await?;
+        let (note, words) = (prompt::TOKENS_USED_UP, replies::task_tokens_used_up(most));
+        Ok((used >= most).then(|| UsedUp { note: note.to_owned(), words }))
+    }
+
+    /// What is said with the call that has ended the turn, in its last step.
+    pub(super) fn finished(&self) -> Option<Finished> {
+        let last = self.steps().last().filter(|_| self.part.finish == Finish::Explicit)?;
+        let (_, said) = finish::ended_with(&last.calls)?;
+        let told = match self.part.background {
+            None => Some(said).filter(|said| !is_no_reply(said)).map(str::to_owned),
+            Some(kind) => kind.told(self.steps(), said),
+        };
+        // It was said before the model knew what would come of these.
+        last.calls.iter().all(came_as_meant).then_some(Finished(told))
+    }
+
+    /// Ends with what a call has said; the model says nothing more.
+    pub(super) async fn finish(self, finished: Finished) -> Result<Option<Session>, TurnError> {
+        let Finished(told) = finished;
+        let mut end = self.end_with(String::new());
+        end.fate = Fate::Answered;
+        end.ending = if told.is_some() { Ending::Answered } else { Ending::Silent };
+        end.words = told.map(|told| self.with_thoughts(&told));
+        self.end(end, None).await
+    }
+
+    /// The reminder that the model's next step begins with, if its last one was a text where only a
+    /// call ends the turn.
+    pub(super) fn reminder(&self) -> Option<String> {
+        let is_due =
+            self.part.finish == Finish::Explicit && self.steps().last().is_some_and(is_text_alone);
+        is_due.then(|| match self.part.background {
+            None => prompt::reminder(&[finish::COMPLETION, finish::CONVERSE]),
+            Some(kind) => kind.reminder(),
+        })
+    }
+
+    /// Which reminder a text would lead to; none if it is the answer all the same.
+    pub(super) fn reminds(&self, completion: &Completion) -> Option<u32> {
+        let text = completion.text.trim();
+        let is_cut = matches!(completion.stop, Some(StopReason::MaxTokens | StopReason::Refused));
+        let is_silence = match self.part.background {
+            None => is_no_reply(text),
+            Some(kind) => kind.is_silence(text),
+        };
+        if self.part.finish == Finish::Answer || text.is_empty() || is_cut || is_silence {
+            return None;
+        }
+        let before = self.steps().iter().filter(|step| is_text_alone(step)).count();
+        (before < REMINDERS_MAX).then(|| u32::try_from(before + 1).unwrap_or(u32::MAX))
+    }
+}
+
+fn is_text_alone(step: &Step) -> bool {
+    !step.text.is_empty() && step.calls.is_empty()
+}
+
+/// Whether a call went well, and told nothing that the model could not have known.
+fn came_as_meant(call: &Call) -> bool {
+    let is_news = [ASK_QUESTION, delegate::SUBAGENT].contains(&call.tool.as_str());
+    matches!(call.outcome, Outcome::Done(_)) && !is_news
+}
