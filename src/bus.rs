@@ -6,13 +6,14 @@ mod arrivals;
 pub mod asides;
 pub mod freshness;
 pub mod journal;
+pub mod marks;
 pub mod outbox;
 pub mod overheard;
 
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
@@ -289,21 +290,12 @@ impl Publisher {
     /// The channel's own durable mark (an offset, say), and when it was set.
     pub async fn mark(&self) -> Result<Option<(String, DateTime<Utc>)>, PublishError> {
         let channel = self.channel.clone();
-        let mark = self.bus.store.read(move |store| {
-            let mut mark = store
-                .prepare_cached("SELECT mark, at FROM marks WHERE channel = ? AND name = ''")?;
-            mark.query_row([channel.as_str()], |row| {
-                let at = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
-                Ok((row.get(0)?, at))
-            })
-            .optional()
-        });
-        Ok(mark.await?)
+        Ok(self.bus.store.read(move |store| marks::of_channel(store, &channel)).await?)
     }
 
     pub async fn set_mark(&self, mark: String) -> Result<(), PublishError> {
         let channel = self.channel.clone();
-        let set = move |store: &Connection| arrivals::set_mark(store, &channel, &mark);
+        let set = move |store: &Connection| marks::set_of_channel(store, &channel, &mark);
         self.bus.store.write("mark", Sync::Later, set).await?;
         Ok(())
     }

@@ -5,6 +5,8 @@ mod former;
 pub mod sources;
 pub mod forgetting;
 pub mod sessions;
+pub mod task_sessions;
+pub mod presence;
 pub mod tokens;
 pub mod shorten;
 pub mod asks;

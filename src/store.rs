@@ -4,6 +4,7 @@
 
 mod ballast;
 mod changes;
+mod columns;
 mod lock;
 mod pages;
 mod schema;
@@ -28,6 +29,8 @@ use tokio_util::task::AbortOnDropHandle;
 use ballast::{Ballast, is_full};
 pub use changes::ChangedRow;
 use changes::Changes;
+pub use columns::{Json, Legible, Time};
+pub(crate) use columns::{integer_columns, text_columns};
 pub use lock::HomeLock;
 pub use pages::Pages;
 pub use savepoint::apart;

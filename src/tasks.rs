@@ -8,13 +8,15 @@ pub mod schedule;
 pub mod heartbeat;
 
 use chrono::Utc;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{self, RowId, origin_params};
-use crate::conversation::sessions::open_for;
-use crate::types::message::{Address, Cause, ChannelName, DedupKey, Inbound, Place, Said};
-use crate::types::origin::{Origin, TaskId, TaskKind};
+use crate::bus::journal::{self, RowId};
+use crate::conversation::forgetting::Dependents;
+use crate::conversation::task_sessions::{self, Terms};
+use crate::store::text_columns;
+use crate::types::message::{Address, Cause, DedupKey, Inbound, Said};
+use crate::types::origin::TaskId;
 use crate::types::session::{Ending, SessionId};
 use crate::types::source::Span;
 
@@ -89,14 +91,11 @@ impl State {
     }
 }
 
-/// On what terms a task's session is opened.
-pub struct Terms {
-    /// The channel on which its person is known.
-    pub known_on: ChannelName,
-    pub place: Place,
-    /// JSON: Settings.
-    pub settings: String,
-}
+text_columns!(Ended = |text| Self::parse(text).unwrap_or(Self::Interrupted), State = Self::parse);
+
+/// What background tasks keep about conversations.
+pub const DEPENDENTS: Dependents =
+    Dependents { is_needed: subagents::needs_session, forget: subagents::forget_session };
 
 /// What a task is to do.
 pub struct Assignment<'a> {
@@ -109,28 +108,6 @@ pub struct Assignment<'a> {
     pub to: Address,
 }
 
-/// Opens a session for a task whose number is not known yet.
-pub fn open_session(
-    store: &Connection,
-    kind: TaskKind,
-    terms: &Terms,
-) -> rusqlite::Result<SessionId> {
-    store
-        .prepare_cached(
-            "INSERT INTO sessions (channel, chat, thread, place, opened, kind, settings)
-             VALUES (?, '', ?, ?, ?, ?, ?)",
-        )?
-        .execute(params![
-            journal::task_channel(kind),
-            terms.known_on.as_str(),
-            serde_json::to_string(&terms.place).expect("a place is a word"),
-            Utc::now().timestamp_millis(),
-            kind.as_str(),
-            terms.settings
-        ])?;
-    Ok(SessionId(store.last_insert_rowid()))
-}
-
 /// Starts a task: what it is to do waits for a turn from now on.
 pub fn start(
     store: &Connection,
@@ -138,9 +115,7 @@ pub fn start(
     (session, terms): (SessionId, &Terms),
     assignment: Assignment<'_>,
 ) -> rusqlite::Result<RowId> {
-    store
-        .prepare_cached("UPDATE sessions SET chat = ? WHERE id = ?")?
-        .execute(params![task.number.to_string(), session.0])?;
+    task_sessions::set_number(store, session, task.number)?;
     let inbound = Inbound {
         key: assignment.key,
         at: Utc::now(),
@@ -152,17 +127,4 @@ pub fn start(
         body: Said { sources: assignment.sources, ..Said::text(assignment.text) },
     };
     journal::add_task(store, &task.origin(&terms.known_on), &inbound)
-}
-
-/// Closes the session of a task that has ended.
-pub fn close_session(store: &Connection, origin: &Origin) -> rusqlite::Result<()> {
-    let (channel, chat, thread) = origin_params(origin);
-    let close = format!("UPDATE sessions SET closed = ? WHERE {}", open_for(origin));
-    store.prepare_cached(&close)?.execute(params![
-        Utc::now().timestamp_millis(),
-        channel,
-        chat,
-        thread.unwrap_or_default()
-    ])?;
-    Ok(())
 }

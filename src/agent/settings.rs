@@ -1,11 +1,9 @@
 //! What people set for a conversation: `/model`, `/think`, `/queue`. Commands change it in the store; a
 //! turn that runs asks the store before each step, so nothing is changed from beside.
 
-use rusqlite::params;
-
 use super::command::CommandScope;
 use crate::bus::journal::Waiting;
-use crate::conversation::settings::{settings_at, settings_of};
+use crate::conversation::settings::{self, settings_at, settings_of};
 use crate::conversation::transcript;
 use crate::provider::models::Standing;
 use crate::replies;
@@ -134,11 +132,9 @@ pub(super) async fn obey(
     commits::obeyed_with(store, control, move |store| {
         let (change, words) = change;
         let session = transcript::open_or_begin(store, &at, place)?;
-        let mut settings = settings_of(store, session)?;
-        change(&mut settings);
-        store
-            .prepare_cached("UPDATE sessions SET settings = ? WHERE id = ?")?
-            .execute(params![transcript::to_json(&settings), session.0])?;
+        let mut changed = settings_of(store, session)?;
+        change(&mut changed);
+        settings::set(store, session, &changed)?;
         Ok(words)
     })
     .await

@@ -1,10 +1,9 @@
 //! What a platform tells in one go, taken in with one transaction: a batch costs one sync, and the channel's
 //! mark none of its own.
 
-use chrono::Utc;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
-use super::{Bus, PublishError, Published, Publisher, admission, journal, raw_bounded};
+use super::{Bus, PublishError, Published, Publisher, admission, journal, marks, raw_bounded};
 use crate::store::Sync;
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageId};
 
@@ -45,7 +44,7 @@ impl Publisher {
         let take_all = move |store: &Connection| {
             let taken = together.into_iter().map(|arrival| take(store, &bus, &channel, arrival));
             let taken = taken.collect::<rusqlite::Result<Vec<_>>>()?;
-            marked.map_or(Ok(()), |mark| set_mark(store, &channel, &mark))?;
+            marked.map_or(Ok(()), |mark| marks::set_of_channel(store, &channel, &mark))?;
             Ok(taken)
         };
         self.heard_event(arrivals.iter().filter_map(|arrival| match arrival {
@@ -117,18 +116,4 @@ fn take(
             journal::keep_raw(store, &key, channel, &raw_bounded(&raw)).map(|_| None)
         }
     }
-}
-
-/// Sets a channel's own durable mark.
-pub(super) fn set_mark(
-    store: &Connection,
-    channel: &ChannelName,
-    mark: &str,
-) -> rusqlite::Result<()> {
-    store
-        .prepare_cached(
-            "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES (?, '', ?, ?)",
-        )?
-        .execute(params![channel.as_str(), mark, Utc::now().timestamp_millis()])?;
-    Ok(())
 }

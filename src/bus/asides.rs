@@ -23,7 +23,7 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
             "UPDATE inbound SET state = 'done', outcome = ?
              WHERE id = ? AND state = 'in turn' AND turn IS NULL",
         )?
-        .execute(params![fate.as_str(), row.0])?;
+        .execute(params![fate, row])?;
     Ok(settled > 0)
 }
 
@@ -59,11 +59,5 @@ pub fn stop(
              WHERE state = 'in turn' AND turn IS NULL
              AND channel = ?1 AND chat = ?2 AND thread IS ?3 AND (?4 IS NULL OR sender = ?4)",
         )?
-        .execute(params![
-            channel,
-            chat,
-            thread,
-            sender.map(SenderId::as_str),
-            Fate::Stopped.as_str()
-        ])
+        .execute(params![channel, chat, thread, sender.map(SenderId::as_str), Fate::Stopped])
 }

@@ -4,6 +4,7 @@ mod origins;
 mod past;
 mod pruning;
 mod row;
+mod times;
 mod unreadable;
 mod waits;
 
@@ -11,18 +12,21 @@ use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
-    address_params, is_task_channel, origin_params, read_address, read_address_at, read_origin,
-    read_origin_at, task_channel, task_key,
+    address_params, origin_params, read_address, read_address_at, read_origin, read_origin_at,
+    task_channel, task_key,
 };
 pub use self::past::{
-    bots_in_a_row, files_at, knows, last_heard, note_turned_away, question, refused_last, text_of,
-    was_turned_away,
+    bots_in_a_row, files_at, knows, last_heard, last_row, note_turned_away, origin_of, outcome_of,
+    question, refused_last, text_of, was_turned_away,
 };
-pub use self::pruning::prune;
+pub use self::pruning::{forget_turn, prune};
 pub use self::row::{Fate, RowId, Span, UnreadableRow, Waiting};
 pub(super) use self::row::{read_waiting, readable};
-pub use self::unreadable::{Controls, close_unreadable, keep_row, unreadable_at};
-pub use self::waits::{WaitingAt, all_waiting, waiting_at};
+pub use self::times::{
+    Times, last_received, newest_of_platforms, times_before, times_elsewhere_before,
+};
+pub use self::unreadable::{Controls, close_unreadable, keep_raw, keep_row, unreadable_at};
+pub use self::waits::{WaitingAt, all_waiting, is_empty, waiting_at};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
@@ -40,10 +44,10 @@ pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
 /// Whether an accepted message was answered, obeyed or stopped as its sender wished; none while it
 /// has not had its outcome.
 pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
-    let outcome: Option<String> = store
+    let outcome: Option<Fate> = store
         .prepare_cached("SELECT outcome FROM inbound WHERE key = ?")?
-        .query_row([key.as_str()], |row| row.get(0))?;
-    Ok(outcome.map(|outcome| outcome != Fate::Refused.as_str()))
+        .query_row([key], |row| row.get(0))?;
+    Ok(outcome.map(|outcome| outcome != Fate::Refused))
 }
 
 /// Adds a message: waiting, or at once done with the fate given.
@@ -85,7 +89,7 @@ fn insert(
             control,
             json(inbound),
             if done.is_some() { "done" } else { "waiting" },
-            done.map(Fate::as_str),
+            done,
             done.is_some() || is_ready(inbound, control),
         ])?;
     Ok(RowId(store.last_insert_rowid()))
@@ -145,7 +149,7 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
             "UPDATE inbound SET state = 'done', outcome = ?
              WHERE key = ? AND state = 'waiting' AND control = 0",
         )?
-        .execute([Fate::Withdrawn.as_str(), key.as_str()])?;
+        .execute(params![Fate::Withdrawn, key])?;
     Ok(())
 }
 
@@ -170,20 +174,6 @@ pub fn next_is_unready(
         )
         .optional()?;
     Ok(unready == Some(true))
-}
-
-pub fn keep_raw(
-    store: &Connection,
-    key: &DedupKey,
-    channel: &ChannelName,
-    raw: &str,
-) -> rusqlite::Result<()> {
-    store
-        .prepare_cached(
-            "INSERT OR IGNORE INTO unreadable (key, received, channel, raw) VALUES (?, ?, ?, ?)",
-        )?
-        .execute(params![key.as_str(), Utc::now().timestamp_millis(), channel.as_str(), raw])?;
-    Ok(())
 }
 
 /// How many messages wait at an address.
@@ -339,7 +329,7 @@ pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Re
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE turn = ? AND state = 'in turn'",
         )?
-        .execute(params![fate.as_str(), turn.0])?;
+        .execute(params![fate, turn])?;
     Ok(())
 }
 
@@ -349,7 +339,7 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
         .prepare_cached(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'",
         )?
-        .execute(params![fate.as_str(), row.0])?;
+        .execute(params![fate, row])?;
     Ok(settled > 0)
 }
 

@@ -8,11 +8,12 @@ use rusqlite::Connection;
 use super::{ControlServer, Response};
 use crate::agent;
 use crate::control::send::{self, Parcel};
+use crate::conversation::presence;
 use crate::people::{self, Role};
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::tasks::heartbeat::Wish;
-use crate::tasks::schedule::{self, Asker, Wanted, Whose};
+use crate::tasks::schedule::{Asker, Wanted, Whose};
 use crate::turn::commits::obey_order;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::{Address, Place, Sender};
@@ -47,7 +48,7 @@ pub(super) async fn cron(
         let is_owners = owner.is_some_and(|owner| {
             (owner.channel, owner.chat) == (to.channel.clone(), to.chat.clone())
         });
-        let place = if is_owners { Place::Private } else { schedule::place_of(store, &to)? };
+        let place = if is_owners { Place::Private } else { presence::place_of(store, &to)? };
         if wanted.has_command() {
             let place = agent::place_of_command(store, &wanted, place)?;
             let may = agent::may_command(&turns.config, &config.shell, Role::Owner, place);

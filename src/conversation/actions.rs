@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use images::GRACE;
 pub use images::Images;
-pub use pruning::{Mark, prune, prune_commands};
+pub use pruning::{BlobsWanted, Mark, prune, prune_commands};
 pub use seen::{Doer, Seen, is_told, note};
 
 use crate::bus::journal::read_origin_at;
@@ -127,16 +127,10 @@ const SEEN: &str = "FROM calls c JOIN turns t ON t.id = c.turn JOIN sessions s O
     AND (:session IS NULL OR s.id = :session OR (s.kind = 'command' AND EXISTS (
         SELECT 1 FROM sessions o WHERE o.id = :session AND o.channel = s.channel AND o.chat = s.chat
         AND ifnull(o.thread, '') = ifnull(s.thread, '') AND s.opened >= o.opened))
-        OR (s.kind = 'subagent' AND EXISTS (
-            SELECT 1 FROM subagents a WHERE a.session = s.id AND a.parent = :session))
-        OR (s.kind = 'job' AND EXISTS (
-            SELECT 1 FROM jobs j JOIN sessions o ON o.id = :session
-            WHERE j.id = CAST(s.chat AS INTEGER) AND o.channel = j.channel AND o.chat = j.chat
-            AND ifnull(o.thread, '') = ifnull(j.thread, '')))
-        OR (s.kind = 'heartbeat' AND EXISTS (
-            SELECT 1 FROM beats b JOIN sessions o ON o.id = :session
-            WHERE b.session = s.id AND o.channel = b.channel AND o.chat = b.chat
-            AND ifnull(o.thread, '') = ifnull(b.thread, ''))))";
+        OR (s.people_channel IS NOT NULL AND EXISTS (
+            SELECT 1 FROM sessions o WHERE o.id = :session AND o.channel = s.people_channel
+            AND o.chat = s.people_chat AND ifnull(o.thread, '') = ifnull(s.people_thread, '')
+            AND (s.kind <> 'subagent' OR s.opened >= o.opened))))";
 
 /// The newest actions first.
 pub fn list(

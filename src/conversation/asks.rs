@@ -143,7 +143,7 @@ pub fn put(
     store
         .prepare_cached(
             "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires, state)
-             VALUES (?, ?, ?, 0, ?, ?, ?, ?, (SELECT ifnull(max(id), 0) FROM inbound), ?, 'open')",
+             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, 'open')",
         )?
         .execute(params![
             turn.0,
@@ -156,6 +156,7 @@ pub fn put(
             at.chat.as_str(),
             at.thread.as_ref().map(|thread| thread.as_str()),
             who.as_ref().map(SenderId::as_str),
+            journal::last_row(store)?,
             expires.timestamp_millis()
         ])?;
     let id = AskId(store.last_insert_rowid());

@@ -5,8 +5,18 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
-use crate::store::{SLICE, slice};
-use crate::types::session::TurnId;
+use crate::bus::journal;
+use crate::store::{SLICE, Time, slice};
+use crate::types::session::{SessionId, TurnId};
+
+/// Decides about a conversation on behalf of another module that keeps something about it.
+#[derive(Clone, Copy)]
+pub struct Dependents {
+    /// Returns true if something that is not done belongs to the conversation, so that it stays.
+    pub is_needed: fn(&Connection, SessionId) -> rusqlite::Result<bool>,
+    /// Deletes what is kept about the conversation, which is deleted next.
+    pub forget: fn(&Connection, SessionId) -> rusqlite::Result<()>,
+}
 
 /// Deletes turns with their steps, calls and asks. The messages that they answered and what they cost stay,
 /// without their turn.
@@ -16,11 +26,14 @@ pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()
         "DELETE FROM asks WHERE turn = ?",
         "DELETE FROM calls WHERE turn = ?",
         "DELETE FROM steps WHERE turn = ?",
-        "UPDATE inbound SET turn = NULL WHERE turn = ?",
-        "DELETE FROM turns WHERE id = ?",
     ] {
         let mut forget = store.prepare_cached(statement)?;
-        turns.iter().try_for_each(|turn| forget.execute([turn.0]).map(drop))?;
+        turns.iter().try_for_each(|turn| forget.execute([turn]).map(drop))?;
+    }
+    let mut forget = store.prepare_cached("DELETE FROM turns WHERE id = ?")?;
+    for turn in turns {
+        journal::forget_turn(store, *turn)?;
+        forget.execute([turn])?;
     }
     Ok(())
 }
@@ -31,43 +44,60 @@ pub fn forget_sessions(
     store: &Connection,
     kind: &str,
     before: DateTime<Utc>,
+    dependents: &Dependents,
 ) -> rusqlite::Result<usize> {
-    let mut sessions = store.prepare_cached(
-        "SELECT id FROM sessions s WHERE kind = ? AND closed < ?
-         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = s.id AND ending IS NULL)
-         AND NOT EXISTS (SELECT 1 FROM subagents WHERE session = s.id AND state = 'running')
-         AND NOT EXISTS (SELECT 1 FROM subagents WHERE parent = s.id AND state = 'running')
-         AND NOT EXISTS (SELECT 1 FROM proposals WHERE session = s.id AND state = 'open')
-         ORDER BY closed LIMIT ?",
-    )?;
-    let sessions = sessions
-        .query_map(params![kind, before.timestamp_millis(), slice()], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<i64>>>()?;
+    let sessions = forgettable(store, kind, before, dependents)?;
     let mut turns_of = store.prepare_cached("SELECT id FROM turns WHERE session = ? LIMIT ?")?;
     let mut forgotten = 0;
     for session in sessions {
         let left = i64::try_from(SLICE - forgotten).expect("a small number");
         let turns = turns_of
-            .query_map([session, left], |row| row.get(0).map(TurnId))?
+            .query_map(params![session, left], |row| row.get(0))?
             .collect::<rusqlite::Result<Vec<_>>>()?;
         forget_turns(store, &turns)?;
         forgotten += turns.len();
         if forgotten >= SLICE {
             break;
         }
+        (dependents.forget)(store, session)?;
         forget_empty_session(store, session)?;
         forgotten += 1;
     }
     Ok(forgotten)
 }
 
+/// A slice of the conversations of a kind that were closed before a time, and in which nothing is open.
+fn forgettable(
+    store: &Connection,
+    kind: &str,
+    before: DateTime<Utc>,
+    dependents: &Dependents,
+) -> rusqlite::Result<Vec<SessionId>> {
+    let mut sessions = store.prepare_cached(
+        "SELECT id FROM sessions s WHERE kind = ? AND closed < ?
+         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = s.id AND ending IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM proposals WHERE session = s.id AND state = 'open')
+         ORDER BY closed",
+    )?;
+    let mut rows = sessions.query(params![kind, Time(before)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let session = row.get(0)?;
+        if !(dependents.is_needed)(store, session)? {
+            found.push(session);
+        }
+        if found.len() == SLICE {
+            break;
+        }
+    }
+    Ok(found)
+}
+
 /// Deletes a conversation without turns.
-fn forget_empty_session(store: &Connection, session: i64) -> rusqlite::Result<()> {
-    for statement in [
-        "DELETE FROM subagents WHERE session = ?1 OR parent = ?1",
-        "DELETE FROM proposals WHERE session = ?1",
-        "DELETE FROM sessions WHERE id = ?1",
-    ] {
+fn forget_empty_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    for statement in
+        ["DELETE FROM proposals WHERE session = ?1", "DELETE FROM sessions WHERE id = ?1"]
+    {
         store.prepare_cached(statement)?.execute([session])?;
     }
     Ok(())
@@ -82,7 +112,7 @@ pub fn forget_unseen_turns(store: &Connection, before: DateTime<Utc>) -> rusqlit
          ORDER BY t.ended LIMIT ?",
     )?;
     let turns = turns
-        .query_map([before.timestamp_millis(), slice()], |row| row.get(0).map(TurnId))?
+        .query_map(params![Time(before), slice()], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     forget_turns(store, &turns)?;
     Ok(turns.len())

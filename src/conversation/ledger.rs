@@ -1,11 +1,12 @@
 //! What models have cost: tokens by provider, for `/usage` and the command line.
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::provider::Usage;
 use crate::replies;
-use crate::store::slice;
+use crate::store::{Time, slice};
+use crate::types::origin::TaskKind;
 
 /// What one provider has used.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,20 @@ fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Use
         Ok(Used { provider: row.get(0)?, today: usage(1)?, days_30: usage(4)? })
     })?
     .collect()
+}
+
+/// Tokens that background tasks of a kind have used within some time, read and written.
+pub fn used_by_tasks(
+    store: &Connection,
+    kind: TaskKind,
+    (since, until): (DateTime<Utc>, DateTime<Utc>),
+) -> rusqlite::Result<u64> {
+    store
+        .prepare_cached(
+            "SELECT ifnull(sum(l.input + l.output), 0) FROM ledger l JOIN turns t ON t.id = l.turn
+             JOIN sessions s ON s.id = t.session WHERE l.at BETWEEN ? AND ? AND s.kind = ?",
+        )?
+        .query_row(params![Time(since), Time(until), kind], |row| row.get(0))
 }
 
 /// The same in words.

@@ -2,24 +2,38 @@
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::conversation::transcript;
+use crate::store::{Json, Legible};
+use crate::types::message::Address;
 use crate::types::session::{Plan, SessionId, TurnId};
 
 /// The plan of a turn's conversation is this now; an empty one is none.
 pub(crate) fn set(store: &Connection, turn: TurnId, plan: &Plan) -> rusqlite::Result<()> {
-    let text = serde_json::to_string(plan).expect("our own types have string keys");
-    let text = (!plan.items.is_empty()).then_some(text);
+    let text = (!plan.items.is_empty()).then_some(Json(plan));
     store
         .prepare_cached(
             "UPDATE sessions SET plan = ? WHERE id = (SELECT session FROM turns WHERE id = ?)",
         )?
-        .execute(params![text, turn.0])?;
+        .execute(params![text, turn])?;
     Ok(())
 }
 
-pub(crate) fn of(store: &Connection, session: SessionId) -> rusqlite::Result<Option<Plan>> {
-    let text = store
-        .prepare_cached("SELECT plan FROM sessions WHERE id = ?")?
-        .query_row([session.0], |row| row.get::<_, Option<String>>(0))
+/// The plan of the open conversation at an address, if it can be read.
+pub fn at(store: &Connection, at: &Address) -> rusqlite::Result<Option<Plan>> {
+    let plan = store
+        .prepare_cached(
+            "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
+             AND chat = ? AND ifnull(thread, '') = ?",
+        )?
+        .query_row(transcript::place_params(at), |row| row.get::<_, Legible<Plan>>(0))
         .optional()?;
-    Ok(text.flatten().and_then(|text| serde_json::from_str(&text).ok()))
+    Ok(plan.and_then(|plan| plan.0))
+}
+
+pub(crate) fn of(store: &Connection, session: SessionId) -> rusqlite::Result<Option<Plan>> {
+    let plan = store
+        .prepare_cached("SELECT plan FROM sessions WHERE id = ?")?
+        .query_row([session], |row| row.get::<_, Legible<Plan>>(0))
+        .optional()?;
+    Ok(plan.and_then(|plan| plan.0))
 }

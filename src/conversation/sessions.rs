@@ -4,12 +4,15 @@
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::bus::journal::origin_params;
-use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
-use crate::conversation::sources;
-use crate::types::message::{Place, Sender};
-use crate::types::origin::{Origin, TaskKind};
-use crate::types::session::{SessionId, TurnId};
+use crate::bus::journal::{origin_params, read_address};
+use crate::conversation::forgetting::{
+    Dependents, forget_sessions, forget_turns, forget_unseen_turns,
+};
+use crate::conversation::{settings, sources};
+use crate::store::{Json, Time};
+use crate::types::message::{Address, Place, Sender};
+use crate::types::origin::Origin;
+use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
 /// Such turns in a row, at the end of a conversation in which nobody speaks; the oldest go. Somebody who
@@ -75,6 +78,58 @@ pub fn open_or_begin(
     Ok(SessionId(store.last_insert_rowid()))
 }
 
+/// Closes the open session of an origin; it is kept and never used again.
+pub fn close(store: &Connection, origin: impl Into<Origin>) -> rusqlite::Result<()> {
+    let origin = origin.into();
+    let (channel, chat, thread) = origin_params(&origin);
+    store
+        .prepare_cached(&format!("UPDATE sessions SET closed = ? WHERE {}", open_for(&origin)))?
+        .execute(params![Time::now(), channel, chat, thread.unwrap_or_default()])
+        .map(drop)
+}
+
+/// The conversation of a turn, and for whom the turn works.
+pub struct TurnSession {
+    pub session: SessionId,
+    pub at: Address,
+    pub place: Place,
+    pub settings: Settings,
+    pub sender: Sender,
+}
+
+/// Returns the conversation of a turn.
+pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<TurnSession> {
+    store
+        .prepare_cached(
+            "SELECT s.channel, s.chat, s.thread, s.id, s.place, s.settings, t.sender
+             FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
+        )?
+        .query_row([turn], |row| {
+            Ok(TurnSession {
+                at: read_address(row)?,
+                session: row.get(3)?,
+                place: row.get::<_, Json<_>>(4)?.0,
+                settings: settings::read(row, 5)?,
+                sender: row.get::<_, Json<_>>(6)?.0,
+            })
+        })
+}
+
+/// Returns the id of a turn's conversation; none if the turn was forgotten.
+pub fn id_of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<SessionId>> {
+    store
+        .prepare_cached("SELECT session FROM turns WHERE id = ?")?
+        .query_row([turn], |row| row.get(0))
+        .optional()
+}
+
+/// Returns true if a turn of a conversation has not ended.
+pub fn has_unfinished(store: &Connection, session: SessionId) -> rusqlite::Result<bool> {
+    store
+        .prepare_cached("SELECT 1 FROM turns WHERE session = ? AND ending IS NULL")?
+        .exists([session])
+}
+
 /// What was said by the program itself.
 pub struct Note<'a> {
     /// For whom.
@@ -123,22 +178,16 @@ fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()>
     forget_turns(store, &too_old)
 }
 
-/// Forgets the conversations of background tasks of a kind that were closed before a time, a slice at a time;
-/// returns how many rows.
-pub fn prune_tasks(
-    store: &Connection,
-    kind: TaskKind,
-    before: DateTime<Utc>,
-) -> rusqlite::Result<usize> {
-    forget_sessions(store, kind.as_str(), before)
-}
-
 /// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
 /// were summed up. A slice at a time; returns how many rows.
-pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+pub fn prune(
+    store: &Connection,
+    before: DateTime<Utc>,
+    dependents: &Dependents,
+) -> rusqlite::Result<usize> {
     let mut forgotten = forget_unseen_turns(store, before)?;
     for kind in [CHAT, "aside"] {
-        forgotten += forget_sessions(store, kind, before)?;
+        forgotten += forget_sessions(store, kind, before, dependents)?;
     }
     Ok(forgotten)
 }

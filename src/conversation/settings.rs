@@ -1,9 +1,10 @@
 //! What people have set for a conversation, in the store. A turn that runs asks before each step, so nothing
 //! is changed from beside.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation::transcript;
+use crate::store::Json;
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings};
@@ -30,6 +31,14 @@ pub fn settings_at(store: &Connection, at: &Address) -> rusqlite::Result<Setting
 /// Those of the open conversation of an origin. Nobody sets anything for a background task.
 pub fn settings_for(store: &Connection, origin: &Origin) -> rusqlite::Result<Settings> {
     origin.chat().map_or_else(|| Ok(Settings::default()), |at| settings_at(store, at))
+}
+
+/// A session has these settings from now on.
+pub fn set(store: &Connection, session: SessionId, settings: &Settings) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE sessions SET settings = ? WHERE id = ?")?
+        .execute(params![Json(settings), session])
+        .map(drop)
 }
 
 /// Settings in a column; what cannot be read is as by default, and no conversation fails for it.

@@ -15,14 +15,14 @@ use serde::de::DeserializeOwned;
 
 pub(crate) use crate::conversation::sessions::open_or_begin;
 pub(crate) use calls::{
-    call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls, set_images,
-    set_undo,
+    CallTurn, call_began, call_ended, call_may_run, call_runs, call_waits, caller, plan_calls,
+    set_images, set_undo, turn_of_call,
 };
 pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
 use unreadable::{from_json_or, turn_of};
 
-use crate::bus::journal::{origin_params, read_origin};
+use crate::bus::journal::{self, origin_params, read_origin};
 use crate::conversation::asks;
 use crate::conversation::sessions::open_for;
 use crate::conversation::settings;
@@ -30,6 +30,7 @@ use crate::conversation::shorten;
 use crate::conversation::sources;
 use crate::provider::Usage;
 use crate::replies;
+use crate::store::Time;
 use crate::types::message::{Address, MessageId, Place, Sender};
 use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
@@ -160,18 +161,6 @@ pub(crate) fn keep_aside(
     Ok(turn)
 }
 
-/// Closes the open session at an address; it is kept and never used again.
-pub(crate) fn close_session(store: &Connection, at: &Address) -> rusqlite::Result<()> {
-    let (channel, chat, thread) = place_params(at);
-    store
-        .prepare_cached(
-            "UPDATE sessions SET closed = ?
-             WHERE closed IS NULL AND kind = 'chat' AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
-        )?
-        .execute(params![Utc::now().timestamp_millis(), channel, chat, thread])?;
-    Ok(())
-}
-
 pub(crate) fn set_frozen(
     store: &Connection,
     session: SessionId,
@@ -270,14 +259,27 @@ pub(crate) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 
 /// Returns true if no turn runs and no message waits for one.
 pub fn is_quiet(store: &Connection) -> rusqlite::Result<bool> {
-    let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
-    Ok(!waits && count_running(store)? == 0)
+    Ok(journal::is_empty(store)? && count_running(store)? == 0)
 }
 
 pub fn count_running(store: &Connection) -> rusqlite::Result<usize> {
     store
         .prepare_cached("SELECT count(*) FROM turns WHERE ending IS NULL AND parked = 0")?
         .query_row([], |row| row.get(0))
+}
+
+/// When the last turn started, by our clock of then.
+pub fn last_started(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let last = store
+        .prepare_cached("SELECT started FROM turns ORDER BY id DESC LIMIT 1")?
+        .query_row([], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(last.map(|last| last.0))
+}
+
+/// Returns true if a turn waits for somebody.
+pub fn is_parked(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND parked = 1")?.exists([turn])
 }
 
 /// Whether a session is as the store has it: nothing was noted in it since. Then there is one turn more, or,

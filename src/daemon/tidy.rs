@@ -12,16 +12,18 @@ use tokio_util::sync::CancellationToken;
 
 use super::Daemon;
 use super::opening::Opened;
-use crate::bus::{KEPT, journal, outbox};
+use crate::bus::{KEPT, journal, marks, outbox};
 use crate::conversation::actions::{self, Mark};
 use crate::conversation::asks;
 use crate::conversation::ledger::prune_usage;
 use crate::conversation::sessions;
 use crate::conversation::transcript::is_quiet;
 use crate::store::{Pages, Store, StoreError, Sync};
+use crate::tasks::DEPENDENTS;
 use crate::tasks::heartbeat::{self, BEATS_KEPT};
 use crate::tasks::schedule::{self, Clock};
 use crate::tasks::subagents;
+use crate::trust::instruction_watch::blobs_wanted;
 use crate::turn::services::TurnServices;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
@@ -46,9 +48,9 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (schedule::prune, KEPT),
     (subagents::prune, KEPT),
     (heartbeat::prune, BEATS_KEPT),
-    (actions::prune_commands, KEPT),
+    (|store, before| actions::prune_commands(store, before, &DEPENDENTS), KEPT),
     (prune_usage, KEPT),
-    (sessions::prune, sessions::KEPT),
+    (|store, before| sessions::prune(store, before, &DEPENDENTS), sessions::KEPT),
 ];
 
 /// What tidying goes by.
@@ -82,7 +84,7 @@ impl Tidier {
     async fn tidy_by_clock(&self) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
         let look = |store: &Connection| {
-            Ok((schedule::newest_of_platforms(store)?, schedule::last_believed(store)?))
+            Ok((journal::newest_of_platforms(store)?, marks::last_believed(store)?))
         };
         let (platforms, before) = store.read(look).await?;
         let newest = schedule::believed(self.opened.newest, platforms.max(before));
@@ -99,7 +101,7 @@ impl Tidier {
             return Ok(());
         };
         if let Some(at) = newest.map(|newest| now.min(newest + up)).max(before) {
-            let note = move |store: &Connection| schedule::note_believed(store, at);
+            let note = move |store: &Connection| marks::note_believed(store, at);
             store.write("clock believed", Sync::Later, note).await?;
         }
         self.tidy(now).await
@@ -108,7 +110,7 @@ impl Tidier {
     async fn tidy(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
         forget_old(store, now).await?;
-        self.turns.actions.sweep(self.opened.at.elapsed()).await?;
+        self.turns.actions.sweep(self.opened.at.elapsed(), blobs_wanted).await?;
         give_back(store).await
     }
 }

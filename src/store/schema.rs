@@ -9,7 +9,8 @@ pub(super) const BASE_VERSION: u32 = 7;
 const BASE: &str = include_str!("schema.sql");
 
 /// One script per version after the base, in order; a script is never changed after a release.
-const MIGRATIONS: &[&str] = &[include_str!("schema-8.sql"), include_str!("schema-9.sql")];
+const MIGRATIONS: &[&str] =
+    &[include_str!("schema-8.sql"), include_str!("schema-9.sql"), include_str!("schema-10.sql")];
 
 /// Returns the version of a database that is up to date.
 pub(super) fn newest() -> u32 {

@@ -23,6 +23,7 @@ pub use hours::Quiet;
 pub use watched::{FILE, alert, in_effect};
 
 use crate::bus::Wake;
+use crate::conversation::{ledger, presence};
 use crate::memory;
 use crate::people::{self, LOCAL, Role};
 use crate::replies::{self, HeartShown};
@@ -30,6 +31,7 @@ use crate::services::Services;
 use crate::store::{StoreError, Sync};
 use crate::tasks::schedule::{self, Clock, after_failures};
 use crate::types::message::{Address, ChannelName, Place, SenderId};
+use crate::types::origin::TaskKind;
 use crate::workspace::FileError;
 use beat::{New, State};
 
@@ -299,7 +301,7 @@ impl HeartbeatControl {
             // Who was last spoken with there in private, if that is an owner.
             let there = match owner {
                 Some((at, sender)) if at == to => sender,
-                _ => surroundings::last_in_private(store, &to)?,
+                _ => presence::last_in_private(store, &to)?,
             };
             let is_owner = |channel: &ChannelName, sender: &SenderId| {
                 let role = people.role_of(store, channel, sender);
@@ -339,15 +341,19 @@ impl HeartbeatControl {
 
     async fn is_busy(&self, at: &Address) -> Result<bool, StoreError> {
         let at = at.clone();
-        self.services.bus.store.read(move |store| surroundings::is_busy(store, &at)).await
+        self.services.bus.store.read(move |store| presence::is_busy(store, &at)).await
     }
 
     /// What may be used until the day ends.
     pub async fn tokens_left(&self) -> Result<u64, StoreError> {
         let now = self.clock.now();
         let since = schedule::midnight(now, self.services.zone);
-        let used =
-            self.services.bus.store.read(move |store| beat::used_since(store, since, now)).await?;
+        let used = self
+            .services
+            .bus
+            .store
+            .read(move |store| ledger::used_by_tasks(store, TaskKind::Heartbeat, (since, now)))
+            .await?;
         Ok(self.config.tokens_max.saturating_sub(used))
     }
 

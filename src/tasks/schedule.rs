@@ -21,7 +21,7 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
@@ -29,7 +29,7 @@ pub use clock::{Clock, believed, is_sane, pruned_until, release};
 pub use command::{Came, Commands};
 pub use doing::{command_begins, command_ends, told};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
-pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list, place_of};
+pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list};
 pub use note::note;
 pub use order::{CommandFor, JOBS_MAX, Order, obey, tells_of_others};
 pub use pass::{PassInputs, Passed, pass, reckon_all};
@@ -42,7 +42,8 @@ pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
 pub use wanted::{Asker, Kind, Wanted};
 
-use crate::bus::outbox;
+use crate::bus::{journal, outbox};
+use crate::conversation::transcript;
 use crate::people;
 use crate::replies;
 use crate::services::Services;
@@ -221,48 +222,8 @@ impl Scheduler {
     }
 }
 
-/// The newest time that a platform has said, by the clock of its server, among the last messages.
-pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    // What was pressed, and what is said here, has our own time.
-    let newest: Option<String> = store.query_row(
-        "SELECT max(json_extract(message, '$.at')) FROM
-         (SELECT message FROM inbound ORDER BY id DESC LIMIT 200)
-         WHERE json_extract(message, '$.id') IS NOT NULL
-         AND json_extract(message, '$.body.press') IS NULL",
-        [],
-        |row| row.get(0),
-    )?;
-    Ok(newest.and_then(|at| Some(DateTime::parse_from_rfc3339(&at).ok()?.to_utc())))
-}
-
-/// The newest time that was believed; none was before.
-pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    let at: Option<i64> = store
-        .prepare_cached("SELECT at FROM marks WHERE channel = '' AND name = 'clock'")?
-        .query_row([], |row| row.get(0))
-        .optional()?;
-    Ok(at.and_then(DateTime::from_timestamp_millis))
-}
-
-/// Notes a time that is believed.
-pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
-    store
-        .prepare_cached(
-            "INSERT INTO marks (channel, name, mark, at) VALUES ('', 'clock', '', ?)
-             ON CONFLICT (channel, name) DO UPDATE SET at = excluded.at",
-        )?
-        .execute([at.timestamp_millis()])
-        .map(drop)
-}
-
 /// The newest time that the store has seen.
 pub fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    let newest: Option<i64> = store.query_row(
-        "SELECT max(at) FROM (SELECT (SELECT received FROM inbound ORDER BY id DESC LIMIT 1) AS at
-         UNION ALL SELECT (SELECT started FROM turns ORDER BY id DESC LIMIT 1)
-         UNION ALL SELECT (SELECT claimed FROM runs ORDER BY id DESC LIMIT 1))",
-        [],
-        |row| row.get(0),
-    )?;
-    Ok(newest.and_then(DateTime::from_timestamp_millis))
+    let of_turns = transcript::last_started(store)?;
+    Ok(journal::last_received(store)?.max(of_turns).max(run::last_claimed(store)?))
 }

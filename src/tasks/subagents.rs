@@ -6,12 +6,15 @@ use std::fmt;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal::{address_params, read_address, read_address_at, task_key};
-use crate::conversation::sessions;
-use crate::tasks::{self, Assignment, Ended, State, Terms};
-use crate::types::message::{Address, Cause, MessageId, Place, Sender, SenderId};
+use crate::bus::journal::task_key;
+use crate::conversation::sessions::{self, TurnSession};
+use crate::conversation::task_sessions::{self, Terms};
+use crate::conversation::transcript::{self, CallTurn};
+use crate::store::{Time, integer_columns};
+use crate::tasks::{self, Assignment, DEPENDENTS, Ended, State};
+use crate::types::message::{Address, Cause, MessageId, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
-use crate::types::session::{CallId, SessionId, TurnId};
+use crate::types::session::{CallId, SessionId, Settings, TurnId};
 use crate::types::source::{Parts, Source};
 use crate::types::untrusted;
 
@@ -32,6 +35,8 @@ pub struct Task {
 /// A subagent, by the number that people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SubagentId(pub i64);
+
+integer_columns!(SubagentId);
 
 impl SubagentId {
     fn task(self) -> TaskId {
@@ -82,28 +87,18 @@ pub fn begin(
     if count_running(store)? >= AT_ONCE_MAX {
         return Ok(None);
     }
+    let TurnSession { session: parent, at: to, place, settings, sender } =
+        sessions::of_turn(store, turn)?;
     // What the model thinks is no part of a result.
-    let (parent, to, sender, terms) = store
-        .prepare_cached(
-            "SELECT s.channel, s.chat, s.thread, s.id, s.place, t.sender, json_set(s.settings, '$.show_thinking', json('false'))
-             FROM turns t JOIN sessions s ON s.id = t.session WHERE t.id = ?",
-        )?
-        .query_row([turn.0], |row| {
-            let to = read_address(row)?;
-            let terms = Terms {
-                known_on: to.channel.clone(),
-                place: from_json::<Place>(row, 4)?,
-                settings: row.get(6)?,
-            };
-            Ok((row.get::<_, i64>(3)?, to, from_json::<Sender>(row, 5)?, terms))
-        })?;
-    let session = tasks::open_session(store, TaskKind::Subagent, &terms)?;
+    let settings = Settings { show_thinking: false, ..settings };
+    let terms = Terms { known_on: to.channel.clone(), place, settings };
+    let session = task_sessions::open(store, TaskKind::Subagent, &terms, &to)?;
     store
         .prepare_cached(
             "INSERT INTO subagents (session, parent, call, task, state, begun)
              VALUES (?, ?, ?, ?, 'running', ?)",
         )?
-        .execute(params![session.0, parent, call.0, task.text, Utc::now().timestamp_millis()])?;
+        .execute(params![session, parent, call, task.text, Time::now()])?;
     let id = SubagentId(store.last_insert_rowid());
     let task_id = id.task();
     let source =
@@ -125,13 +120,69 @@ fn count_running(store: &Connection) -> rusqlite::Result<usize> {
         .query_row([], |row| row.get(0))
 }
 
-const RUNNING: &str = "SELECT a.id, a.task, p.id, p.closed IS NULL, p.channel, p.chat, p.thread,
-    c.id, c.state = 'waiting', t.id, t.reply_to
-    FROM subagents a JOIN sessions p ON p.id = a.parent JOIN calls c ON c.id = a.call
-    JOIN turns t ON t.id = c.turn WHERE a.state = 'running'";
+const RUNNING: &str =
+    "SELECT id, session, parent, call, task FROM subagents WHERE state = 'running'";
+
+/// A row of one that works.
+struct Head {
+    id: SubagentId,
+    session: SessionId,
+    parent: SessionId,
+    call: Option<CallId>,
+    task: String,
+}
+
+fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
+    Ok(Head {
+        id: row.get(0)?,
+        session: row.get(1)?,
+        parent: row.get(2)?,
+        call: row.get(3)?,
+        task: row.get(4)?,
+    })
+}
 
 fn running(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Subagent>> {
-    store.prepare_cached(&format!("{RUNNING} AND a.id = ?"))?.query_row([id.0], read).optional()
+    let head =
+        store.prepare_cached(&format!("{RUNNING} AND id = ?"))?.query_row([id], head).optional()?;
+    let found = head.map_or(Ok(None), |head| with_turn(store, head))?;
+    Ok(found.map(|(subagent, _)| subagent))
+}
+
+/// Those that work, the oldest first, each with the person for whom it does. There are [`AT_ONCE_MAX`].
+fn all_running(store: &Connection) -> rusqlite::Result<Vec<(Subagent, Option<SenderId>)>> {
+    let mut rows = store.prepare_cached(&format!("{RUNNING} ORDER BY id"))?;
+    let mut found = Vec::new();
+    for head in rows.query_map([], head)? {
+        found.extend(with_turn(store, head?)?);
+    }
+    Ok(found)
+}
+
+/// One that works, with what it works for; none if that was forgotten.
+fn with_turn(
+    store: &Connection,
+    head: Head,
+) -> rusqlite::Result<Option<(Subagent, Option<SenderId>)>> {
+    let Head { id, session, parent, call, task } = head;
+    let Some(call) = call else { return Ok(None) };
+    let Some(CallTurn { turn, is_waiting, reply_to, by }) = transcript::turn_of_call(store, call)?
+    else {
+        return Ok(None);
+    };
+    let Some(asked_at) = task_sessions::people_at(store, session)? else { return Ok(None) };
+    let subagent = Subagent {
+        id,
+        task,
+        origin: id.task().origin(&asked_at.channel),
+        parent: transcript::is_open(store, parent)?.then_some(parent),
+        asked_at,
+        call,
+        is_awaited: is_waiting,
+        turn,
+        reply_to,
+    };
+    Ok(Some((subagent, by)))
 }
 
 /// Those that work for a conversation at an address: all of them, or one person's.
@@ -140,20 +191,17 @@ pub fn running_for(
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Subagent>> {
-    let mut rows = store.prepare_cached(&format!(
-        "{RUNNING} AND p.channel = ?1 AND p.chat = ?2 AND p.thread IS ?3
-         AND (?4 IS NULL OR iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) = ?4)
-         ORDER BY a.id"
-    ))?;
-    let (channel, chat, thread) = address_params(at);
-    rows.query_map(params![channel, chat, thread, whose.map(SenderId::as_str)], read)?.collect()
+    let all = all_running(store)?.into_iter();
+    let theirs = all.filter(|(it, by)| {
+        it.asked_at == *at && whose.is_none_or(|whose| by.as_ref() == Some(whose))
+    });
+    Ok(theirs.map(|(subagent, _)| subagent).collect())
 }
 
 /// Those for which calls of a turn wait.
 pub fn awaited_by(store: &Connection, turn: TurnId) -> rusqlite::Result<Vec<Subagent>> {
-    let awaited = format!("{RUNNING} AND c.state = 'waiting' AND t.id = ? ORDER BY a.id");
-    let mut rows = store.prepare_cached(&awaited)?;
-    rows.query_map([turn.0], read)?.collect()
+    let all = all_running(store)?.into_iter().map(|(it, _)| it);
+    Ok(all.filter(|it| it.is_awaited && it.turn == turn).collect())
 }
 
 /// Settles one with its result; none if something else has ended it.
@@ -172,63 +220,59 @@ pub fn settle(
     };
     store
         .prepare_cached("UPDATE subagents SET state = ?, result = ?, ended = ? WHERE id = ?")?
-        .execute(params![state.as_str(), result, Utc::now().timestamp_millis(), id.0])?;
+        .execute(params![state, result, Time::now(), id])?;
     Ok(Some(subagent))
+}
+
+/// Returns true if a subagent works in a conversation, or for it.
+pub(super) fn needs_session(store: &Connection, session: SessionId) -> rusqlite::Result<bool> {
+    for column in ["session", "parent"] {
+        let works = format!("{RUNNING} AND {column} = ?");
+        if store.prepare_cached(&works)?.exists([session])? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Forgets the subagents of a conversation, which is deleted next.
+pub(super) fn forget_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("DELETE FROM subagents WHERE session = ?1 OR parent = ?1")?
+        .execute([session])
+        .map(drop)
 }
 
 /// Forgets those that ended before a time, with their conversations, a slice at a time; returns how many
 /// rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    sessions::prune_tasks(store, TaskKind::Subagent, before)
+    task_sessions::prune(store, TaskKind::Subagent, before, &DEPENDENTS)
 }
 
 /// Where one was asked for.
 pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Address>> {
-    store
-        .prepare_cached(
-            "SELECT p.channel, p.chat, p.thread FROM subagents a JOIN sessions p ON p.id = a.parent
-             WHERE a.id = ?",
-        )?
-        .query_row([id.0], read_address)
-        .optional()
+    let session = store
+        .prepare_cached("SELECT session FROM subagents WHERE id = ?")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    session.map_or(Ok(None), |session| task_sessions::people_at(store, session))
 }
 
 /// Those that work for the conversation at an address, and the last few that did.
 pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Listed>> {
-    let mut rows = store.prepare_cached(
-        "SELECT a.id, a.task, a.state, a.begun FROM subagents a JOIN sessions p ON p.id = a.parent
-         WHERE p.channel = ? AND p.chat = ? AND p.thread IS ? ORDER BY a.id DESC LIMIT ?",
-    )?;
-    let (channel, chat, thread) = address_params(at);
-    rows.query_map(params![channel, chat, thread, LISTED_MAX], |row| {
-        Ok(Listed {
-            id: SubagentId(row.get(0)?),
-            task: row.get(1)?,
-            state: State::parse(row.get_ref(2)?.as_str()?),
-            begun: DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default(),
-        })
-    })?
-    .collect()
-}
-
-fn read(row: &Row<'_>) -> rusqlite::Result<Subagent> {
-    let id = SubagentId(row.get(0)?);
-    let asked_at = read_address_at(row, 4)?;
-    Ok(Subagent {
-        id,
-        task: row.get(1)?,
-        origin: id.task().origin(&asked_at.channel),
-        parent: row.get::<_, bool>(3)?.then_some(SessionId(row.get(2)?)),
-        asked_at,
-        call: CallId(row.get(7)?),
-        is_awaited: row.get(8)?,
-        turn: TurnId(row.get(9)?),
-        reply_to: row.get::<_, Option<String>>(10)?.map(Into::into),
-    })
-}
-
-fn from_json<T: serde::de::DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
-    })
+    let mut of =
+        store.prepare_cached("SELECT id, task, state, begun FROM subagents WHERE session = ?")?;
+    let mut found = Vec::new();
+    for session in task_sessions::last_for(store, TaskKind::Subagent, at, LISTED_MAX)? {
+        let listed = of.query_row([session], |row| {
+            Ok(Listed {
+                id: row.get(0)?,
+                task: row.get(1)?,
+                state: row.get(2)?,
+                begun: row.get::<_, Time>(3)?.0,
+            })
+        });
+        found.extend(listed.optional()?);
+    }
+    Ok(found)
 }

@@ -6,6 +6,7 @@
 
 mod rules;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -202,6 +203,15 @@ fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Kept, String>>> {
         },
     );
     row.optional()
+}
+
+/// The blobs that files are compared with.
+pub fn blobs_wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
+    let mut rows = store.prepare_cached(
+        "SELECT value FROM rule_watch,
+             json_each(iif(json_valid(rule_watch.rules), rule_watch.rules, '{}')) WHERE type = 'text'",
+    )?;
+    rows.query_map([], |row| row.get(0))?.collect()
 }
 
 /// Forgets what cannot be compared with; it is kept as a row that cannot be read.

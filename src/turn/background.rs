@@ -11,8 +11,8 @@ use rusqlite::Connection;
 pub(crate) use kind::{Background, Limits, TIME_MAX, TaskEnd};
 
 use crate::bus::journal::{self, Fate, RowId};
-use crate::conversation::transcript;
-use crate::tasks::{self, Ended};
+use crate::conversation::{sessions, transcript};
+use crate::tasks::Ended;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{Ending, TurnId};
@@ -31,7 +31,7 @@ pub(crate) fn of(kind: TaskKind) -> &'static dyn Background {
 pub(crate) fn end(store: &Connection, origin: &Origin, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
     let Some(TaskId { kind, number }) = origin.task() else { return Ok(()) };
     of(kind).settle(store, number, end)?;
-    tasks::close_session(store, origin)
+    sessions::close(store, origin)
 }
 
 /// Ends a task whose turn was cut off too often, or cannot be read.

@@ -123,7 +123,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 9); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 10); install that version again");
 }
 
 #[tokio::test]
@@ -162,6 +162,47 @@ async fn goes_on_with_the_database_of_an_older_version() {
     assert!(transcript.contains("what is in it?") && transcript.contains("a crab"), "{transcript}");
     assert!(rig.ask("1", "/actions").await.contains("read_file"));
     rig.finish().await;
+}
+
+/// Three background tasks of version 7 for a group, each with a call.
+const TASKS_OF_7: &str = r#"
+    INSERT INTO sessions (id, channel, chat, thread, place, opened, closed, kind) VALUES
+        (1, 'home', '5', 't', '"group"', 1, NULL, 'chat'),
+        (2, '(subagent)', '1', 'home', '"group"', 2, 3, 'subagent'),
+        (3, '(job)', '1', 'home', '"group"', 2, 3, 'job'),
+        (4, '(heartbeat)', '1', 'home', '"group"', 2, 3, 'heartbeat'),
+        (5, 'home', '6', NULL, '"group"', 2, 3, 'aside');
+    INSERT INTO subagents (session, parent, task, state, begun) VALUES (2, 1, 'look', 'done', 2);
+    INSERT INTO jobs (id, channel, chat, thread, known_on, place, sender, timing, payload, missed, state, made, tainted)
+    VALUES (1, 'home', '5', 't', 'home', '', '', '', '', '', 'done', 2, 0);
+    INSERT INTO beats (channel, chat, thread, known_on, place, session, begun, asked, state)
+    VALUES ('home', '5', 't', 'home', '"group"', 4, 2, 0, 'silent')"#;
+
+#[tokio::test]
+async fn the_tasks_of_an_older_version_know_where_their_people_are() {
+    let home = TempDir::new().unwrap();
+    let older = Connection::open(home.path().join("state.db")).unwrap();
+    older.execute_batch(include_str!("../../src/store/schema.sql")).unwrap();
+    older.execute_batch(TASKS_OF_7).unwrap();
+    older.pragma_update(None, "user_version", 7).unwrap();
+    drop(older);
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
+    let people = store.read(|store| {
+        let mut rows = store.prepare(
+            "SELECT id || ': ' || ifnull(people_channel || ' ' || people_chat || ' ' || people_thread, '')
+             FROM sessions ORDER BY id",
+        )?;
+        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+    });
+    let there = "home 5 t";
+    let expected = [
+        "1: ".to_owned(),
+        format!("2: {there}"),
+        format!("3: {there}"),
+        format!("4: {there}"),
+        "5: ".to_owned(),
+    ];
+    assert_eq!(people.await.unwrap(), expected);
 }
 
 #[tokio::test]

@@ -169,6 +169,58 @@ fn nothing_decides_by_sentences_in_texts() {
     none(found, "ask the sources of the text (`types::source`): its sentences are for models");
 }
 
+/// The tables, each with the module that owns it.
+const OWNERS: [(&str, &[&str]); 5] = [
+    ("people", &["owner_place", "people", "strangers"]),
+    ("bus", &["chunks", "inbound", "marks", "outbox", "turned_away", "unreadable"]),
+    (
+        "conversation",
+        &["asks", "calls", "grants", "ledger", "proposals", "sessions", "steps", "turns"],
+    ),
+    ("trust", &["rule_watch"]),
+    ("tasks", &["beat_messages", "beats", "heart", "jobs", "runs", "subagents"]),
+];
+
+/// The words that make a text a part of SQL.
+const SQL: [&str; 7] = ["SELECT", "INSERT", "UPDATE", "DELETE", "FROM", "JOIN", "EXISTS"];
+
+#[test]
+fn each_table_has_an_owner() {
+    let home = tempfile::tempdir().unwrap();
+    drop(peacrab::store::Store::open(home.path(), &Default::default()).unwrap());
+    let store = rusqlite::Connection::open(home.path().join("state.db")).unwrap();
+    let tables = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite%'";
+    let mut tables = store.prepare(tables).unwrap();
+    let tables = tables.query_map([], |row| row.get(0)).unwrap();
+    let tables: BTreeSet<String> = tables.collect::<Result<_, _>>().unwrap();
+    let owned = OWNERS.iter().flat_map(|(_, tables)| *tables).map(|table| (*table).to_owned());
+    assert_eq!(tables, owned.collect(), "give each table its owner in `OWNERS`");
+}
+
+#[test]
+fn sql_names_a_table_only_in_the_module_that_owns_it() {
+    let mut found = Vec::new();
+    for file in rust_files(&["src"]) {
+        let code: String = file.code().map(|(_, line)| format!("{line}\n")).collect();
+        for text in literals(&code) {
+            let words: BTreeSet<_> = text.split(|c| !is_name(c)).collect();
+            if !SQL.iter().any(|word| words.contains(word)) {
+                continue;
+            }
+            let others = OWNERS.iter().filter(|(owner, _)| file.module().as_deref() != Some(owner));
+            let foreign = others.flat_map(|(_, tables)| *tables).filter(|it| words.contains(*it));
+            found.extend(foreign.map(|table| format!("{}: {table}", file.name())));
+        }
+    }
+    none(found, "call a function of the table's owner, which takes the connection");
+}
+
+#[test]
+fn literals_are_found_however_they_are_written() {
+    let code = r##"a("one", '"', b"two"); r#"th"ree"#; 'c'; "fo\"ur"; let x: &'a str = "five";"##;
+    assert_eq!(literals(code), ["one", "two", "th\"ree", "fo\\\"ur", "five"]);
+}
+
 #[test]
 fn one_stack_carries_what_goes_out() {
     let lock = read("Cargo.lock");
@@ -256,6 +308,40 @@ fn modules() -> Vec<String> {
         line.strip_suffix(';').map(str::to_owned)
     });
     names.collect()
+}
+
+/// The texts in quotation marks, as they are written.
+fn literals(code: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = code;
+    while let Some(at) = rest.find('"') {
+        let (before, inside) = (&rest[..at], &rest[at + 1..]);
+        // The character, and no text.
+        if before.ends_with('\'') && inside.starts_with('\'') {
+            rest = inside;
+            continue;
+        }
+        let hashes = before.len() - before.trim_end_matches('#').len();
+        let is_raw = before[..at - hashes].ends_with('r');
+        let end = match is_raw {
+            true => inside.find(&format!("\"{}", "#".repeat(hashes))),
+            false => end_of_text(inside),
+        };
+        let Some(end) = end else { break };
+        found.push(&inside[..end]);
+        rest = &inside[end + 1..];
+    }
+    found
+}
+
+/// Where a text ends that is not raw.
+fn end_of_text(inside: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    inside.char_indices().find_map(|(at, c)| {
+        let ends = c == '"' && !is_escaped;
+        is_escaped = c == '\\' && !is_escaped;
+        ends.then_some(at)
+    })
 }
 
 /// The first name after each `crate::`, also of those in braces.

@@ -44,11 +44,6 @@ pub fn task_channel(kind: TaskKind) -> String {
     format!("({})", kind.as_str())
 }
 
-/// Returns true if what stands in the column `channel` belongs to a task.
-pub fn is_task_channel(channel: &str) -> bool {
-    task_kind(channel).is_some()
-}
-
 /// The key of what a task is to do; `mark` tells several of one task apart.
 pub fn task_key(task: TaskId, mark: Option<i64>) -> DedupKey {
     let (channel, number) = (task_channel(task.kind), task.number);

@@ -5,9 +5,10 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
-use super::origins::{address_params, read_address};
-use super::row::{Fate, read_waiting, readable};
+use super::origins::{address_params, read_address, read_origin};
+use super::row::{Fate, RowId, read_waiting, readable};
 use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
+use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
 /// Messages with files that are looked through for what may be read at an address.
@@ -67,6 +68,28 @@ pub fn last_heard(
     Ok(found)
 }
 
+/// The last message that was accepted; 0 if there is none.
+pub fn last_row(store: &Connection) -> rusqlite::Result<RowId> {
+    store.prepare_cached("SELECT ifnull(max(id), 0) FROM inbound")?.query_row([], |row| row.get(0))
+}
+
+/// The origin of a row; none if it was forgotten.
+pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Origin>> {
+    store
+        .prepare_cached("SELECT channel, chat, thread FROM inbound WHERE id = ?")?
+        .query_row([row], read_origin)
+        .optional()
+}
+
+/// How a message ended; none if it has not, or was forgotten.
+pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Fate>> {
+    let outcome = store
+        .prepare_cached("SELECT outcome FROM inbound WHERE id = ? AND state = 'done'")?
+        .query_row([row], |row| row.get::<_, Option<Fate>>(0))
+        .optional()?;
+    Ok(outcome.map(|outcome| outcome.unwrap_or(Fate::Stopped)))
+}
+
 /// Whether the newest message at an address was refused.
 pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     let outcome = store
@@ -74,9 +97,9 @@ pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> 
             "SELECT outcome FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?
              ORDER BY id DESC LIMIT 1",
         )?
-        .query_row(address_params(at), |row| row.get::<_, Option<String>>(0))
+        .query_row(address_params(at), |row| row.get::<_, Option<Fate>>(0))
         .optional()?;
-    Ok(outcome.flatten().as_deref() == Some(Fate::Refused.as_str()))
+    Ok(outcome.flatten() == Some(Fate::Refused))
 }
 
 /// How many of the `max` newest messages at an address, in a row, were said by bots since a time.

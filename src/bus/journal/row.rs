@@ -4,12 +4,15 @@ use chrono::{DateTime, Utc};
 use rusqlite::Row;
 
 use super::origins::read_origin_at;
+use crate::store::{integer_columns, text_columns};
 use crate::types::message::{Inbound, Sender};
 use crate::types::origin::Origin;
 
 /// A row of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId(pub i64);
+
+integer_columns!(RowId);
 
 /// Rows after one, up to another and with it.
 #[derive(Clone, Copy, Debug)]
@@ -60,7 +63,17 @@ pub enum Fate {
 }
 
 impl Fate {
-    pub(crate) fn as_str(self) -> &'static str {
+    const ALL: [Self; 7] = [
+        Self::Answered,
+        Self::Obeyed,
+        Self::Refused,
+        Self::Stopped,
+        Self::Late,
+        Self::Withdrawn,
+        Self::TurnedAway,
+    ];
+
+    fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",
             Self::Obeyed => "obeyed",
@@ -71,7 +84,14 @@ impl Fate {
             Self::TurnedAway => "turned away",
         }
     }
+
+    /// A newer version may have written others, of which nothing more is known.
+    fn parse(text: &str) -> Self {
+        Self::ALL.into_iter().find(|fate| fate.as_str() == text).unwrap_or(Self::Stopped)
+    }
 }
+
+text_columns!(Fate = Self::parse);
 
 /// A waiting row that cannot be read, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]

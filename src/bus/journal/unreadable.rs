@@ -6,6 +6,8 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{origin_params, read_origin};
 use super::row::{Fate, RowId, UnreadableRow, Waiting, read_waiting};
+use crate::store::Time;
+use crate::types::message::{ChannelName, DedupKey};
 use crate::types::origin::Origin;
 
 /// Rows of one address that are closed at a time; the rest follows when it is looked at again.
@@ -42,7 +44,7 @@ pub fn close_unreadable(
             "UPDATE inbound SET state = 'done', outcome = ? WHERE id = ? AND state = 'waiting'
              RETURNING channel, chat, thread",
         )?
-        .query_row(params![Fate::Refused.as_str(), row.0], read_origin)
+        .query_row(params![Fate::Refused, row], read_origin)
         .optional()?;
     if closed.is_some() {
         store
@@ -53,6 +55,21 @@ pub fn close_unreadable(
             .execute(params![Utc::now().timestamp_millis(), why, row.0])?;
     }
     Ok(closed)
+}
+
+/// Keeps what a channel received and could not read.
+pub fn keep_raw(
+    store: &Connection,
+    key: &DedupKey,
+    channel: &ChannelName,
+    raw: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR IGNORE INTO unreadable (key, received, channel, raw) VALUES (?, ?, ?, ?)",
+        )?
+        .execute(params![key, Time::now(), channel, raw])?;
+    Ok(())
 }
 
 /// Keeps what another table held and nobody can read; `key` names the row.

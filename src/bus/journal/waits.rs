@@ -27,6 +27,12 @@ pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingAt>> {
     rows.query_map([], read)?.collect()
 }
 
+/// Returns true if nothing waits.
+pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
+    let waits = store.prepare_cached("SELECT 1 FROM inbound WHERE state = 'waiting'")?.exists([])?;
+    Ok(!waits)
+}
+
 /// The row, if it waits for a turn.
 pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
     let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;

@@ -7,11 +7,14 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension};
 
 use crate::conversation::actions::{Actions, COMPLETION, CONVERSE, GRACE};
-use crate::conversation::forgetting::forget_sessions;
+use crate::conversation::forgetting::{Dependents, forget_sessions};
 use crate::conversation::sources;
 use crate::store::StoreError;
 use crate::store::{SLICE, slice};
 use crate::types::session::TurnId;
+
+/// Returns the hashes of the blobs that a module refers to.
+pub type BlobsWanted = fn(&Connection) -> rusqlite::Result<HashSet<String>>;
 
 /// How far pruning has come: the end and the id of the last call that was looked at.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,27 +64,34 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
 }
 
 /// Forgets what commands did before a time, a slice at a time; returns how many rows.
-pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    forget_sessions(store, "command", before)
+pub fn prune_commands(
+    store: &Connection,
+    before: DateTime<Utc>,
+    dependents: &Dependents,
+) -> rusqlite::Result<usize> {
+    forget_sessions(store, "command", before, dependents)
 }
 
-/// The blobs that something can be undone with, or is compared with.
+/// The blobs that something can be undone with.
 fn wanted(store: &Connection) -> rusqlite::Result<HashSet<String>> {
     let mut rows = store.prepare(
         "SELECT json_extract(undo, '$.before') FROM calls WHERE undo IS NOT NULL
-         AND iif(json_valid(undo), json_type(undo, '$.before'), NULL) = 'text'
-         UNION SELECT value FROM rule_watch,
-             json_each(iif(json_valid(rule_watch.rules), rule_watch.rules, '{}')) WHERE type = 'text'",
+         AND iif(json_valid(undo), json_type(undo, '$.before'), NULL) = 'text'",
     )?;
     rows.query_map([], |row| row.get(0))?.collect()
 }
 
 impl Actions {
     /// Removes what files were that nothing refers to. What has come since the daemon began may be about to be
-    /// referred to, for some time.
-    pub async fn sweep(&self, up: Duration) -> Result<(), StoreError> {
+    /// referred to, for some time. `others` returns the blobs that another module refers to.
+    pub async fn sweep(&self, up: Duration, others: BlobsWanted) -> Result<(), StoreError> {
         let grace = up.min(GRACE);
-        let wanted = self.store.read(wanted).await?;
+        let wanted = self.store.read(move |store| {
+            let mut all = wanted(store)?;
+            all.extend(others(store)?);
+            Ok(all)
+        });
+        let wanted = wanted.await?;
         let images = self.images.clone();
         let swept = tokio::task::spawn_blocking(move || images.sweep(&wanted, grace)).await;
         if let Ok(Err(error)) = swept {

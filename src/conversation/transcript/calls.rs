@@ -1,14 +1,14 @@
 //! Calls in the store, from planned to their outcome, and the way back from what they did.
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::bus::journal::read_origin;
 use crate::conversation::actions;
 use crate::conversation::sources;
 use crate::conversation::transcript::{from_json, from_json_or, to_json};
 use crate::provider::ToolCall;
-use crate::types::message::{ChannelName, Sender};
+use crate::types::message::{ChannelName, MessageId, Sender, SenderId};
 use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
 use crate::types::source::Source;
 
@@ -97,6 +97,36 @@ pub(crate) fn caller(
         .query_row([call.0], |row| {
             Ok((read_origin(row)?.channel().clone(), from_json(row, 3)?, row.get(4)?))
         })
+}
+
+/// The turn of a call.
+pub(crate) struct CallTurn {
+    pub(crate) turn: TurnId,
+    /// The call waits for somebody, or for a subagent.
+    pub(crate) is_waiting: bool,
+    /// The message that the turn answers.
+    pub(crate) reply_to: Option<MessageId>,
+    /// For whom the turn works; none if that cannot be read.
+    pub(crate) by: Option<SenderId>,
+}
+
+/// Returns the turn of a call; none if the call was forgotten.
+pub(crate) fn turn_of_call(store: &Connection, call: CallId) -> rusqlite::Result<Option<CallTurn>> {
+    store
+        .prepare_cached(
+            "SELECT t.id, c.state = 'waiting', t.reply_to,
+             iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL)
+             FROM calls c JOIN turns t ON t.id = c.turn WHERE c.id = ?",
+        )?
+        .query_row([call], |row| {
+            Ok(CallTurn {
+                turn: row.get(0)?,
+                is_waiting: row.get(1)?,
+                reply_to: row.get(2)?,
+                by: row.get(3)?,
+            })
+        })
+        .optional()
 }
 
 pub(crate) fn call_runs(

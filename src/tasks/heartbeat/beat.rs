@@ -6,19 +6,20 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::bus::journal::{address_params, read_address, task_key};
+use crate::bus::journal::{self, RowId, address_params, read_address, task_key};
 use crate::bus::outbox;
 use crate::conversation::sessions;
+use crate::conversation::task_sessions::{self, Terms};
 use crate::people;
 use crate::replies;
-use crate::store::slice;
+use crate::store::{Json, Legible, Time, integer_columns, slice};
 use crate::tasks::heartbeat::surroundings::{SAME_FOR, line, told_since};
 use crate::tasks::heartbeat::watched::alert;
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
-use crate::tasks::{self, Assignment, Ended, Terms};
+use crate::tasks::{self, Assignment, DEPENDENTS, Ended};
 use crate::types::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
-use crate::types::session::{Settings, TurnId};
+use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
 /// Beats that came to their end.
@@ -27,6 +28,8 @@ pub(super) const WORKED: &str = "'told', 'silent', 'repeated'";
 /// A beat, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatId(pub i64);
+
+integer_columns!(BeatId);
 
 impl BeatId {
     pub fn task(self) -> TaskId {
@@ -47,6 +50,9 @@ pub struct Beat {
     pub asked: bool,
     /// When it began, by the heart's clock.
     pub begun: DateTime<Utc>,
+    session: SessionId,
+    /// Its task in the journal.
+    row: Option<RowId>,
 }
 
 impl Beat {
@@ -73,13 +79,12 @@ pub(super) fn begin(
 ) -> rusqlite::Result<bool> {
     let New { to, known_on, sender, place, provider, asked } = new;
     let settings = Settings { model: provider, ..Settings::default() };
-    let settings = serde_json::to_string(&settings).expect("settings have string keys");
     let works = "SELECT 1 FROM beats WHERE state = 'running'";
     if store.prepare_cached(works)?.exists([])? {
         return Ok(false);
     }
     let terms = Terms { known_on, place, settings };
-    let session = tasks::open_session(store, TaskKind::Heartbeat, &terms)?;
+    let session = task_sessions::open(store, TaskKind::Heartbeat, &terms, &to)?;
     let (channel, chat, thread) = address_params(&to);
     store
         .prepare_cached(
@@ -90,10 +95,10 @@ pub(super) fn begin(
             channel,
             chat,
             thread,
-            terms.known_on.as_str(),
-            serde_json::to_string(&place).expect("a place is a word"),
-            session.0,
-            now.timestamp_millis(),
+            terms.known_on,
+            Json(place),
+            session,
+            Time(now),
             asked
         ])?;
     let id = BeatId(store.last_insert_rowid());
@@ -103,22 +108,24 @@ pub(super) fn begin(
     let sources = text.spans().to_vec();
     let assignment = Assignment { text, sources, cause, key: task_key(task, None), to };
     let row = tasks::start(store, task, (session, &terms), assignment)?;
-    store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute([row.0, id.0])?;
+    store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute(params![row, id])?;
     Ok(true)
 }
 
-const BEATS: &str = "SELECT channel, chat, thread, id, known_on, place, asked, begun FROM beats WHERE state = 'running'";
+const BEATS: &str = "SELECT channel, chat, thread, id, known_on, place, asked, begun, session, row
+    FROM beats WHERE state = 'running'";
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Beat> {
-    let place = serde_json::from_str(row.get_ref(5)?.as_str()?);
     Ok(Beat {
         to: read_address(row)?,
-        id: BeatId(row.get(3)?),
-        known_on: row.get::<_, String>(4)?.into(),
+        id: row.get(3)?,
+        known_on: row.get(4)?,
         // Who cannot be sure keeps to themselves what is private.
-        place: place.unwrap_or(Place::Group),
+        place: row.get::<_, Legible<_>>(5)?.0.unwrap_or(Place::Group),
         asked: row.get(6)?,
-        begun: DateTime::from_timestamp_millis(row.get(7)?).unwrap_or_default(),
+        begun: row.get::<_, Time>(7)?.0,
+        session: row.get(8)?,
+        row: row.get(9)?,
     })
 }
 
@@ -140,17 +147,16 @@ pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rus
     let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
         return Ok(());
     };
-    let is_stray = store
-        .prepare_cached(
-            "SELECT 1 FROM beats b JOIN inbound i ON i.id = b.row WHERE b.id = ? AND i.state = 'done'
-             AND NOT EXISTS (SELECT 1 FROM turns WHERE session = b.session AND ending IS NULL)",
-        )?
-        .exists([beat.id.0])?;
+    let is_done = match beat.row {
+        Some(row) => journal::outcome_of(store, row)?.is_some(),
+        None => false,
+    };
+    let is_stray = is_done && !sessions::has_unfinished(store, beat.session)?;
     if is_stray || !channels.contains(&beat.known_on) {
         settle(store, &beat, Ended::Stopped, None, false)?;
     }
     if is_stray {
-        tasks::close_session(store, &beat.origin())?;
+        sessions::close(store, beat.origin())?;
     }
     Ok(())
 }
@@ -229,9 +235,12 @@ pub fn may_send(
     (to, words): (&Address, &str),
     tainted: bool,
 ) -> rusqlite::Result<bool> {
-    let of_turn = format!("{BEATS} AND session = (SELECT session FROM turns WHERE id = ?)");
-    let beat = store.prepare_cached(&of_turn)?.query_row([turn.0], read).optional()?;
-    let Some(beat) = beat else { return Ok(true) };
+    let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
+        return Ok(true);
+    };
+    if sessions::id_of_turn(store, turn)? != Some(beat.session) {
+        return Ok(true);
+    }
     if !beat.asked && was_told(store, &beat, to, words)? {
         return Ok(false);
     }
@@ -318,22 +327,6 @@ pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<
         .map(drop)
 }
 
-/// Tokens that beats have used since a time, read and written.
-pub(super) fn used_since(
-    store: &Connection,
-    since: DateTime<Utc>,
-    now: DateTime<Utc>,
-) -> rusqlite::Result<u64> {
-    // A beat that waits for somebody may have begun long before.
-    let begun = since - Duration::days(8);
-    store
-        .prepare_cached(
-            "SELECT ifnull(sum(l.input + l.output), 0) FROM beats b JOIN turns t ON t.session = b.session
-             JOIN ledger l ON l.turn = t.id WHERE b.begun >= ? AND l.at BETWEEN ? AND ?",
-        )?
-        .query_row([begun, since, now].map(|at| at.timestamp_millis()), |row| row.get(0))
-}
-
 /// What the beats of a day did.
 #[derive(Default)]
 pub(super) struct LastDay {
@@ -363,7 +356,7 @@ pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Resu
 
 /// Forgets beats that began before a time, with their conversations, a slice at a time; returns how many.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let sessions = sessions::prune_tasks(store, TaskKind::Heartbeat, before)?;
+    let sessions = task_sessions::prune(store, TaskKind::Heartbeat, before, &DEPENDENTS)?;
     let beats = store
         .prepare_cached(
             "DELETE FROM beats WHERE id IN (SELECT id FROM beats

@@ -1,13 +1,14 @@
 //! What lies around a beat: what it is told besides what the file asks for, and who is where.
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
 use crate::bus::journal::address_params;
+use crate::conversation::plans;
 use crate::people::LOCAL;
 use crate::tasks::heartbeat::beat::{New, WORKED};
 use crate::tasks::schedule::Payload;
-use crate::types::message::{Address, Place, SenderId};
+use crate::types::message::{Address, Place};
 use crate::types::session::Plan;
 
 /// What was told is not told again for so long.
@@ -34,15 +35,7 @@ pub(super) fn of(
     new: &New,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Surroundings> {
-    let (channel, chat, thread) = address_params(&new.to);
-    let plan: Option<Option<String>> = store
-        .prepare_cached(
-            "SELECT plan FROM sessions WHERE closed IS NULL AND kind = 'chat' AND channel = ?
-             AND chat = ? AND ifnull(thread, '') = ifnull(?, '')",
-        )?
-        .query_row(params![channel, chat, thread], |row| row.get(0))
-        .optional()?;
-    let plan = plan.flatten().and_then(|plan| serde_json::from_str::<Plan>(&plan).ok());
+    let plan = plans::at(store, &new.to)?;
     let plan = plan.filter(Plan::is_open);
     let told = told_since(store, &new.to, (now - SAME_FOR, now))?;
     let told = &told[..told.len().min(LISTED_MAX)];
@@ -107,33 +100,4 @@ pub(super) fn told_since(
         Ok((row.get(0)?, row.get(1)?))
     })?
     .collect()
-}
-
-/// Who was last answered at an address, if nobody else reads along there.
-pub(super) fn last_in_private(
-    store: &Connection,
-    at: &Address,
-) -> rusqlite::Result<Option<SenderId>> {
-    let (channel, chat, thread) = address_params(at);
-    let last: Option<String> = store
-        .prepare_cached(
-            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL) FROM turns t JOIN sessions s ON s.id = t.session
-             WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
-             AND ifnull(s.thread, '') = ifnull(?, '') ORDER BY t.id DESC LIMIT 1",
-        )?
-        .query_row(params![channel, chat, thread], |row| row.get::<_, Option<String>>(0))
-        .optional()?
-        .flatten();
-    Ok(last.map(Into::into))
-}
-
-/// Whether the conversation at an address is in a turn, other than one that waits for somebody.
-pub(super) fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
-    let (channel, chat, thread) = address_params(at);
-    store
-        .prepare_cached(
-            "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL
-             AND t.parked = 0 AND s.channel = ? AND s.chat = ? AND ifnull(s.thread, '') = ifnull(?, '')",
-        )?
-        .exists(params![channel, chat, thread])
 }

@@ -6,15 +6,17 @@ use chrono_tz::Tz;
 use rusqlite::Connection;
 
 use crate::bus::{journal, outbox};
+use crate::conversation::task_sessions::{self, Terms};
 use crate::replies;
 use crate::tasks::schedule::command::{Came, lets_sleep};
 use crate::tasks::schedule::job::{Payload, Where};
 use crate::tasks::schedule::note::{NO_MODEL, note, note_printed};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
-use crate::tasks::{self, Assignment, Ended, Terms};
+use crate::tasks::{self, Assignment, Ended};
 use crate::types::message::{Body, Cause, Inbound, Printed, Said};
 use crate::types::origin::TaskKind;
+use crate::types::session::Settings;
 
 /// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
 /// it, once this is committed.
@@ -58,9 +60,9 @@ fn start_turn(
     let row = match session {
         Where::Own => {
             let (known_on, place) = (brief.known_on.clone(), brief.place);
-            let terms = Terms { known_on, place, settings: "{}".to_owned() };
-            let session = tasks::open_session(store, TaskKind::Job, &terms)?;
+            let terms = Terms { known_on, place, settings: Settings::default() };
             let to = brief.to.clone();
+            let session = task_sessions::open(store, TaskKind::Job, &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
             tasks::start(store, id.task(), (session, &terms), assignment)?
         }

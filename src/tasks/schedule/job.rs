@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
+use crate::store::integer_columns;
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
@@ -17,6 +18,8 @@ use crate::types::origin::{TaskId, TaskKind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(pub i64);
+
+integer_columns!(JobId);
 
 impl JobId {
     /// The background task of its runs in a session of their own.
@@ -336,17 +339,6 @@ pub(super) fn remove_unread(
         ))?
         .execute(params![channel, sender, id.0])?;
     Ok(removed > 0)
-}
-
-/// Whether others can read along at an address, as far as it is known; else they can.
-pub fn place_of(store: &Connection, at: &Address) -> rusqlite::Result<Place> {
-    let known = store
-        .prepare_cached(
-            "SELECT place FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
-        )?
-        .query_row([at.channel.as_str(), at.chat.as_str()], |row| from_json(row, 0))
-        .optional()?;
-    Ok(known.unwrap_or(Place::Group))
 }
 
 /// How many a person has that are not done.

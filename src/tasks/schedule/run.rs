@@ -7,11 +7,11 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{RowId, is_task_channel};
-use crate::conversation::sessions;
-use crate::store::slice;
-use crate::tasks::Ended;
+use crate::bus::journal::{self, Fate, RowId};
+use crate::conversation::{task_sessions, transcript};
+use crate::store::{Time, slice};
 use crate::tasks::schedule::job::{self, Illegible, Job, JobId};
+use crate::tasks::{DEPENDENTS, Ended};
 use crate::types::message::{Address, ChannelName, SenderId};
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
@@ -97,8 +97,7 @@ pub fn begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Resu
     rows.iter().try_for_each(|row| begin.execute([turn.0, row.0]).map(drop))
 }
 
-const RUNS: &str = "SELECT id, job, due, late, row, turn,
-    (SELECT channel FROM inbound WHERE inbound.id = runs.row)";
+const RUNS: &str = "SELECT id, job, due, late, row, turn";
 const RUNNING: &str = "state = 'running'";
 
 /// The run on which a turn works.
@@ -128,25 +127,25 @@ struct Head {
     late: bool,
     row: Option<RowId>,
     turn: Option<TurnId>,
-    is_here: bool,
 }
 
 fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
     Ok(Head {
         id: row.get(0)?,
-        job: JobId(row.get(1)?),
-        due: job::time(row, 2)?.unwrap_or_default(),
+        job: row.get(1)?,
+        due: row.get::<_, Time>(2)?.0,
         late: row.get(3)?,
-        row: row.get::<_, Option<i64>>(4)?.map(RowId),
-        turn: row.get::<_, Option<i64>>(5)?.map(TurnId),
-        is_here: row.get::<_, Option<String>>(6)?.is_some_and(|channel| !is_task_channel(&channel)),
+        row: row.get(4)?,
+        turn: row.get(5)?,
     })
 }
 
 fn with_job(store: &Connection, head: Head) -> rusqlite::Result<Option<Run>> {
-    let Head { id, job, due, late, row, turn, is_here } = head;
-    let job = job::even_removed(store, job)?;
-    Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
+    let Head { id, job, due, late, row, turn } = head;
+    let Some(job) = job::even_removed(store, job)? else { return Ok(None) };
+    let origin = row.map_or(Ok(None), |row| journal::origin_of(store, row))?;
+    let is_here = origin.is_some_and(|origin| origin.task().is_none());
+    Ok(Some(Run { id, job, due, late, row, turn, is_here }))
 }
 
 /// A run of which a command is to be run, or runs.
@@ -161,7 +160,7 @@ pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
     let mut rows = store.prepare_cached(&format!(
         "{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"
     ))?;
-    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(7)?)))?;
+    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(6)?)))?;
     let mut found = Vec::new();
     for row in rows {
         let (head, began) = row?;
@@ -172,18 +171,20 @@ pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
 
 /// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
 pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT r.id, r.job, r.due, r.late, r.row, r.turn, i.channel, i.outcome FROM runs r
-         JOIN inbound i ON i.id = r.row WHERE r.state = 'running' AND i.state = 'done'",
-    )?;
-    let rows = rows.query_map([], |row| Ok((head(row)?, row.get::<_, Option<String>>(7)?)))?;
+    let mut rows =
+        store.prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING} AND row IS NOT NULL"))?;
+    let heads = rows.query_map([], head)?;
     let mut stray = Vec::new();
-    for row in rows {
-        let (head, outcome) = row?;
-        let ended = match outcome.as_deref() {
-            Some("answered") => Ended::Done,
-            Some("refused") => Ended::Failed,
-            _ => Ended::Stopped,
+    for head in heads {
+        let head = head?;
+        let outcome = head.row.map_or(Ok(None), |row| journal::outcome_of(store, row))?;
+        let ended = match outcome {
+            None => continue,
+            Some(Fate::Answered) => Ended::Done,
+            Some(Fate::Refused) => Ended::Failed,
+            Some(
+                Fate::Obeyed | Fate::Stopped | Fate::Late | Fate::Withdrawn | Fate::TurnedAway,
+            ) => Ended::Stopped,
         };
         stray.extend(with_job(store, head)?.map(|run| (run, ended)));
     }
@@ -216,16 +217,27 @@ pub(super) fn working(
     channels: &BTreeSet<ChannelName>,
 ) -> rusqlite::Result<Vec<Working>> {
     let mut rows = store.prepare_cached(
-        "SELECT r.job, j.channel, j.known_on, ifnull(t.parked, 0)
-         FROM runs r JOIN jobs j ON j.id = r.job LEFT JOIN turns t ON t.id = r.turn
+        "SELECT r.job, j.channel, j.known_on, r.turn FROM runs r JOIN jobs j ON j.id = r.job
          WHERE r.state = 'running'",
     )?;
-    rows.query_map([], |row| {
-        let is_here = |name: String| channels.contains(&ChannelName::from(name));
-        let is_served = is_here(row.get(1)?) && is_here(row.get(2)?);
-        Ok(Working { job: JobId(row.get(0)?), counts: is_served && !row.get::<_, bool>(3)? })
-    })?
-    .collect()
+    let mut rows = rows.query([])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let is_served = channels.contains(&row.get(1)?) && channels.contains(&row.get(2)?);
+        let turn: Option<TurnId> = row.get(3)?;
+        let waits = turn.map_or(Ok(false), |turn| transcript::is_parked(store, turn))?;
+        found.push(Working { job: row.get(0)?, counts: is_served && !waits });
+    }
+    Ok(found)
+}
+
+/// When the last run was claimed, by our clock of then.
+pub(super) fn last_claimed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let last = store
+        .prepare_cached("SELECT claimed FROM runs ORDER BY id DESC LIMIT 1")?
+        .query_row([], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(last.map(|last| last.0))
 }
 
 /// The runs that work in no conversation with people, and whose answers go to an address: all of them, or
@@ -279,5 +291,5 @@ pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize
         store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;
         store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
     }
-    Ok(over.len() + sessions::prune_tasks(store, TaskKind::Job, until)?)
+    Ok(over.len() + task_sessions::prune(store, TaskKind::Job, until, &DEPENDENTS)?)
 }

@@ -4,8 +4,8 @@ use rusqlite::Connection;
 
 use crate::bus::journal::{self, Fate, RowId, Span, Waiting};
 use crate::bus::{asides, outbox};
-use crate::conversation::asks;
 use crate::conversation::transcript::{self, Unfinished};
+use crate::conversation::{asks, sessions};
 use crate::people::Role;
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
@@ -69,7 +69,7 @@ pub(crate) async fn stopped(
         let asides = asides::stop(store, at, whose)?;
         let tasks = background::stop_for(store, at, whose)?;
         if kind == StopKind::New {
-            transcript::close_session(store, at)?;
+            sessions::close(store, at)?;
             say(replies::NEW_SESSION)?;
             return Ok(Stopped { turn: true, waiting: true, asides: true, tasks });
         }

@@ -86,7 +86,7 @@ impl Scene {
             for job in 1..=20 {
                 if let Some(run) = schedule::of_job(store, JobId(job))? {
                     schedule::settle(store, &run, ended, Some("it broke"), now)?;
-                    peacrab::tasks::close_session(store, &run.origin())?;
+                    peacrab::conversation::sessions::close(store, run.origin())?;
                 }
             }
             Ok(())

@@ -1,0 +1,87 @@
+//! The times of messages: when each was said, by its platform's clock, and when it was found, by ours.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::origins::origin_params;
+use super::row::Waiting;
+use crate::store::Time;
+
+/// Of the last messages, so many are looked at for one elsewhere, or for the newest time of a platform.
+const LOOKED_AT: i64 = 200;
+
+/// When a message was said, by its platform's clock, and when it was found, by ours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Times {
+    pub at: DateTime<Utc>,
+    pub received: DateTime<Utc>,
+}
+
+/// Returns the times of the newest message of the same conversation that was found before a message, and no
+/// later than `until`.
+pub fn times_before(
+    store: &Connection,
+    message: &Waiting,
+    until: DateTime<Utc>,
+) -> rusqlite::Result<Option<Times>> {
+    let (channel, chat, thread) = origin_params(&message.origin);
+    store
+        .prepare_cached(
+            "SELECT received, json_extract(message, '$.at') FROM inbound
+             WHERE channel = ? AND chat = ? AND thread IS ? AND id < ? AND received <= ?
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread, message.id, Time(until)], read)
+        .optional()
+        .map(Option::flatten)
+}
+
+/// Returns the same of the last messages of all conversations on platforms.
+pub fn times_elsewhere_before(
+    store: &Connection,
+    message: &Waiting,
+    until: DateTime<Utc>,
+) -> rusqlite::Result<Option<Times>> {
+    store
+        .prepare_cached(
+            "SELECT received, json_extract(message, '$.at') FROM
+             (SELECT id, received, message FROM inbound WHERE id < ? ORDER BY id DESC LIMIT ?)
+             WHERE received <= ? AND json_extract(message, '$.id') IS NOT NULL
+             ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![message.id, LOOKED_AT, Time(until)], read)
+        .optional()
+        .map(Option::flatten)
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Option<Times>> {
+    let (Time(received), at): (_, Option<String>) = (row.get(0)?, row.get(1)?);
+    Ok(at.and_then(|at| said_at(&at)).map(|at| Times { at, received }))
+}
+
+fn said_at(text: &str) -> Option<DateTime<Utc>> {
+    Some(DateTime::parse_from_rfc3339(text).ok()?.to_utc())
+}
+
+/// Returns the newest time that a platform has told, by the clock of its server, among the last messages.
+pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    // A pressed button, and a message from the terminal, has our own time.
+    let newest: Option<String> = store.query_row(
+        "SELECT max(json_extract(message, '$.at')) FROM
+         (SELECT message FROM inbound ORDER BY id DESC LIMIT ?)
+         WHERE json_extract(message, '$.id') IS NOT NULL
+         AND json_extract(message, '$.body.press') IS NULL",
+        [LOOKED_AT],
+        |row| row.get(0),
+    )?;
+    Ok(newest.and_then(|at| said_at(&at)))
+}
+
+/// Returns when the last message was found, by our clock of then.
+pub fn last_received(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let last = store
+        .prepare_cached("SELECT received FROM inbound ORDER BY id DESC LIMIT 1")?
+        .query_row([], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(last.map(|last| last.0))
+}

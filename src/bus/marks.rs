@@ -1,0 +1,53 @@
+//! Durable marks: how far a channel has read what its platform tells (an offset, say), and the newest time that
+//! was believed.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::store::Time;
+use crate::types::message::ChannelName;
+
+/// Returns a channel's own mark, and when it was set.
+pub(super) fn of_channel(
+    store: &Connection,
+    channel: &ChannelName,
+) -> rusqlite::Result<Option<(String, DateTime<Utc>)>> {
+    store
+        .prepare_cached("SELECT mark, at FROM marks WHERE channel = ? AND name = ''")?
+        .query_row([channel], |row| Ok((row.get(0)?, row.get::<_, Time>(1)?.0)))
+        .optional()
+}
+
+/// Sets a channel's own mark.
+pub(super) fn set_of_channel(
+    store: &Connection,
+    channel: &ChannelName,
+    mark: &str,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT OR REPLACE INTO marks (channel, name, mark, at) VALUES (?, '', ?, ?)",
+        )?
+        .execute(params![channel, mark, Time::now()])
+        .map(drop)
+}
+
+/// Returns the newest time that was believed; none was before.
+pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let at = store
+        .prepare_cached("SELECT at FROM marks WHERE channel = '' AND name = 'clock'")?
+        .query_row([], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(at.map(|at| at.0))
+}
+
+/// Notes a time that is believed.
+pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
+    store
+        .prepare_cached(
+            "INSERT INTO marks (channel, name, mark, at) VALUES ('', 'clock', '', ?)
+             ON CONFLICT (channel, name) DO UPDATE SET at = excluded.at",
+        )?
+        .execute([Time(at)])
+        .map(drop)
+}

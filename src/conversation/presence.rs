@@ -1,0 +1,45 @@
+//! Who is at an address, as far as its conversations tell: who was answered there, whether others read along,
+//! and whether a turn runs there.
+
+use rusqlite::{Connection, OptionalExtension, params};
+
+use crate::bus::journal::address_params;
+use crate::store::Json;
+use crate::types::message::{Address, Place, SenderId};
+
+/// Returns whether others can read along at an address; if that is not known, they can.
+pub fn place_of(store: &Connection, at: &Address) -> rusqlite::Result<Place> {
+    let known = store
+        .prepare_cached(
+            "SELECT place FROM sessions WHERE channel = ? AND chat = ? ORDER BY id DESC LIMIT 1",
+        )?
+        .query_row(params![at.channel, at.chat], |row| row.get::<_, Json<Place>>(0))
+        .optional()?;
+    Ok(known.map_or(Place::Group, |place| place.0))
+}
+
+/// Returns who was last answered at an address, if nobody else reads along there.
+pub fn last_in_private(store: &Connection, at: &Address) -> rusqlite::Result<Option<SenderId>> {
+    let (channel, chat, thread) = address_params(at);
+    let last = store
+        .prepare_cached(
+            "SELECT iif(json_valid(t.sender), json_extract(t.sender, '$.id'), NULL)
+             FROM turns t JOIN sessions s ON s.id = t.session
+             WHERE s.kind = 'chat' AND s.place = '\"private\"' AND s.channel = ? AND s.chat = ?
+             AND s.thread IS ? ORDER BY t.id DESC LIMIT 1",
+        )?
+        .query_row(params![channel, chat, thread], |row| row.get::<_, Option<SenderId>>(0))
+        .optional()?;
+    Ok(last.flatten())
+}
+
+/// Returns true if the conversation at an address is in a turn that does not wait for somebody.
+pub fn is_busy(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
+    let (channel, chat, thread) = address_params(at);
+    store
+        .prepare_cached(
+            "SELECT 1 FROM turns t JOIN sessions s ON s.id = t.session WHERE t.ending IS NULL
+             AND t.parked = 0 AND s.channel = ? AND s.chat = ? AND s.thread IS ?",
+        )?
+        .exists(params![channel, chat, thread])
+}
