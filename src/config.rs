@@ -9,7 +9,9 @@ mod deserializer;
 mod exec;
 mod file;
 mod heartbeat;
+mod hints;
 mod hooks;
+mod keys;
 mod mcp;
 mod media;
 mod providers;
@@ -35,19 +37,15 @@ use crate::tools;
 use crate::types::message::ChannelName;
 
 pub use agent::AgentConfig;
+pub use channels::TERMINAL;
 pub use environment::Environment;
 pub use exec::Exposure;
 pub use fault::{ConfigErrors, Fault, Place};
-use file::{Unreadable, read_text};
+use file::read_text;
 use reading::Source;
 use schema::File;
 pub use schema::{KEYS, schema, sections};
-
-/// The name of the daemon's own terminal, which is always there.
-pub const TERMINAL: &str = "terminal";
-
-/// Bytes in what a config calls MB.
-const MB: u64 = 1_000_000;
+use values::MB;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -93,20 +91,17 @@ pub fn load(
     env: &Environment,
 ) -> Result<Config, ConfigErrors> {
     let file = explicit.map_or_else(|| home.join("config.toml"), Path::to_owned);
-    let text = match read_text(&file) {
-        Ok(text) => text,
-        Err(Unreadable::Absent) if explicit.is_none() => String::new(),
-        Err(unreadable) => return Err(ConfigErrors(vec![unreadable.fault(&file)])),
+    let text = match explicit {
+        None if matches!(file.try_exists(), Ok(false)) => String::new(),
+        _ => read_text(&file).map_err(|fault| ConfigErrors(vec![fault]))?,
     };
-    // Other programs begin UTF-8 with this mark; it is not part of the text.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    let (tree, wrong) = DeTable::parse_recoverable(text);
+    let (tree, wrong) = DeTable::parse_recoverable(&text);
     let tree = DeValue::Table(tree.into_inner());
-    let source = Source::new((&file, text), &tree, env);
+    let source = Source::new(&file, &text, &tree, env, &KEYS);
     source.read_from(&file);
     for wrong in &wrong {
         let at = wrong.span().map_or(text.len(), |span| span.start);
-        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(text, at)));
+        source.fault(at, format!("{}{}", wrong.message(), quotes_hint(&text, at)));
     }
     // What is left of a broken file would only give faults that are none.
     let config = if wrong.is_empty() { read(&source) } else { None };
@@ -132,10 +127,10 @@ fn quotes_hint(text: &str, at: usize) -> &'static str {
 
 fn read(source: &Source<'_>) -> Option<Config> {
     source.not_built("gateway");
-    let file: File = source.read()?;
+    let file: File = deserializer::read(source)?;
     let mut providers = providers::configs(source, file.providers);
     if providers.is_empty() {
-        providers = environment::providers(source);
+        providers = providers::of_environment(source);
     }
     let names: Vec<_> = providers.iter().map(|(name, _)| name.as_str()).collect();
     let mut agent = file.agent.config(source, &names);
@@ -144,7 +139,7 @@ fn read(source: &Source<'_>) -> Option<Config> {
     agent.heartbeat = file.heartbeat.config(source, &names);
     let (mut channels, count) = self::channels::channels(source, file.channels);
     if count == 0 {
-        channels.extend(environment::channels(source));
+        channels.extend(self::channels::of_environment(source));
     }
     channels.entry(TERMINAL.into()).or_insert_with(self::channels::terminal);
     let media = file.media.limits(&source.section("media"));

@@ -7,18 +7,24 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::channels::config::{
-    DISCORD_URL, DiscordConfig, SLACK_URL, SlackConfig, TELEGRAM_URL, TelegramConfig,
+    DISCORD_URL, DiscordConfig, DiscordThreads, SLACK_URL, SlackConfig, SlackThreads, TELEGRAM_URL,
+    TelegramConfig,
 };
 use crate::channels::{self, Kind};
 use crate::people::{Access, Groups};
 use crate::secret::Secret;
 use crate::types::message::ChannelName;
 
-use super::TERMINAL;
-use super::reading::{Section, Source, none_of};
-use super::schema::Limited;
+use super::deserializer::word;
+use super::fault::Place;
+use super::hints::none_of;
+use super::keys::Limited;
+use super::reading::{Section, Source};
 use super::values::{At, Flag, Id, Text, Url};
 use crate::config::secrets::{self, Written};
+
+/// The name of the daemon's own terminal, which is always there.
+pub const TERMINAL: &str = "terminal";
 
 /// A place where people talk to it. The name is yours; there can be many, also of one type. With no
 /// channel in the config file, TELEGRAM_BOT_TOKEN starts one, so does DISCORD_BOT_TOKEN, and so do
@@ -176,7 +182,7 @@ impl ChannelSection {
         let token = token(place, self.token.as_ref(), wanted);
         take_token(place, token.as_ref(), tokens, "Discord lets only one of them listen");
         let api_url = self.api_url(place, DISCORD_URL);
-        let threads = self.threads.as_ref().and_then(|word| place.source.word(word));
+        let threads = self.threads.as_ref().and_then(|it| word(place.source, it));
         let access = self.access(place.source, &DISCORD_IDS);
         let threads = threads.unwrap_or_default();
         let config = DiscordConfig { token: token?, api_url: api_url?, threads };
@@ -204,7 +210,7 @@ impl ChannelSection {
             take_token(place, token.as_ref(), tokens, why);
         }
         let api_url = self.api_url(place, SLACK_URL);
-        let threads = self.threads.as_ref().and_then(|word| place.source.word(word));
+        let threads = self.threads.as_ref().and_then(|it| word(place.source, it));
         let access = self.access(place.source, &SLACK_IDS);
         let config = SlackConfig {
             token: bot_token?,
@@ -366,4 +372,68 @@ fn people(
         }
     }
     ids.into_iter().map(|entry| entry.value.0).collect()
+}
+
+const SLACK_BOT_TOKEN: &str = "SLACK_BOT_TOKEN";
+const SLACK_APP_TOKEN: &str = "SLACK_APP_TOKEN";
+const DISCORD_TOKEN: &str = "DISCORD_BOT_TOKEN";
+const TELEGRAM_TOKEN: &str = "TELEGRAM_BOT_TOKEN";
+
+/// The channels whose tokens are set; for a config that names none.
+pub(super) fn of_environment(source: &Source<'_>) -> Vec<(ChannelName, channels::Config)> {
+    type Read = fn(&Source<'_>) -> Option<Kind>;
+    let platforms: [(&str, &str, bool, Read); 3] = [
+        ("Discord", DISCORD_TOKEN, cfg!(feature = "discord"), discord),
+        ("Slack", SLACK_BOT_TOKEN, cfg!(feature = "slack"), slack),
+        ("Telegram", TELEGRAM_TOKEN, cfg!(feature = "telegram"), telegram),
+    ];
+    let started = platforms.into_iter().filter_map(|(platform, variable, is_built, read)| {
+        if !is_built {
+            if source.env.raw(variable).is_some() {
+                source.note(format!("{variable} is not used: this was built without {platform}"));
+            }
+            return None;
+        }
+        let config = channels::Config { access: Access::default(), kind: read(source)? };
+        Some((platform.to_lowercase().as_str().into(), config))
+    });
+    started.collect()
+}
+
+fn discord(source: &Source<'_>) -> Option<Kind> {
+    source.env.raw(DISCORD_TOKEN)?;
+    let token = secrets::of_variable(source, DISCORD_TOKEN)?;
+    let threads = DiscordThreads::default();
+    Some(Kind::Discord(DiscordConfig { token, api_url: DISCORD_URL.into(), threads }))
+}
+
+fn telegram(source: &Source<'_>) -> Option<Kind> {
+    source.env.raw(TELEGRAM_TOKEN)?;
+    let token = secrets::of_variable(source, TELEGRAM_TOKEN)?;
+    Some(Kind::Telegram(TelegramConfig { token, api_url: TELEGRAM_URL.into() }))
+}
+
+/// Slack needs two tokens.
+fn slack(source: &Source<'_>) -> Option<Kind> {
+    let is_set = |variable| source.env.raw(variable).is_some();
+    let (set, missing) = match (is_set(SLACK_BOT_TOKEN), is_set(SLACK_APP_TOKEN)) {
+        (false, false) => return None,
+        (true, true) => {
+            let token = secrets::of_variable(source, SLACK_BOT_TOKEN);
+            let app_token = secrets::of_variable(source, SLACK_APP_TOKEN);
+            return Some(Kind::Slack(SlackConfig {
+                token: token?,
+                app_token: app_token?,
+                api_url: SLACK_URL.to_owned(),
+                threads: SlackThreads::default(),
+            }));
+        }
+        (true, false) => (SLACK_BOT_TOKEN, SLACK_APP_TOKEN),
+        (false, true) => (SLACK_APP_TOKEN, SLACK_BOT_TOKEN),
+    };
+    source.fault_in(
+        Place::Environment,
+        format!("{set} is set and {missing} is not; Slack needs both (xoxb-… and xapp-…)"),
+    );
+    None
 }

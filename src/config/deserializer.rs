@@ -5,28 +5,63 @@ use std::fmt::{self, Display};
 
 use serde::de::value::StrDeserializer;
 use serde::de::{
-    self, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    self, Deserialize, DeserializeSeed, Deserializer, Error, Expected, IntoDeserializer, MapAccess,
+    SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 use toml::Spanned;
 use toml::de::DeValue;
 
-use super::reading::{Entry, Source, none_of};
-use super::values::AT;
+use super::hints::none_of;
+use super::reading::{Entry, Source, Step};
+use super::values::{AT, At};
+
+/// The whole file. Each entry that a section cannot hold is reported and left out; `None` if there are too many
+/// faults.
+pub(super) fn read<'a, T: Deserialize<'a>>(source: &Source<'a>) -> Option<T> {
+    loop {
+        let refusal = match T::deserialize(Value { source, value: source.tree, at: 0 }) {
+            Ok(read) => return Some(read),
+            Err(refusal) => refusal,
+        };
+        let at = refusal.at.unwrap_or_default();
+        // All that stands at the top is a section.
+        match &source.steps(at)[..] {
+            [] | [.., Step::Entry] => source.fault_of(at, refusal.words),
+            [above @ .., Step::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
+                let path = source.path(at);
+                let words = format!("`{path}` must be a section, written [{path}]");
+                source.fault(key.span().start, words);
+            }
+            _ => source.fault_of(at, refusal.words),
+        }
+        if !source.leave_out(at) {
+            return None;
+        }
+    }
+}
+
+/// One of an enum's words, for a key whose words depend on another key.
+pub(super) fn word<T: for<'de> Deserialize<'de>>(
+    source: &Source<'_>,
+    value: &At<String>,
+) -> Option<T> {
+    let word: Result<T, Refusal> = T::deserialize(value.value.as_str().into_deserializer());
+    word.map_err(|refusal| source.refuse(value, refusal.words)).ok()
+}
 
 /// Why a value was refused; holds nothing of the value.
 #[derive(Debug)]
-pub(super) struct Refusal {
+struct Refusal {
     /// The offset of the value.
-    pub(super) at: Option<usize>,
+    at: Option<usize>,
     /// They follow the name of the value. They are empty where a section should be.
-    pub(super) words: String,
+    words: String,
 }
 
 /// A value of the file, to be deserialized.
 #[derive(Clone, Copy)]
-pub(super) struct Value<'s, 'a> {
+struct Value<'s, 'a> {
     source: &'s Source<'a>,
     value: &'a DeValue<'a>,
     at: usize,
@@ -80,12 +115,6 @@ impl Display for Refusal {
 }
 
 impl std::error::Error for Refusal {}
-
-impl<'s, 'a> Value<'s, 'a> {
-    pub(super) fn new(source: &'s Source<'a>, value: &'a DeValue<'a>, at: usize) -> Self {
-        Self { source, value, at }
-    }
-}
 
 impl<'de> Deserializer<'de> for Value<'_, 'de> {
     type Error = Refusal;
@@ -180,7 +209,8 @@ impl<'de> MapAccess<'de> for Entries<'_, 'de> {
         seed: K,
     ) -> Result<Option<K::Value>, Refusal> {
         let Some((key, value)) = self.entries.next() else { return Ok(None) };
-        self.value = Some(Value::new(self.source, value.get_ref(), value.span().start));
+        self.value =
+            Some(Value { source: self.source, value: value.get_ref(), at: value.span().start });
         let key: StrDeserializer<'_, Refusal> = key.get_ref().as_ref().into_deserializer();
         seed.deserialize(key).map(Some)
     }
@@ -207,7 +237,7 @@ impl<'de> SeqAccess<'de> for List<'_, 'de> {
         let source = self.source;
         let next = self.entries.find(|entry| !source.is_refused(entry.span().start));
         let Some(entry) = next else { return Ok(None) };
-        let value = Value::new(source, entry.get_ref(), entry.span().start);
+        let value = Value { source, value: entry.get_ref(), at: entry.span().start };
         seed.deserialize(value).map(Some).map_err(|refusal| refusal.or_at(value.at))
     }
 }

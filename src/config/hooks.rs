@@ -9,7 +9,8 @@ use serde::Deserialize;
 use crate::hooks::Hook;
 use crate::types::event;
 
-use super::reading::{Section, Source, none_of};
+use super::hints::none_of;
+use super::reading::{Section, Source};
 use super::values::{At, Text, Within};
 
 /// A hook that takes longer is none; it would hold up others.
@@ -67,12 +68,11 @@ impl HookSection {
         if command.value.is_empty() {
             source.refuse(&command, "is empty; the first is the program");
         }
-        let set = |name| Some((name, source.env.raw(name)?.to_owned()));
         Some(Hook {
             on: on.value.into_iter().map(|name| name.0.0).collect(),
             command: command.value,
             time_max: self.timeout_s.seconds(),
-            environment: VARIABLES.into_iter().filter_map(set).collect(),
+            environment: source.env.inherited(VARIABLES),
         })
     }
 }

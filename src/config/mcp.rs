@@ -1,7 +1,6 @@
 //! `[mcp.NAME]`, and the `mcpServers` file that other programs have too: who lends tools.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -12,8 +11,10 @@ use crate::secret::{Secret, Setting};
 use crate::tools::mcp::{Config, Program, Via};
 
 use super::fault::Place;
-use super::reading::{Section, Source, is_name};
-use super::schema::Limited;
+use super::file::read_text;
+use super::hints::is_name;
+use super::keys::Limited;
+use super::reading::{Section, Source};
 use super::values::{At, Flag, Text, Url, Within};
 use crate::config::secrets::{self, Written};
 
@@ -136,7 +137,7 @@ impl McpSection {
             env: env.collect(),
             command: self.command?,
             args: texts(&self.args),
-            inherited: inherited(source),
+            inherited: source.env.inherited(INHERITED),
             cwd: self.cwd.map(|cwd| source.folder().join(cwd)),
         })
     }
@@ -149,11 +150,6 @@ fn header(source: &Source<'_>, (name, value): (String, At<Written>)) -> Option<(
     }
     let secret = secrets::read_line(source, &value)?;
     Some((name, secret))
-}
-
-fn inherited(source: &Source<'_>) -> Vec<(&'static str, OsString)> {
-    let own = |name| Some((name, source.env.raw(name)?.to_owned()));
-    INHERITED.into_iter().filter_map(own).collect()
 }
 
 fn texts(texts: &[Text<String>]) -> Vec<String> {
@@ -191,18 +187,17 @@ struct Entry {
 /// The servers of an `mcpServers` file; its faults have the file's place.
 fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
     let path = source.folder().join(name);
-    let text = match super::read_text(&path) {
+    let text = match read_text(&path) {
         Ok(text) => text,
-        Err(unreadable) => {
-            let unreadable = unreadable.fault(&path);
-            source.fault_in(unreadable.place, unreadable.message);
+        Err(fault) => {
+            source.fault_in(fault.place, fault.message);
             return Vec::new();
         }
     };
     // Its variables may be keys.
     source.read_from(&path);
     let place = || Place::File(path.clone());
-    let file: File = match serde_json::from_str(text.strip_prefix('\u{feff}').unwrap_or(&text)) {
+    let file: File = match serde_json::from_str(&text) {
         Ok(file) => file,
         Err(error) => {
             // Not serde's words: they repeat what stands there, which may be a secret.
@@ -239,7 +234,7 @@ impl Entry {
                     command: fill(&command)?,
                     args: self.args.iter().map(|arg| fill(arg)).collect::<Result<_, _>>()?,
                     env: self.env.into_iter().map(set).collect::<Result<_, String>>()?,
-                    inherited: inherited(source),
+                    inherited: source.env.inherited(INHERITED),
                     cwd: self.cwd.map(|cwd| folder.join(cwd)),
                 })
             }

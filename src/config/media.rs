@@ -8,11 +8,10 @@ use serde::Deserialize;
 use crate::channels::intake::IntakeLimits;
 use crate::provider::transcription;
 
-use super::MB;
 use super::providers::{OPENAI_URL, api_key};
 use super::reading::Section;
 use super::secrets::Written;
-use super::values::{At, Text, Url, Within};
+use super::values::{At, MB, Text, Url, Within};
 
 /// More than any platform sends, and than a small board's disk has.
 const FILE_MB_MOST: u32 = 2_000;

@@ -9,16 +9,16 @@ use crate::provider::ProviderKind::{Anthropic, OpenAi, Rehearsal};
 use crate::provider::{self, ProviderKind, Tools};
 use crate::secret::Secret;
 
+use super::keys::Limited;
 use super::reading::{Section, Source};
-use super::schema::Limited;
 use super::values::{At, Text, Url, Within};
 use crate::config::secrets::{self, Written};
 
-pub(super) const ANTHROPIC_URL: &str = "https://api.anthropic.com";
+const ANTHROPIC_URL: &str = "https://api.anthropic.com";
 pub(super) const OPENAI_URL: &str = "https://api.openai.com/v1";
 
 /// The longest answer to ask for: a file of a thousand lines, or long reasoning and what comes of it.
-pub(super) const TOKENS_MAX: u32 = 16_384;
+const TOKENS_MAX: u32 = 16_384;
 
 /// More than any model gives in one answer.
 const TOKENS_MAX_MOST: u32 = 1_000_000;
@@ -103,7 +103,7 @@ impl ProviderSection {
                 .context
                 .map_or_else(|| provider::default_context(&model, &base_url), |it| it.0),
             tools: self.tools,
-            images: self.images.unwrap_or(kind == Anthropic || base_url == OPENAI_URL),
+            images: self.images.unwrap_or_else(|| sees_pictures(kind, &base_url)),
             model,
             base_url,
         })
@@ -127,7 +127,7 @@ pub(super) fn api_key(
 }
 
 /// The provider without a model.
-pub(super) fn rehearsal() -> provider::Config {
+fn rehearsal() -> provider::Config {
     provider::Config {
         kind: Rehearsal,
         model: "rehearsal".to_owned(),
@@ -138,4 +138,66 @@ pub(super) fn rehearsal() -> provider::Config {
         tools: Tools::Native,
         images: false,
     }
+}
+
+/// Returns true if the models of a vendor usually see pictures.
+fn sees_pictures(kind: ProviderKind, base_url: &str) -> bool {
+    kind == Anthropic || base_url == OPENAI_URL
+}
+
+/// A provider that its key alone starts.
+struct Known {
+    variable: &'static str,
+    name: &'static str,
+    kind: ProviderKind,
+    model: &'static str,
+    base_url: &'static str,
+}
+
+/// The first answers; the others are fallbacks, in this order.
+const PROVIDERS: [Known; 3] = [
+    Known {
+        variable: "ANTHROPIC_API_KEY",
+        name: "anthropic",
+        kind: Anthropic,
+        model: "claude-sonnet-4-5",
+        base_url: ANTHROPIC_URL,
+    },
+    Known {
+        variable: "OPENAI_API_KEY",
+        name: "openai",
+        kind: OpenAi,
+        model: "gpt-5-mini",
+        base_url: OPENAI_URL,
+    },
+    Known {
+        variable: "OPENROUTER_API_KEY",
+        name: "openrouter",
+        kind: OpenAi,
+        model: "openrouter/auto",
+        base_url: "https://openrouter.ai/api/v1",
+    },
+];
+
+/// One provider for each key that is set, or the rehearsal one; for a config that names none.
+pub(super) fn of_environment(source: &Source<'_>) -> Providers {
+    let found: Vec<_> = PROVIDERS
+        .iter()
+        .filter(|known| source.env.raw(known.variable).is_some())
+        .map(|known| {
+            let config =
+                secrets::of_variable(source, known.variable).map(|api_key| provider::Config {
+                    kind: known.kind,
+                    model: known.model.to_owned(),
+                    api_key: Some(api_key),
+                    base_url: known.base_url.to_owned(),
+                    tokens_max: Some(TOKENS_MAX),
+                    context: provider::default_context(known.model, known.base_url),
+                    tools: Tools::Native,
+                    images: sees_pictures(known.kind, known.base_url),
+                });
+            (known.name.to_owned(), config)
+        })
+        .collect();
+    if found.is_empty() { vec![("rehearsal".to_owned(), Some(rehearsal()))] } else { found }
 }

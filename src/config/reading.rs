@@ -6,16 +6,14 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Environment;
-use super::deserializer::{Refusal, Value};
+use super::environment::Environment;
 use super::fault::{Fault, Place};
+use super::hints::{is_name, nearest};
+use super::keys::{self, Keys, Limited};
 use super::values::At;
-use crate::config::schema::{self, Limited};
 
 /// A file with more faults is no config, and finding the line of each fault takes time.
 const FAULTS_MAX: usize = 100;
@@ -25,7 +23,8 @@ pub(super) struct Source<'a> {
     pub(super) file: &'a Path,
     pub(super) text: &'a str,
     pub(super) env: &'a Environment,
-    tree: &'a DeValue<'a>,
+    pub(super) tree: &'a DeValue<'a>,
+    keys: &'static Keys,
     /// A cell, because the sections of a file are read inside each other and all report here.
     found: RefCell<Found>,
 }
@@ -49,7 +48,7 @@ pub(super) struct Section<'s, 'a> {
 }
 
 /// The way from the top of the file to a value.
-enum Step<'a> {
+pub(super) enum Step<'a> {
     Key(&'a Spanned<Cow<'a, str>>),
     Entry,
 }
@@ -58,41 +57,18 @@ pub(super) type Entry<'a> = (&'a Spanned<Cow<'a, str>>, &'a Spanned<DeValue<'a>>
 
 impl<'a> Source<'a> {
     pub(super) fn new(
-        (file, text): (&'a Path, &'a str),
+        file: &'a Path,
+        text: &'a str,
         tree: &'a DeValue<'a>,
         env: &'a Environment,
+        keys: &'static Keys,
     ) -> Self {
-        Self { file, text, env, tree, found: RefCell::default() }
+        Self { file, text, env, tree, keys, found: RefCell::default() }
     }
 
     /// Paths in the file are relative to this one.
     pub(super) fn folder(&self) -> &Path {
         self.file.parent().unwrap_or(Path::new(""))
-    }
-
-    /// The whole file. Each entry that a section cannot hold is reported and left out; `None` if
-    /// there are too many faults.
-    pub(super) fn read<T: Deserialize<'a>>(&self) -> Option<T> {
-        loop {
-            let refusal = match T::deserialize(Value::new(self, self.tree, 0)) {
-                Ok(read) => return Some(read),
-                Err(refusal) => refusal,
-            };
-            let at = refusal.at.unwrap_or_default();
-            // All that stands at the top is a section.
-            match &self.steps(at)[..] {
-                [] | [.., Step::Entry] => self.fault_of(at, refusal.words),
-                [above @ .., Step::Key(key)] if refusal.words.is_empty() || above.is_empty() => {
-                    let path = self.path(at);
-                    let words = format!("`{path}` must be a section, written [{path}]");
-                    self.fault(key.span().start, words);
-                }
-                _ => self.fault_of(at, refusal.words),
-            }
-            if !self.found.borrow_mut().refused.insert(at) || self.is_full() {
-                return None;
-            }
-        }
     }
 
     /// Reports `key`, which a later version may know.
@@ -132,7 +108,8 @@ impl<'a> Source<'a> {
         if self.is_full() {
             return;
         }
-        let advice = match (nearest(key, known.iter().copied()), schema::section_with(key)) {
+        let advice = match (nearest(key, known.iter().copied()), keys::section_with(self.keys, key))
+        {
             (Some(nearest), _) => format!("did you mean `{nearest}`?"),
             (None, Some("")) => format!("[{key}] is a section of its own"),
             (None, Some(section)) => format!("it belongs in [{section}]"),
@@ -161,6 +138,11 @@ impl<'a> Source<'a> {
 
     pub(super) fn is_refused(&self, at: usize) -> bool {
         self.found.borrow().refused.contains(&at)
+    }
+
+    /// Leaves a value out from now on; false if it was left out before, or there are too many faults.
+    pub(super) fn leave_out(&self, at: usize) -> bool {
+        self.found.borrow_mut().refused.insert(at) && !self.is_full()
     }
 
     fn is_full(&self) -> bool {
@@ -226,7 +208,8 @@ impl<'a> Source<'a> {
         for (depth, step) in steps.iter().enumerate() {
             match step {
                 Step::Key(key)
-                    if depth + 1 < steps.len() && schema::is_section(&section, key.get_ref()) =>
+                    if depth + 1 < steps.len()
+                        && keys::is_section(self.keys, &section, key.get_ref()) =>
                 {
                     section.push(key.get_ref().as_ref());
                 }
@@ -240,7 +223,7 @@ impl<'a> Source<'a> {
     }
 
     /// The keys that lead to `at`, with dots.
-    fn path(&self, at: usize) -> String {
+    pub(super) fn path(&self, at: usize) -> String {
         let keys = self.steps(at).into_iter().filter_map(|step| match step {
             Step::Key(key) => Some(shown(key.get_ref())),
             Step::Entry => None,
@@ -248,7 +231,7 @@ impl<'a> Source<'a> {
         keys.collect::<Vec<_>>().join(".")
     }
 
-    fn steps(&self, at: usize) -> Vec<Step<'a>> {
+    pub(super) fn steps(&self, at: usize) -> Vec<Step<'a>> {
         let mut steps = Vec::new();
         find(self.tree, at, &mut steps);
         steps
@@ -280,12 +263,6 @@ impl Source<'_> {
     /// Reports `words` of `value`.
     pub(super) fn refuse<T>(&self, value: &At<T>, words: impl AsRef<str>) {
         self.fault_of(value.at, words);
-    }
-
-    /// One of an enum's words, for a key whose words depend on another key.
-    pub(super) fn word<T: for<'de> Deserialize<'de>>(&self, value: &At<String>) -> Option<T> {
-        let word: Result<T, Refusal> = T::deserialize(value.value.as_str().into_deserializer());
-        word.map_err(|refusal| self.refuse(value, refusal.words)).ok()
     }
 
     /// The name of one of `names`; `what` says whose they are.
@@ -365,33 +342,6 @@ impl Section<'_, '_> {
             }
         }
     }
-}
-
-/// The one of `words` that `word` was probably meant to be.
-fn nearest<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> Option<&'w str> {
-    /// Found by trial: `apikey`, `allow_from`, `bot_token` find theirs; unrelated words do not.
-    const LIKENESS_MIN: f64 = 0.5;
-    words
-        .map(|other| (strsim::normalized_damerau_levenshtein(word, other), other))
-        .filter(|(likeness, _)| *likeness >= LIKENESS_MIN)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map(|(_, other)| other)
-}
-
-/// `; did you mean …?`, or nothing.
-pub(super) fn hint<'w>(word: &str, words: impl Iterator<Item = &'w str>) -> String {
-    nearest(word, words).map(|meant| format!("; did you mean `{meant}`?")).unwrap_or_default()
-}
-
-/// The complaint about a word that is not among `words`.
-pub(super) fn none_of(word: &str, words: &[&str]) -> String {
-    format!("must be one of {}{}", words.join(", "), hint(word, words.iter().copied()))
-}
-
-/// Names stand in addresses (`CHANNEL:CHAT`) and in commands, so they hold no marks or blanks.
-pub(super) fn is_name(name: &str) -> bool {
-    let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    (1..=32).contains(&name.len()) && name.chars().all(fits)
 }
 
 /// A key from the file, fit to stand in a message: one line, not long.

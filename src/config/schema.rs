@@ -14,6 +14,7 @@ use super::channels::ChannelSection;
 use super::exec::ExecSection;
 use super::heartbeat::HeartbeatSection;
 use super::hooks::HookSection;
+use super::keys::Keys;
 use super::mcp::McpSection;
 use super::media::{MediaSection, TranscriptionSection};
 use super::providers::ProviderSection;
@@ -38,11 +39,8 @@ pub(super) struct File {
     pub(super) exec: ExecSection,
 }
 
-/// The keys that only some types of a section have, with these types.
-pub(super) type Limited = &'static [(&'static [&'static str], &'static [&'static str])];
-
 /// Every key by its section; the empty name is the top of the file.
-pub static KEYS: LazyLock<Vec<(String, Vec<String>)>> = LazyLock::new(|| {
+pub static KEYS: Keys = LazyLock::new(|| {
     let schema = schema();
     let keys = |schema: &Map<String, Value>| properties(schema).keys().cloned().collect();
     let top = schema.as_object().into_iter().map(|top| (String::new(), keys(top)));
@@ -73,20 +71,4 @@ pub fn sections(schema: &Schema) -> Vec<(String, &Map<String, Value>)> {
 fn properties(schema: &Map<String, Value>) -> &Map<String, Value> {
     static NONE: LazyLock<Map<String, Value>> = LazyLock::new(Map::new);
     schema.get("properties").and_then(Value::as_object).unwrap_or(&NONE)
-}
-
-/// The section that has `key`; the empty name is the top of the file.
-pub(super) fn section_with(key: &str) -> Option<&'static str> {
-    let has = |(_, keys): &&(String, Vec<String>)| keys.iter().any(|known| known == key);
-    KEYS.iter().find(has).map(|(section, _)| section.as_str())
-}
-
-/// Returns true if `key` in the section at this path is a section itself.
-pub(super) fn is_section(path: &[&str], key: &str) -> bool {
-    let is_known = |name: &str| KEYS.iter().any(|(section, _)| section == name);
-    match path {
-        [] => is_known(key) || is_known(&format!("{key}.NAME")),
-        [outer] => is_known(&format!("{outer}.NAME")),
-        _ => false,
-    }
 }

@@ -13,7 +13,8 @@ use serde::Deserialize;
 use crate::secret::{Secret, Setting};
 
 use super::fault::Place;
-use super::reading::{Source, hint};
+use super::hints::hint;
+use super::reading::Source;
 use super::values::At;
 
 /// Far more than any key or token has.

@@ -14,7 +14,10 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::http::is_loopback;
 use crate::tasks::schedule;
 
-use super::reading::hint;
+use super::hints::hint;
+
+/// Bytes in what a config calls MB.
+pub(super) const MB: u64 = 1_000_000;
 
 /// The name by which the deserializer recognizes [`At`].
 pub(super) const AT: &str = "At";

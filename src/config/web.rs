@@ -11,8 +11,8 @@ use crate::tools::web::Config;
 use crate::tools::web::address::AllowedHost;
 use crate::tools::web::search::{Engine, EngineKind};
 
+use super::keys::Limited;
 use super::reading::{Section, Source};
-use super::schema::Limited;
 use super::values::{At, Flag, Text, Url};
 use crate::config::secrets::{self, Written};
 
