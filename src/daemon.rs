@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::agent;
 use crate::bus::{Bus, Link};
 use crate::channels::deliver::{Arrivals, DeliveryQueue};
-use crate::channels::intake::Intake;
+use crate::channels::intake::{Intake, IntakeStores};
 use crate::channels::terminal::Terminal;
 use crate::channels::{self, intake};
 use crate::channels::{Channel, Channels, deliver, supervise};
@@ -280,17 +280,19 @@ impl Daemon {
         let mut delivering = JoinSet::new();
         for (name, channel) in self.services.channels.iter() {
             let link = self.link(name);
-            let parts = (name.clone(), Arc::clone(channel), self.services.bus.clone());
-            let (heard, until) = (parts.clone(), sources.clone());
+            let bus = self.services.bus.clone();
+            let (heard, until) = ((name.clone(), Arc::clone(channel), bus), sources.clone());
             listening.spawn(forever("a channel", until, move |stop| {
                 let ((name, channel, bus), link) = (heard.clone(), Arc::clone(&link));
                 supervise::run(name, channel, bus, link, stop)
             }));
-            let (fetched, until) = (parts, sources.clone());
-            let (workspace, intake) = (self.services.workspace.clone(), self.plan.intake.clone());
+            let (fetched, until) = ((name.clone(), Arc::clone(channel)), sources.clone());
+            let Services { bus, workspace, .. } = &self.services;
+            let stores = IntakeStores { bus: bus.clone(), workspace: workspace.clone() };
+            let intake = self.plan.intake.clone();
             listening.spawn(forever("the intake of files", until, move |stop| {
-                let ((name, channel, bus), intake) = (fetched.clone(), intake.clone());
-                intake::run(name, channel, (bus, workspace.clone()), intake, stop)
+                let (name, channel) = fetched.clone();
+                intake::run(name, channel, stores.clone(), intake.clone(), stop)
             }));
             self.deliver(name, channel, &mut delivering, &deliveries);
         }

@@ -106,7 +106,7 @@ async fn run_one(DueHook { name, hook, line }: DueHook) {
     let mut group = HookProcessGroup(child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?)));
     let (stdin, stderr) = (child.stdin.take(), child.stderr.take());
     let mut tail = Vec::new();
-    let ended = timeout(hook.time_max, wait(&mut child, (stdin, &line), stderr, &mut tail)).await;
+    let ended = timeout(hook.time_max, wait(&mut child, stdin, &line, stderr, &mut tail)).await;
     let complaint = String::from_utf8_lossy(&tail);
     match ended {
         Ok(Ok(status)) => {
@@ -141,7 +141,8 @@ fn spawn(hook: &Hook) -> std::io::Result<Child> {
 /// standard error, and is not waited for.
 async fn wait(
     child: &mut Child,
-    (stdin, line): (Option<ChildStdin>, &[u8]),
+    stdin: Option<ChildStdin>,
+    line: &[u8],
     stderr: Option<ChildStderr>,
     tail: &mut Vec<u8>,
 ) -> std::io::Result<ExitStatus> {

@@ -271,9 +271,9 @@ impl Store {
             Room::Ballast => Ballast::overboard(home),
         };
         let writers = Arc::<AtomicUsize>::default();
-        let watching = (options.observer.clone(), Arc::clone(&changes));
-        threads::spawn_writer(connection, (queue, Arc::clone(&writers)), watching, ballast)
-            .map_err(broken)?;
+        let (observer, noted) = (options.observer.clone(), Arc::clone(&changes));
+        let writer = threads::Writer::new(connection, observer, noted, ballast);
+        threads::spawn_writer(writer, queue, Arc::clone(&writers)).map_err(broken)?;
         threads::spawn_reader(reader, questions).map_err(broken)?;
         let searches = Arc::new(Semaphore::new(SEARCHES_MAX));
         Ok(Self { writes, reads, path: path.into(), searches, changes, writers, room })

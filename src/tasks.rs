@@ -112,7 +112,8 @@ pub struct Assignment<'a> {
 pub fn start(
     store: &Connection,
     task: TaskId,
-    (session, terms): (SessionId, &Terms),
+    session: SessionId,
+    terms: &Terms,
     assignment: Assignment<'_>,
 ) -> rusqlite::Result<RowId> {
     task_sessions::set_number(store, session, task.number)?;

@@ -196,12 +196,7 @@ pub enum Effect {
         tainted: bool,
     },
     /// The person is asked whether to do something.
-    Propose {
-        to: Address,
-        title: String,
-        body: String,
-        sources: Vec<Source>,
-    },
+    Propose(proposals::NewProposal),
     UpdateProposal(proposals::Change),
     /// Jobs are made, changed or listed. There may be too many, so the store has the last word on the
     /// outcome.

@@ -103,7 +103,7 @@ fn deny(store: &Connection, id: AskId, by: &str) -> rusqlite::Result<String> {
     let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
     asks::end(store, &ask, Ended::Settled, &replies::choice_of(replies::DENY, by))?;
     let (_, _, tool) = transcript::caller(store, ask.call)?;
-    unpark(store, &ask, (&Outcome::Denied(prompt::denied_by(by)), &[]))?;
+    unpark(store, &ask, &Outcome::Denied(prompt::denied_by(by)), &[])?;
     Ok(replies::denied_call(&tool))
 }
 

@@ -255,7 +255,7 @@ async fn settle(
             let (heard, text) = (Some(heard.clone()), completion.text.clone());
             let thinking = completion.thinking.clone();
             let step = Step { heard, text, thinking, ..Step::default() };
-            let turn = transcript::keep_aside(store, session, control.sender(), (provider, &step))?;
+            let turn = transcript::keep_aside(store, session, control.sender(), provider, &step)?;
             transcript::enter_ledger(store, turn, provider, completion.usage)?;
         }
         outbox::put_urgent(store, &inbound.from, inbound.id.as_ref(), &words)?;

@@ -88,7 +88,7 @@ impl Agent {
                 Kind::Approval => Outcome::Denied(prompt::NOBODY_APPROVED.to_owned()),
                 Kind::Question => Outcome::Failed(prompt::NOBODY_ANSWERED.to_owned()),
             };
-            unpark(store, &ask, (&outcome, &[]))
+            unpark(store, &ask, &outcome, &[])
         };
         self.services.bus.store.write("ask expired", Sync::Now, expire).await
     }
@@ -144,7 +144,7 @@ impl Agent {
             if settled {
                 journal::take(store, &rows, ask.turn)?;
                 let outcome = Outcome::Done(answer.to_string());
-                unpark(store, &ask, (&outcome, &answer.sources()))?;
+                unpark(store, &ask, &outcome, &answer.sources())?;
                 if !images.is_empty() {
                     transcript::set_images(store, ask.call, &images)?;
                 }

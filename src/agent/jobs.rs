@@ -126,7 +126,7 @@ pub(super) async fn obey(
         _ => Whose::Of(inbound.from.channel.clone(), control.sender().id.clone()),
     };
     commits::obeyed_with(&services.bus.store, control, move |store| {
-        let obeyed = commits::obey_order(store, &whose, order, (now, zone))?;
+        let obeyed = commits::obey_order(store, &whose, order, now, zone)?;
         Ok(obeyed.unwrap_or_else(|words| words))
     })
     .await?;

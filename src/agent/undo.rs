@@ -65,8 +65,8 @@ pub(super) async fn obey(
             Happened::Yes => return done(&turns.services, control, call, &target, &intent).await,
             Happened::Unknown => {
                 let words = replies::UNDO_IN_DOUBT.to_owned();
-                return end(&turns.services, control, Some((call, Outcome::Interrupted)), words)
-                    .await;
+                let settled = Settled { call, outcome: Outcome::Interrupted };
+                return end(&turns.services, control, Some(settled), words).await;
             }
             Happened::No => Some(call),
         },
@@ -80,7 +80,8 @@ pub(super) async fn obey(
     let (change, kept, target) = worked_out.await;
     match change {
         Err(words) => {
-            let failed = call.map(|call| (call, Outcome::Failed(words.clone())));
+            let outcome = Outcome::Failed(words.clone());
+            let failed = call.map(|call| Settled { call, outcome });
             end(&turns.services, control, failed, words).await
         }
         Ok(change) => {
@@ -128,7 +129,8 @@ async fn make(
     match calls::apply(services, change).await {
         Ok(()) => done(services, control, call, target, &intent).await,
         Err(words) => {
-            end(services, control, Some((call, Outcome::Failed(words.clone()))), words).await
+            let settled = Settled { call, outcome: Outcome::Failed(words.clone()) };
+            end(services, control, Some(settled), words).await
         }
     }
 }
@@ -145,25 +147,32 @@ async fn done(
         Intent::Act { .. } => "",
     };
     let words = replies::undone(target.id, &target.tool, path);
-    end(services, control, Some((call, Outcome::Done(words.clone()))), words).await
+    let settled = Settled { call, outcome: Outcome::Done(words.clone()) };
+    end(services, control, Some(settled), words).await
 }
 
 async fn refuse(services: &Services, control: &Waiting, words: String) -> Result<(), StoreError> {
     end(services, control, None, words).await
 }
 
+/// An action of the command, with its outcome.
+struct Settled {
+    call: CallId,
+    outcome: Outcome,
+}
+
 /// Settles the command with the action, if one was begun, and says what came of it.
 async fn end(
     services: &Services,
     control: &Waiting,
-    settled: Option<(CallId, Outcome)>,
+    settled: Option<Settled>,
     words: String,
 ) -> Result<(), StoreError> {
     let (row, inbound) = (control.id, control.inbound.clone());
     let end = move |store: &Connection| {
-        let well = matches!(settled, Some((_, Outcome::Done(_))));
+        let well = matches!(settled, Some(Settled { outcome: Outcome::Done(_), .. }));
         let fate = if well { Fate::Obeyed } else { Fate::Refused };
-        if let Some((call, outcome)) = &settled {
+        if let Some(Settled { call, outcome }) = &settled {
             transcript::call_ended(store, *call, outcome, &[])?;
         }
         if journal::settle(store, row, fate)? {

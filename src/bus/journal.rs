@@ -57,20 +57,21 @@ pub fn add(
     control: bool,
     done: Option<Fate>,
 ) -> rusqlite::Result<RowId> {
-    insert(store, &(&inbound.from).into(), inbound, (control, done))
+    insert(store, &(&inbound.from).into(), inbound, control, done)
 }
 
 /// Adds what a background task is to do, which waits for a turn like any message. `inbound` says on whose
 /// behalf, and where people are told what comes of it.
 pub fn add_task(store: &Connection, origin: &Origin, inbound: &Inbound) -> rusqlite::Result<RowId> {
-    insert(store, origin, inbound, (false, None))
+    insert(store, origin, inbound, false, None)
 }
 
 fn insert(
     store: &Connection,
     origin: &Origin,
     inbound: &Inbound,
-    (control, done): (bool, Option<Fate>),
+    control: bool,
+    done: Option<Fate>,
 ) -> rusqlite::Result<RowId> {
     let (channel, chat, thread) = origin_params(origin);
     store

@@ -48,6 +48,13 @@ const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// What is looked at to tell a picture: the longest of their marks.
 const HEAD_BYTES: u64 = 16;
 
+/// Where files are taken in to.
+#[derive(Clone)]
+pub struct IntakeStores {
+    pub bus: Bus,
+    pub workspace: Workspace,
+}
+
 /// How files are taken in.
 #[derive(Clone, Default)]
 pub struct Intake {
@@ -93,10 +100,11 @@ impl Default for IntakeLimits {
 pub async fn run(
     name: ChannelName,
     channel: Arc<dyn Channel>,
-    (bus, workspace): (Bus, Workspace),
+    stores: IntakeStores,
     intake: Intake,
     stop: CancellationToken,
 ) {
+    let IntakeStores { bus, workspace } = stores;
     let mut woken = bus.inbox.watch();
     let slots = Arc::new(Semaphore::new(AT_ONCE_MAX));
     let mut work: JoinSet<RowId> = JoinSet::new();

@@ -13,10 +13,10 @@ use crate::workspace::{FileError, Workspace, WorkspacePath};
 /// The bodies that a message is sent as, each within the limits; never empty.
 pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     match &message.body {
-        Body::Text(whole) => cut_text((TextFormat::Markup, whole), limits),
-        Body::Printed(whole) => cut_text((TextFormat::Printed, whole), limits),
+        Body::Text(whole) => cut_text(TextFormat::Markup, whole, limits),
+        Body::Printed(whole) => cut_text(TextFormat::Printed, whole, limits),
         Body::Choice(question) => {
-            let mut texts = render((TextFormat::Markup, &question.text), limits.text_max, limits);
+            let mut texts = render(TextFormat::Markup, &question.text, limits.text_max, limits);
             // The buttons stand under the end.
             let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
             let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
@@ -24,7 +24,7 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
             bodies
         }
         Body::File(file) if limits.file_max == 0 => {
-            let mut bodies = cut_text(caption_of(file), limits);
+            let mut bodies = cut_text(reading_of(file), &file.caption, limits);
             if file.caption.is_empty() {
                 bodies.clear();
             }
@@ -32,16 +32,17 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
                 Content::Workspace(path) => replies::file_lies_at(&file.name, path),
                 Content::Text(whole) => whole.clone(),
             };
-            bodies.extend(cut_text((TextFormat::Markup, &words), limits));
+            bodies.extend(cut_text(TextFormat::Markup, &words, limits));
             bodies
         }
         Body::File(file) => {
-            let mut captions = render(caption_of(file), limits.caption_max, limits);
+            let caption = |max| render(reading_of(file), &file.caption, max, limits);
+            let mut captions = caption(limits.caption_max);
             let (caption, below) = match captions.len() {
                 0 => (String::new(), Vec::new()),
                 1 => (captions.remove(0), Vec::new()),
                 // What does not fit under the file follows it, as a whole.
-                _ => (String::new(), render(caption_of(file), limits.text_max, limits)),
+                _ => (String::new(), caption(limits.text_max)),
             };
             let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
             bodies.extend(below.into_iter().map(Body::Text));
@@ -63,12 +64,8 @@ fn reading_of(file: &Attachment) -> TextFormat {
     if file.printed { TextFormat::Printed } else { TextFormat::Markup }
 }
 
-fn caption_of(file: &Attachment) -> (TextFormat, &str) {
-    (reading_of(file), &file.caption)
-}
-
-fn cut_text((reading, whole): (TextFormat, &str), limits: &Limits) -> Vec<Body> {
-    let mut texts = render((reading, whole), limits.text_max, limits);
+fn cut_text(reading: TextFormat, whole: &str, limits: &Limits) -> Vec<Body> {
+    let mut texts = render(reading, whole, limits.text_max, limits);
     if texts.is_empty() {
         texts.push(replies::NO_WORDS.to_owned());
     }
@@ -92,16 +89,16 @@ pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body>
     let no_files = Limits { file_max: 0, ..*limits };
     match &file.content {
         // The first part went before.
-        Content::Text(whole) => cut_text((reading_of(file), whole), &no_files).split_off(1),
+        Content::Text(whole) => cut_text(reading_of(file), whole, &no_files).split_off(1),
         Content::Workspace(_) => {
             let words = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
-            caption.into_iter().chain(cut_text((TextFormat::Markup, &words), &no_files)).collect()
+            caption.into_iter().chain(cut_text(TextFormat::Markup, &words, &no_files)).collect()
         }
     }
 }
 
-fn render((reading, whole): (TextFormat, &str), max: usize, limits: &Limits) -> Vec<String> {
+fn render(reading: TextFormat, whole: &str, max: usize, limits: &Limits) -> Vec<String> {
     // Room for the mark that a repeated chunk may need; it is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
     match reading {

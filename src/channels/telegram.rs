@@ -123,13 +123,20 @@ pub struct Telegram {
 
 /// The albums that spoke to the bot lately, whichever link heard them.
 #[derive(Default)]
-struct Albums(VecDeque<(String, String)>);
+struct Albums(VecDeque<Album>);
+
+/// An album, by the name that it has in its chat.
+#[derive(PartialEq, Eq)]
+struct Album {
+    chat: String,
+    name: String,
+}
 
 /// Chats whose albums come at the same time, in a few messages each.
 const ALBUMS_MAX: usize = 64;
 
 impl Albums {
-    fn note(&mut self, album: (String, String)) {
+    fn note(&mut self, album: Album) {
         if self.0.contains(&album) {
             return;
         }
@@ -140,11 +147,11 @@ impl Albums {
     }
 }
 
-/// The chat and the name of the album that an update belongs to.
-fn album_of(update: &RawUpdate) -> Option<(String, String)> {
+/// The album that an update belongs to.
+fn album_of(update: &RawUpdate) -> Option<Album> {
     let message = update.get("message").or_else(|| update.get("edited_message"))?;
-    let album = message.get("media_group_id")?.as_str()?.to_owned();
-    Some((message.get("chat")?.get("id")?.to_string(), album))
+    let name = message.get("media_group_id")?.as_str()?.to_owned();
+    Some(Album { chat: message.get("chat")?.get("id")?.to_string(), name })
 }
 
 /// A press that was taken in, and what became of it; nothing, if the button was none of ours.
@@ -239,7 +246,8 @@ impl Telegram {
         &self,
         updates: &[RawUpdate],
         offset: &mut Offset,
-        (bot, publisher): (&Identity, &Publisher),
+        bot: &Identity,
+        publisher: &Publisher,
     ) -> Result<Vec<Answer>, ChannelError> {
         let (mut events, mut queries) = (Vec::new(), Vec::new());
         // One without an id cannot be confirmed, nor can what comes after it.
@@ -262,7 +270,7 @@ impl Telegram {
     fn decode(&self, update: &RawUpdate, bot: &Identity, channel: &ChannelName) -> Decoded {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
-        let album_name = known.map(|(_, album)| album.as_str());
+        let album_name = known.map(|album| album.name.as_str());
         let context = ReadingContext { bot, channel, album: album_name, now: Utc::now() };
         let decoded = inbound::decode(update, &context);
         if let (Event::New(message), Some(album)) = (&decoded.event, album)
@@ -318,7 +326,7 @@ impl Channel for Telegram {
             if hold.is_zero() {
                 publisher.link_up(about(&bot));
             }
-            let taken = self.take_in(&updates, &mut offset, (&bot, publisher));
+            let taken = self.take_in(&updates, &mut offset, &bot, publisher);
             for Answer { query, published } in beside(taken, &mut answers).await? {
                 if answers.len() < ANSWERS_MAX {
                     answers.push(self.answer_press(query, published));

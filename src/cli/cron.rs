@@ -202,7 +202,7 @@ pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()
         };
         let now = Utc::now();
         let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
-        let look = |store: &_| schedule::obey(store, &Whose::All, order, (now, zone));
+        let look = |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
         let found = store::peek(home, look)?.context("nothing has ever run here")?;
         print::line(&found.map_err(anyhow::Error::msg)?);
         return Ok(());

@@ -113,7 +113,9 @@ impl McpSection {
             (false, true) => {
                 place.allow_only(LIMITED, "url", "an MCP server at a `url`");
                 let headers = self.headers.into_iter();
-                let headers = headers.filter_map(|entry| header(place.source, entry)).collect();
+                let headers = headers
+                    .filter_map(|(name, value)| header(place.source, name, &value))
+                    .collect();
                 Via::Http { url: self.url?.0.0, headers }
             }
             (false, false) => {
@@ -143,12 +145,12 @@ impl McpSection {
     }
 }
 
-fn header(source: &Source<'_>, (name, value): (String, At<Written>)) -> Option<(String, Secret)> {
+fn header(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Secret)> {
     if !is_header(&name) {
-        source.refuse(&value, "is no name of a header");
+        source.refuse(value, "is no name of a header");
         return None;
     }
-    let secret = secrets::read_line(source, &value)?;
+    let secret = secrets::read_line(source, value)?;
     Some((name, secret))
 }
 

@@ -58,7 +58,7 @@ pub(super) async fn cron(
         }
         let sender = Sender::person(people::LOCAL, people::LOCAL);
         match wanted.read(Asker { to, known_on, place, sender, tainted: false }, now, zone) {
-            Ok(order) => obey_order(store, &Whose::All, order, (now, zone)),
+            Ok(order) => obey_order(store, &Whose::All, order, now, zone),
             Err(words) => Ok(Err(words)),
         }
     };

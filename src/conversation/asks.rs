@@ -228,7 +228,7 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
         .optional()?;
     let Some(raw) = raw else { return Ok(false) };
     let (key, channel) = (format!("ask {id}"), ask.at.channel.as_str());
-    journal::keep_row(store, (&key, channel), &raw, why)?;
+    journal::keep_row(store, &key, channel, &raw, why)?;
     Ok(true)
 }
 

@@ -60,14 +60,18 @@ impl Proposal {
     }
 }
 
+/// Something that is proposed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewProposal {
+    pub to: Address,
+    pub title: String,
+    pub body: String,
+    pub sources: Vec<Source>,
+}
+
 /// Keeps a proposal of a turn's conversation, and puts it to whoever speaks there.
-pub fn propose(
-    store: &Connection,
-    turn: TurnId,
-    to: &Address,
-    (title, body): (&str, &str),
-    sources: &[Source],
-) -> rusqlite::Result<()> {
+pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusqlite::Result<()> {
+    let NewProposal { to, title, body, sources } = proposal;
     let now = Utc::now().timestamp_millis();
     store
         .prepare_cached(

@@ -21,7 +21,8 @@ pub fn json(sources: &(impl Serialize + ?Sized)) -> String {
 pub fn heard(
     text: Option<String>,
     spans: Option<&str>,
-    (origin, by): (&Origin, &SenderId),
+    origin: &Origin,
+    by: &SenderId,
 ) -> Option<Parts> {
     let text = text?;
     let Some(spans) = spans else { return Some(former::heard(&text, author(origin, by))) };

@@ -115,8 +115,8 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
     let mut rows = rows.query(seen)?;
     while let Some(row) = rows.next()? {
         let Some(turn) = at.get(&row.get(0)?) else { continue };
-        let by = (&session.origin, &session.turns[*turn].by);
-        let heard = sources::heard(row.get(1)?, row.get_ref(5)?.as_str_or_null()?, by);
+        let (spans, by) = (row.get_ref(5)?.as_str_or_null()?, &session.turns[*turn].by);
+        let heard = sources::heard(row.get(1)?, spans, &session.origin, by);
         session.turns[*turn].steps.push(Step {
             heard,
             images: from_json_or(row, 4, Vec::new())?,
@@ -144,7 +144,8 @@ pub(crate) fn keep_aside(
     store: &Connection,
     beside: &Session,
     sender: &Sender,
-    (provider, step): (&str, &Step),
+    provider: &str,
+    step: &Step,
 ) -> rusqlite::Result<TurnId> {
     let (channel, chat, thread) = origin_params(&beside.origin);
     let now = Utc::now().timestamp_millis();

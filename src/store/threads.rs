@@ -89,13 +89,10 @@ impl Drop for AboutToWrite {
 }
 
 pub(super) fn spawn_writer(
-    connection: Connection,
-    (mut queue, writers): (mpsc::Receiver<WriterJob>, Arc<AtomicUsize>),
-    (observer, changes): (Option<Observer>, Arc<Changes>),
-    ballast: Ballast,
+    mut writer: Writer,
+    mut queue: mpsc::Receiver<WriterJob>,
+    writers: Arc<AtomicUsize>,
 ) -> std::io::Result<()> {
-    let mut writer =
-        Writer { connection, observer, changes, ballast, commits: 0, full_sync: false };
     thread::Builder::new().name("store-write".to_owned()).spawn(move || {
         let mut jobs = Vec::new();
         while queue.blocking_recv_many(&mut jobs, GROUP_MAX) > 0 {
@@ -150,7 +147,7 @@ pub(super) fn spawn_reader(
     Ok(())
 }
 
-struct Writer {
+pub(super) struct Writer {
     connection: Connection,
     observer: Option<Observer>,
     changes: Arc<Changes>,
@@ -160,6 +157,15 @@ struct Writer {
 }
 
 impl Writer {
+    pub(super) fn new(
+        connection: Connection,
+        observer: Option<Observer>,
+        changes: Arc<Changes>,
+        ballast: Ballast,
+    ) -> Self {
+        Self { connection, observer, changes, ballast, commits: 0, full_sync: false }
+    }
+
     fn commit(&mut self, group: Vec<Write>) {
         let labels: Vec<_> = group.iter().map(|write| write.label).collect();
         let mut state = self.begin(group.iter().any(|write| write.sync == Sync::Now));

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-pub use beat::{Beat, BeatId, get, may_send, prune, running_for, settle};
+pub use beat::{Beat, BeatId, Report, get, may_send, prune, running_for, settle};
 pub use hours::Quiet;
 pub use watched::{FILE, alert, in_effect};
 
@@ -146,7 +146,7 @@ impl Ready {
         let around = surroundings::of(store, &new, now)?;
         let text = watched::task(&watched, &notes, &around);
         let asked = new.asked;
-        if beat::begin(store, new, (&text, around.tainted), now)? {
+        if beat::begin(store, new, &text, around.tainted, now)? {
             return Ok(Looked::Begun);
         }
         if asked {

@@ -81,7 +81,8 @@ pub struct Listed {
 /// Hands a task to a subagent on behalf of a call; none if too many work.
 pub fn begin(
     store: &Connection,
-    (turn, call): (TurnId, CallId),
+    turn: TurnId,
+    call: CallId,
     task: &Task,
 ) -> rusqlite::Result<Option<SubagentId>> {
     if count_running(store)? >= AT_ONCE_MAX {
@@ -110,7 +111,7 @@ pub fn begin(
     let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
     let sources = told.spans().to_vec();
     let assignment = Assignment { text: &told, sources, cause, key, to };
-    tasks::start(store, task_id, (session, &terms), assignment)?;
+    tasks::start(store, task_id, session, &terms, assignment)?;
     Ok(Some(id))
 }
 

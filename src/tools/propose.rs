@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut, tell};
-use crate::conversation::proposals::{self, Change, Proposal, State};
+use crate::conversation::proposals::{self, Change, NewProposal, Proposal, State};
 use crate::people::Role;
 use crate::types::source::{self, Source};
 
@@ -38,8 +38,11 @@ impl Tool for Propose {
         let title = title(&args.title)?;
         let body = body(&args.body)?;
         let sources = vec![Source::Proposal { read_others: cx.tainted }];
-        let effect = Effect::Propose { to: cx.address.clone(), title, body, sources };
-        Ok(ToolOutput::effect("Proposed. The person's yes or no comes as a message.", effect))
+        let proposal = NewProposal { to: cx.address.clone(), title, body, sources };
+        Ok(ToolOutput::effect(
+            "Proposed. The person's yes or no comes as a message.",
+            Effect::Propose(proposal),
+        ))
     }
 }
 

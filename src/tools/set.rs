@@ -52,13 +52,13 @@ pub struct Lender {
 impl Lent {
     /// `hidden` can be called, but models are not told of them.
     pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
-        let shown = shown.into_iter().map(|tool| (tool, true));
-        let tools = shown.chain(hidden.into_iter().map(|tool| (tool, false))).map(entry).collect();
+        let shown = shown.into_iter().map(|tool| entry(tool, true));
+        let tools = shown.chain(hidden.into_iter().map(|tool| entry(tool, false))).collect();
         Self { tools, lenders: Vec::new(), coming: false }
     }
 }
 
-fn entry((tool, shown): (Arc<dyn AnyTool>, bool)) -> (String, ToolEntry) {
+fn entry(tool: Arc<dyn AnyTool>, shown: bool) -> (String, ToolEntry) {
     let schema = tool.schema();
     let tokens = schema.tokens();
     (schema.name.clone(), ToolEntry { tool, schema, tokens, shown })
@@ -105,7 +105,7 @@ impl ToolSet {
     }
 
     pub fn new(tools: impl IntoIterator<Item = Arc<dyn AnyTool>>) -> Self {
-        let own = tools.into_iter().map(|tool| entry((tool, true))).collect();
+        let own = tools.into_iter().map(|tool| entry(tool, true)).collect();
         Self { own: Arc::new(own), lent: watch::Sender::default() }
     }
 

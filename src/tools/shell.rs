@@ -26,7 +26,7 @@ use crate::workspace::Audience;
 use crate::workspace::others::Others;
 use crate::workspace::path::names_inbox;
 use places::order;
-use sessions::{SessionRequest, Sessions};
+use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
 
@@ -153,8 +153,8 @@ impl Tool for Exec {
         order.input = if args.pty { Input::Terminal } else { Input::Pipe };
         let others = shell.others(&args, &order, cx).await;
         if args.background {
-            let begun = shell.sessions.begin(&shell.config.cage, (order, others), cx, &args.stdin);
-            return begun.await;
+            let command = BackgroundCommand { order, others, stdin: &args.stdin };
+            return shell.sessions.begin(&shell.config.cage, command, cx).await;
         }
         let ran = sandbox::run(&shell.config.cage, &order, args.stdin.as_bytes()).await;
         let ran = ran.map_err(|error| {

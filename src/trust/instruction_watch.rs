@@ -225,7 +225,7 @@ fn set_aside(store: &Connection, why: &str) -> rusqlite::Result<()> {
         .optional()?;
     let Some(raw) = raw else { return Ok(()) };
     let key = format!("rules {}", Utc::now().timestamp_millis());
-    journal::keep_row(store, (&key, ""), &raw, why)?;
+    journal::keep_row(store, &key, "", &raw, why)?;
     match people::owner_place(store)? {
         Some(owner) => outbox::put(store, &owner, None, replies::RULES_UNREADABLE).map(drop),
         None => Ok(()),

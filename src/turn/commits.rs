@@ -83,19 +83,21 @@ pub(crate) async fn resume(store: &Store, turn: TurnId) -> Result<(), CommitErro
 pub(crate) async fn completed(
     store: &Store,
     turn: TurnId,
-    seq: usize,
-    provider: String,
     made: Made,
 ) -> Result<Vec<Call>, CommitError> {
     guarded(store, "completion", Sync::Later, turn, move |store| {
-        made.write(store, turn, seq, &provider)?;
-        transcript::plan_calls(store, turn, seq, made.completion.calls)
+        made.write(store, turn)?;
+        transcript::plan_calls(store, turn, made.seq, made.completion.calls)
     })
     .await
 }
 
 /// A step as the model made it, and what led to it.
 pub(crate) struct Made {
+    /// The number of the step in its turn.
+    pub(crate) seq: usize,
+    /// The name of who made it.
+    pub(crate) provider: String,
     pub(crate) heard: Option<Parts>,
     pub(crate) images: Vec<Image>,
     pub(crate) steered: Vec<Waiting>,
@@ -116,19 +118,13 @@ impl Made {
         }
     }
 
-    fn write(
-        &self,
-        store: &Connection,
-        turn: TurnId,
-        seq: usize,
-        provider: &str,
-    ) -> rusqlite::Result<()> {
+    fn write(&self, store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
         journal::take(store, &self.steered, turn)?;
         for call in &self.skipped {
             transcript::call_ended(store, *call, &Outcome::Skipped, &[])?;
         }
-        transcript::put_step(store, turn, seq, &self.step())?;
-        transcript::enter_ledger(store, turn, provider, self.completion.usage)
+        transcript::put_step(store, turn, self.seq, &self.step())?;
+        transcript::enter_ledger(store, turn, &self.provider, self.completion.usage)
     }
 }
 
@@ -144,20 +140,20 @@ pub(crate) async fn drafted(
     .await
 }
 
-/// Somebody is asked on behalf of a call, and the turn waits. `told` is said where it was called. Gives
+/// Somebody is asked on behalf of a call, and the turn waits. `told` hears that another is asked. Gives
 /// the draft that no answer takes the place of for now.
 pub(crate) async fn parks(
     store: &Store,
     ask: asks::New,
-    told: Option<(Address, &'static str)>,
+    told: Option<Address>,
     body: impl FnOnce(AskId) -> Body + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
     let turn = ask.turn;
     guarded(store, "parked", Sync::Now, turn, move |store| {
         transcript::call_waits(store, ask.call)?;
         asks::put(store, &ask, body)?;
-        if let Some((at, words)) = told {
-            outbox::put(store, &at, None, words)?;
+        if let Some(at) = told {
+            outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
         }
         transcript::park(store, turn)?;
         let draft = transcript::draft(store, turn)?;
@@ -187,7 +183,7 @@ pub(crate) async fn forget_draft(
 pub(crate) async fn answer(
     store: &Store,
     turn: TurnId,
-    last: Option<(usize, String, Made)>,
+    last: Option<Made>,
     end: End,
 ) -> Result<Option<MessageId>, CommitError> {
     // Words are sent only after a commit that is synced, and this one with it. Where none follow, nothing
@@ -197,8 +193,8 @@ pub(crate) async fn answer(
         _ => Sync::Now,
     };
     guarded(store, "answer", sync, turn, move |store| {
-        if let Some((seq, provider, made)) = &last {
-            made.write(store, turn, *seq, provider)?;
+        if let Some(made) = &last {
+            made.write(store, turn)?;
         }
         transcript::end_turn(store, turn, end.ending)?;
         let question = journal::question(store, turn)?;

@@ -59,7 +59,7 @@ pub(crate) async fn ask_leave(
     let owner = turns.services.bus.store.read(people::owner_place).await?;
     let may_there = calling.is_there && calling.role >= Approvals::BY;
     let elsewhere = owner.filter(|_| !may_there);
-    let told = elsewhere.is_some().then(|| (calling.at.clone(), replies::ASKED_ELSEWHERE));
+    let told = elsewhere.is_some().then(|| calling.at.clone());
     let time = turns.config.asking.approval_time;
     let new = New {
         turn: calling.turn,
@@ -92,7 +92,7 @@ async fn park(
     turns: &TurnServices,
     calling: &Calling<'_>,
     new: New,
-    told: Option<(Address, &'static str)>,
+    told: Option<Address>,
     body: impl FnOnce(AskId) -> Body + Send + 'static,
 ) -> Result<(), TurnError> {
     let draft = commits::parks(&turns.services.bus.store, new, told, body).await?;
@@ -124,7 +124,8 @@ pub(crate) async fn await_subagent(
 pub(crate) fn unpark(
     store: &Connection,
     ask: &Ask,
-    (outcome, sources): (&Outcome, &[Source]),
+    outcome: &Outcome,
+    sources: &[Source],
 ) -> rusqlite::Result<()> {
     transcript::call_ended(store, ask.call, outcome, sources)?;
     transcript::unpark(store, ask.turn)

@@ -149,11 +149,7 @@ const TASK_CHARS_MAX: usize = 300;
 
 /// What a model is told of the end of a task that it has handed on; what came of it follows as its own
 /// answer.
-pub(crate) fn subagent_ended(
-    id: SubagentId,
-    task: &str,
-    (went_well, tainted): (bool, bool),
-) -> Parts {
+pub(crate) fn subagent_ended(id: SubagentId, task: &str, went_well: bool, tainted: bool) -> Parts {
     let read = if tainted { format!(" It {}.", untrusted::HAS_READ) } else { String::new() };
     let ended = if went_well { "is done; its result was" } else { "did not get it done; why was" };
     let task = bare(task);

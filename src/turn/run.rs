@@ -240,15 +240,14 @@ impl Active<'_> {
         let skipped = skipped.filter(|call| call.outcome == Outcome::Skipped).map(|call| call.id);
         let skipped = skipped.collect();
         let Step { heard, images, .. } = turn.steps[step].clone();
-        Made { heard, images, steered, skipped, completion }
+        let (seq, provider) = (step, self.provider.name().to_owned());
+        Made { seq, provider, heard, images, steered, skipped, completion }
     }
 
     async fn plan(&mut self, step: usize, completion: Completion) -> Result<(), TurnError> {
         let made = self.made(step, completion);
         let mut filled = made.step();
-        let name = self.provider.name().to_owned();
-        filled.calls =
-            commits::completed(&self.turns.services.bus.store, self.turn, step, name, made).await?;
+        filled.calls = commits::completed(&self.turns.services.bus.store, self.turn, made).await?;
         self.current().steps[step] = filled;
         Ok(())
     }
@@ -263,8 +262,7 @@ impl Active<'_> {
         self.current().steps[step] = made.step();
         let mut end = self.end_with(String::new());
         (end.ending, end.fate, end.words) = (ending, Fate::Answered, words);
-        let last = (step, self.provider.name().to_owned(), made);
-        self.end(end, Some(last)).await
+        self.end(end, Some(made)).await
     }
 
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {

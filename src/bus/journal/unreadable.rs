@@ -75,7 +75,8 @@ pub fn keep_raw(
 /// Keeps what another table held and nobody can read; `key` names the row.
 pub fn keep_row(
     store: &Connection,
-    (key, channel): (&str, &str),
+    key: &str,
+    channel: &str,
     raw: &str,
     why: &str,
 ) -> rusqlite::Result<()> {

@@ -114,7 +114,8 @@ pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Re
 pub fn hasten_after_outage(
     store: &Connection,
     channel: &ChannelName,
-    (least, own_max): (Duration, Duration),
+    least: Duration,
+    own_max: Duration,
 ) -> rusqlite::Result<()> {
     let millis = |time: Duration| i64::try_from(time.as_millis()).unwrap_or(i64::MAX);
     let (least, own_max) = (millis(least), millis(own_max));
@@ -179,7 +180,8 @@ pub enum Lost {
 pub fn dead(
     store: &Connection,
     message: &Outbound,
-    (lost, reason): (Lost, &str),
+    lost: Lost,
+    reason: &str,
 ) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",

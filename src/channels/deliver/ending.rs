@@ -39,7 +39,7 @@ impl Deliverer<'_> {
         self.queue.arrivals.forget(delivery);
         self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });
         let (message, reason) = (self.delivery.message.clone(), reason.to_owned());
-        let dead = move |store: &_| outbox::dead(store, &message, (lost, &reason));
+        let dead = move |store: &_| outbox::dead(store, &message, lost, &reason);
         self.store.write("dead", Sync::Later, dead).await?;
         Ok(Then::Leave)
     }

@@ -14,8 +14,8 @@ impl DeliveryQueue {
             return before;
         }
         let name = self.name.clone();
-        let pauses = (self.channel.limits().doubt_pause, BACKOFF_MAX);
-        let hasten = move |store: &_| outbox::hasten_after_outage(store, &name, pauses);
+        let least = self.channel.limits().doubt_pause;
+        let hasten = move |store: &_| outbox::hasten_after_outage(store, &name, least, BACKOFF_MAX);
         if let Err(error) = self.bus.store.write("link is up", Sync::Later, hasten).await {
             tracing::warn!(channel = %self.name, %error, "Deliveries wait for their pauses");
         }

@@ -138,7 +138,8 @@ struct Ready {
 impl Gateway {
     /// `url` is what Discord gave us; `from` is where to go on.
     pub(super) fn open(
-        (token, bot): (&str, &str),
+        token: &str,
+        bot: &str,
         url: &str,
         from: Option<&Point>,
         deadlines: Deadlines,

@@ -70,7 +70,8 @@ impl Progress {
     /// Reads a mark that was set at `at`; older ones tell no time. What is unread goes to the backlog.
     fn from_mark(
         bot: &str,
-        (mark, at): (&str, DateTime<Utc>),
+        mark: &str,
+        at: DateTime<Utc>,
         channel: &ChannelName,
         backlog: &Backlog,
     ) -> Self {
@@ -151,8 +152,8 @@ impl Discord {
         let from = self.last_point(&bot, publisher).await?;
         let url = self.gateway_url(from.is_some()).await?;
         let listener = Listener { discord: self, publisher, bot: &bot };
-        let account = (self.api.token(), bot.id.as_str());
-        let link = Gateway::open(account, &url, from.as_ref(), self.deadlines);
+        let token = self.api.token();
+        let link = Gateway::open(token, &bot.id, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
         // It holds whatever call is made meanwhile.
         let ended = Box::pin(self.follow(&listener, &mut reader)).await;
@@ -256,8 +257,8 @@ impl Discord {
                     // not to come back together.
                     sleep(self.deadlines.identify.mul_f64(fastrand::f64())).await;
                     let url = self.gateway_url(false).await?;
-                    let account = (self.api.token(), bot.id.as_str());
-                    reader.link = Gateway::open(account, &url, None, self.deadlines);
+                    let token = self.api.token();
+                    reader.link = Gateway::open(token, &bot.id, &url, None, self.deadlines);
                     reader.held.clear();
                 }
                 Told::Lost => publisher.link_lost("discord's gateway has ended the connection"),
@@ -320,7 +321,7 @@ impl Discord {
         let mark = publisher.mark().await?;
         let Some((mark, at)) = mark else { return Ok(None) };
         let channel = publisher.channel();
-        let found = Progress::from_mark(&bot.id, (&mark, at), channel, &self.backlog);
+        let found = Progress::from_mark(&bot.id, &mark, at, channel, &self.backlog);
         let point = found.point.clone();
         *self.progress() = found;
         Ok(point)

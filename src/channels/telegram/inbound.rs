@@ -212,7 +212,7 @@ fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option
         within: Vec::new(),
         cause: Cause::Person(sender),
         id: Some(message.id.0.to_string().into()),
-        body: said(message, raw, described, (context.bot, place))?,
+        body: said(message, raw, described, context.bot, place)?,
     };
     Some(hear::Message { inbound, addressee, heard_at: from, context: words, bot_ids })
 }
@@ -223,7 +223,8 @@ fn said(
     message: &Message,
     raw: &Value,
     described: Option<String>,
-    (bot, place): (&Identity, Place),
+    bot: &Identity,
+    place: Place,
 ) -> Option<Said> {
     let own = media::file(raw);
     let more = raw.get("media_group_id").is_some()

@@ -133,7 +133,8 @@ pub(crate) fn call_runs(
     store: &Connection,
     call: CallId,
     intent: &Intent,
-    (result, sources): (&str, &[Source]),
+    result: &str,
+    sources: &[Source],
 ) -> rusqlite::Result<()> {
     let now = Utc::now().timestamp_millis();
     store

@@ -1,16 +1,18 @@
 //! What compaction changes of a session and its turns, in the store.
 
+use std::ops::Range;
+
 use rusqlite::{Connection, params};
 
 use crate::conversation::transcript::to_json;
 use crate::types::session::{Frozen, Mark, SessionId, TurnId};
 
-/// What was said before a turn is folded into a summary from now on, if the session is open and
-/// began where it did. The memory is frozen anew: now, or when the next turn begins.
+/// These turns are folded into a summary from now on, and the session begins with the next one, if it is open and
+/// began with the first of them. The memory is frozen anew: now, or when the next turn begins.
 pub(crate) fn fold(
     store: &Connection,
     session: SessionId,
-    (from, to): (TurnId, TurnId),
+    turns: &Range<TurnId>,
     summary: Option<&str>,
     frozen: Option<&Frozen>,
 ) -> rusqlite::Result<bool> {
@@ -19,7 +21,7 @@ pub(crate) fn fold(
             "UPDATE sessions SET summary = ?, begins = ?, frozen = ?
              WHERE id = ? AND begins = ? AND closed IS NULL",
         )?
-        .execute(params![summary, to.0, frozen.map(to_json), session.0, from.0])?;
+        .execute(params![summary, turns.end.0, frozen.map(to_json), session.0, turns.start.0])?;
     Ok(changed > 0)
 }
 

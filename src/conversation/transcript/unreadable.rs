@@ -52,7 +52,7 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
         .optional()?;
     let (channel, ..) = journal::origin_params(&unreadable.origin);
     let key = format!("turn {}", unreadable.turn);
-    journal::keep_row(store, (&key, &channel), &raw.unwrap_or_default(), &unreadable.why)
+    journal::keep_row(store, &key, &channel, &raw.unwrap_or_default(), &unreadable.why)
 }
 
 /// Ends a turn, and leaves its calls and what it has asked as they are.

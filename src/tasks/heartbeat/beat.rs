@@ -74,7 +74,8 @@ pub(super) struct New {
 pub(super) fn begin(
     store: &Connection,
     new: New,
-    (text, tainted): (&Parts, bool),
+    text: &Parts,
+    tainted: bool,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<bool> {
     let New { to, known_on, sender, place, provider, asked } = new;
@@ -107,7 +108,7 @@ pub(super) fn begin(
     let task = id.task();
     let sources = text.spans().to_vec();
     let assignment = Assignment { text, sources, cause, key: task_key(task, None), to };
-    let row = tasks::start(store, task, (session, &terms), assignment)?;
+    let row = tasks::start(store, task, session, &terms, assignment)?;
     store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute(params![row, id])?;
     Ok(true)
 }
@@ -169,17 +170,24 @@ pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
         .map(drop)
 }
 
-/// Settles a beat in the transaction of its end, and says what there is to be said; `tainted` if who said
-/// so has read what strangers wrote. In quiet hours that waits for their end, unless somebody asked for it.
+/// What a beat has ended with.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    pub words: &'a str,
+    /// Who said so has read what strangers wrote.
+    pub tainted: bool,
+}
+
+/// Settles a beat in the transaction of its end, and says what there is to be said. In quiet hours that waits for their end, unless somebody asked for it.
 /// True if that was an alert, which its conversation is to know of.
 pub fn settle(
     store: &Connection,
     beat: &Beat,
     ended: Ended,
-    said: Option<(&str, bool)>,
+    said: Option<Report<'_>>,
     is_quiet: bool,
 ) -> rusqlite::Result<bool> {
-    let (words, tainted) = said.map_or((None, false), |(words, tainted)| (Some(words), tainted));
+    let (words, tainted) = (said.map(|said| said.words), said.is_some_and(|said| said.tainted));
     let alert = words.filter(|_| ended == Ended::Done).and_then(alert);
     let (state, kept) = match (ended, alert) {
         (Ended::Done, Some(words)) if !beat.asked && was_told(store, beat, &beat.to, words)? => {
@@ -232,7 +240,8 @@ pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
 pub fn may_send(
     store: &Connection,
     turn: TurnId,
-    (to, words): (&Address, &str),
+    to: &Address,
+    words: &str,
     tainted: bool,
 ) -> rusqlite::Result<bool> {
     let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
@@ -278,7 +287,7 @@ fn tell_owner(store: &Connection, beat: &Beat, words: &str) -> rusqlite::Result<
 
 fn was_told(store: &Connection, beat: &Beat, at: &Address, words: &str) -> rusqlite::Result<bool> {
     let same = |told: &str| told.split_whitespace().eq(words.split_whitespace());
-    let told = told_since(store, at, (beat.begun - SAME_FOR, beat.begun))?;
+    let told = told_since(store, at, beat.begun - SAME_FOR, beat.begun)?;
     Ok(told.iter().any(|(told, _)| same(told)))
 }
 

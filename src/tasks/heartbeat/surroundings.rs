@@ -37,7 +37,7 @@ pub(super) fn of(
 ) -> rusqlite::Result<Surroundings> {
     let plan = plans::at(store, &new.to)?;
     let plan = plan.filter(Plan::is_open);
-    let told = told_since(store, &new.to, (now - SAME_FOR, now))?;
+    let told = told_since(store, &new.to, now - SAME_FOR, now)?;
     let told = &told[..told.len().min(LISTED_MAX)];
     Ok(Surroundings {
         tainted: plan.as_ref().is_some_and(|plan| plan.tainted)
@@ -84,7 +84,8 @@ pub(super) fn line(text: &str) -> String {
 pub(super) fn told_since(
     store: &Connection,
     at: &Address,
-    (after, until): (DateTime<Utc>, DateTime<Utc>),
+    after: DateTime<Utc>,
+    until: DateTime<Utc>,
 ) -> rusqlite::Result<Vec<(String, bool)>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(

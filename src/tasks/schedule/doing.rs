@@ -10,7 +10,7 @@ use crate::conversation::task_sessions::{self, Terms};
 use crate::replies;
 use crate::tasks::schedule::command::{Came, lets_sleep};
 use crate::tasks::schedule::job::{Payload, Where};
-use crate::tasks::schedule::note::{NO_MODEL, note, note_printed};
+use crate::tasks::schedule::note::{NO_MODEL, Saying, note, note_printed};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::{self, Assignment, Ended};
@@ -23,18 +23,20 @@ use crate::types::session::Settings;
 pub(super) fn begin(
     store: &Connection,
     run: &Run,
-    (now, zone): (DateTime<Utc>, Tz),
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<()> {
     match &run.job.brief.payload {
         Payload::Message(text) => {
             let brief = &run.job.brief;
             outbox::put(store, &brief.to, None, &told(run, text, zone))?;
-            note(store, run, (&brief.sender, NO_MODEL), (text, brief.tainted))?;
+            let (sender, tainted) = (&brief.sender, brief.tainted);
+            note(store, run, &Saying { sender, provider: NO_MODEL, words: text, tainted })?;
             settle(store, run, Ended::Done, None, now)
         }
         Payload::Command(_) | Payload::Prompt { check: Some(_), .. } => Ok(()),
         Payload::Prompt { text, session, check: None } => {
-            start_turn(store, run, (text, *session), None)
+            start_turn(store, run, text, *session, None)
         }
     }
 }
@@ -43,7 +45,8 @@ pub(super) fn begin(
 fn start_turn(
     store: &Connection,
     run: &Run,
-    (text, session): (&str, Where),
+    text: &str,
+    session: Where,
     printed: Option<Printed>,
 ) -> rusqlite::Result<()> {
     let (id, brief) = (run.job.id, &run.job.brief);
@@ -64,7 +67,7 @@ fn start_turn(
             let to = brief.to.clone();
             let session = task_sessions::open(store, TaskKind::Job, &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
-            tasks::start(store, id.task(), (session, &terms), assignment)?
+            tasks::start(store, id.task(), session, &terms, assignment)?
         }
         Where::Here => {
             let inbound = Inbound {
@@ -100,7 +103,8 @@ pub fn command_ends(
     store: &Connection,
     run: &Run,
     came: Came,
-    (now, zone): (DateTime<Utc>, Tz),
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<()> {
     if !store
         .prepare_cached("SELECT 1 FROM runs WHERE id = ? AND state = 'running'")?
@@ -114,13 +118,13 @@ pub fn command_ends(
     };
     match &run.job.brief.payload {
         Payload::Prompt { text, session, .. } if !lets_sleep(&printed.text) => {
-            start_turn(store, run, (text, *session), Some(printed))
+            start_turn(store, run, text, *session, Some(printed))
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;
             let body = Body::Printed(told(run, &printed.text, zone));
             outbox::put_body(store, &run.job.brief.to, &body)?;
-            note_printed(store, run, (&printed.text, tainted))?;
+            note_printed(store, run, &printed.text, tainted)?;
             settle(store, run, Ended::Done, Some(&printed.text), now)
         }
         Payload::Command(_) | Payload::Prompt { .. } | Payload::Message(_) => {

@@ -184,7 +184,8 @@ const OF: &str = "(?1 IS NULL OR (known_on = ?1 AND CASE WHEN json_valid(sender)
 pub(super) fn insert(
     store: &Connection,
     brief: &Brief,
-    (next, made): (DateTime<Utc>, DateTime<Utc>),
+    next: DateTime<Utc>,
+    made: DateTime<Utc>,
 ) -> rusqlite::Result<JobId> {
     let (channel, chat, thread) = address_params(&brief.to);
     store

@@ -17,17 +17,24 @@ const ABOUT_CHARS_MAX: usize = 300;
 /// Who has made words that no model has made.
 pub(super) const NO_MODEL: &str = "none";
 
-/// Leaves what a run has said where it was sent; for whom and by whom it was made.
-pub fn note(
-    store: &Connection,
-    run: &Run,
-    (sender, provider): (&Sender, &str),
-    (said, tainted): (&str, bool),
-) -> rusqlite::Result<()> {
+/// What a run has said.
+pub struct Saying<'a> {
+    /// Whom it was made for.
+    pub sender: &'a Sender,
+    /// Who made it.
+    pub provider: &'a str,
+    pub words: &'a str,
+    /// Who made it has read what strangers wrote.
+    pub tainted: bool,
+}
+
+/// Leaves what a run has said where it was sent.
+pub fn note(store: &Connection, run: &Run, said: &Saying<'_>) -> rusqlite::Result<()> {
+    let Saying { sender, provider, words, tainted } = *said;
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.place)?;
     let heard = heard(run.job.id, brief.payload.text(), tainted);
-    let said = sessions::shortened(said);
+    let said = sessions::shortened(words);
     sessions::note(store, session, &Note { sender, provider, heard, said })
 }
 
@@ -35,7 +42,8 @@ pub fn note(
 pub(super) fn note_printed(
     store: &Connection,
     run: &Run,
-    (printed, tainted): (&str, bool),
+    printed: &str,
+    tainted: bool,
 ) -> rusqlite::Result<()> {
     let brief = &run.job.brief;
     let session = sessions::open_or_begin(store, &brief.to, brief.place)?;

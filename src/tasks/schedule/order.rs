@@ -84,10 +84,11 @@ pub fn obey(
     store: &Connection,
     whose: &Whose,
     order: Order,
-    (now, zone): (DateTime<Utc>, Tz),
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     let id = match order {
-        Order::Add(brief) => return add(store, &brief, (now, zone)),
+        Order::Add(brief) => return add(store, &brief, now, zone),
         Order::List => {
             let jobs = job::list(store, whose)?;
             let shown: Vec<_> = jobs.iter().map(|job| shown(job, zone)).collect();
@@ -191,7 +192,8 @@ pub fn tells_of_others(store: &Connection, whose: &Whose, order: &Order) -> rusq
 fn add(
     store: &Connection,
     brief: &Brief,
-    (now, zone): (DateTime<Utc>, Tz),
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     if job::count(store, &brief.whose())? >= JOBS_MAX {
         return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
@@ -199,7 +201,7 @@ fn add(
     let Some(next) = brief.timing.next_after(now) else {
         return Ok(Err(replies::CRON_NEVER.to_owned()));
     };
-    let id = job::insert(store, brief, (next, now))?;
+    let id = job::insert(store, brief, next, now)?;
     let job = job::even_removed(store, id)?;
     Ok(Ok(job.map(|job| replies::job_made(&shown(&job, zone))).unwrap_or_default()))
 }

@@ -115,7 +115,7 @@ pub fn pass(
         if !may_begin(job, &working) {
             continue;
         }
-        match apart(store, || claim(store, (job, &due), now, inputs))? {
+        match apart(store, || claim(store, job, &due, now, inputs))? {
             Ok(false) => {}
             Ok(true) => {
                 claimed += 1;
@@ -145,7 +145,8 @@ fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusq
 /// Claims and begins a run, if its person may still have it; false if that due time was claimed before.
 fn claim(
     store: &Connection,
-    (job, due): (&Job, &Due),
+    job: &Job,
+    due: &Due,
     now: DateTime<Utc>,
     inputs: &PassInputs,
 ) -> rusqlite::Result<bool> {
@@ -153,7 +154,7 @@ fn claim(
     let role = inputs.people.role_of(store, &brief.known_on, &brief.sender.id)?;
     let Some(role) = role.filter(|role| *role >= Role::User) else {
         let words = replies::job_of_nobody(job.id, about, &brief.sender);
-        disown(store, job, (replies::JOB_OF_NOBODY.to_owned(), words))?;
+        disown(store, job, replies::JOB_OF_NOBODY, &words)?;
         return Ok(false);
     };
     if brief.payload.command().is_some() {
@@ -163,23 +164,25 @@ fn claim(
         };
         if let Err(why) = may {
             let words = replies::job_may_not_command(job.id, about, &why);
-            disown(store, job, (why, words))?;
+            disown(store, job, &why, &words)?;
             return Ok(false);
         }
     }
-    begin(store, (job, due), (now, inputs.zone))
+    begin(store, job, due, now, inputs.zone)
 }
 
 fn begin(
     store: &Connection,
-    (job, due): (&Job, &Due),
-    (now, zone): (DateTime<Utc>, Tz),
+    job: &Job,
+    due: &Due,
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<bool> {
     let late = due.what == What::RunLate;
     let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
-    let Some(id) = run::claim(store, job.id, (due.at, late), now)? else {
+    let Some(id) = run::claim(store, job.id, due.at, late, now)? else {
         // There is nothing left to be done, and it would be listed for ever.
         if job.next.is_none() {
             job.state = State::Done;
@@ -190,16 +193,16 @@ fn begin(
     let run = Run { id, job, due: due.at, late, row: None, turn: None, is_here: false };
     match due.what {
         What::Skip => settle(store, &run, Ended::Skipped, None, now)?,
-        What::Run | What::RunLate => doing::begin(store, &run, (now, zone))?,
+        What::Run | What::RunLate => doing::begin(store, &run, now, zone)?,
     }
     Ok(true)
 }
 
 /// Nothing is done for somebody who may not have it: their job is paused, and the owner told.
-fn disown(store: &Connection, job: &Job, (why, words): (String, String)) -> rusqlite::Result<()> {
-    job::pause(store, job.id, &why)?;
+fn disown(store: &Connection, job: &Job, why: &str, words: &str) -> rusqlite::Result<()> {
+    job::pause(store, job.id, why)?;
     if let Some(owner) = people::owner_place(store)? {
-        outbox::put(store, &owner, None, &words)?;
+        outbox::put(store, &owner, None, words)?;
     }
     Ok(())
 }

@@ -69,7 +69,8 @@ impl Past {
 pub(super) fn claim(
     store: &Connection,
     job: JobId,
-    (due, late): (DateTime<Utc>, bool),
+    due: DateTime<Utc>,
+    late: bool,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Option<i64>> {
     let claimed = store

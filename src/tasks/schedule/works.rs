@@ -101,8 +101,8 @@ async fn work(scheduler: Scheduler, run: Run) {
     };
     for _ in 0..TRIES_MAX {
         let (run, came) = (run.clone(), came.clone());
-        let at = (scheduler.clock.now(), scheduler.inputs.zone);
-        let ends = move |store: &Connection| command_ends(store, &run, came, at);
+        let (now, zone) = (scheduler.clock.now(), scheduler.inputs.zone);
+        let ends = move |store: &Connection| command_ends(store, &run, came, now, zone);
         match scheduler.services.bus.store.write("command ends", Sync::Now, ends).await {
             Ok(()) => return,
             Err(error) => {

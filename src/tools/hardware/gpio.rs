@@ -26,7 +26,14 @@ const CONSUMER: &str = "peacrab";
 /// Lines that were set, by chip and number. Behind a lock, because two tools share it; held for one
 /// ioctl at a time.
 #[derive(Default)]
-pub(super) struct HeldLines(Mutex<BTreeMap<(u32, u32), Request>>);
+pub(super) struct HeldLines(Mutex<BTreeMap<LineId, Request>>);
+
+/// A line of a chip.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct LineId {
+    chip: u32,
+    line: u32,
+}
 
 pub(super) struct GpioRead {
     pub(super) devices: Devices,
@@ -70,7 +77,8 @@ impl Tool for GpioRead {
                 return list(&path);
             }
             let read = |line: &u32| {
-                Ok(format!("line {line}: {}", level(held.read(&path, (args.chip, *line))?)))
+                let id = LineId { chip: args.chip, line: *line };
+                Ok(format!("line {line}: {}", level(held.read(&path, id)?)))
             };
             args.lines
                 .iter()
@@ -113,7 +121,7 @@ impl Tool for GpioWrite {
             let GpioWriteArgs { chip, line, on } = args;
             let path = devices.find(Family::Gpio, &name(chip))?;
             let value = if on { Value::Active } else { Value::Inactive };
-            held.write(&path, (chip, line), value)?;
+            held.write(&path, LineId { chip, line }, value)?;
             Ok(format!("Line {line} of chip {chip} is {} now.", level(value)))
         })
         .await
@@ -122,34 +130,34 @@ impl Tool for GpioWrite {
 
 impl HeldLines {
     /// A line that is not ours stays what it is: input or output.
-    fn read(&self, path: &Path, place: (u32, u32)) -> Result<Value, String> {
+    fn read(&self, path: &Path, id: LineId) -> Result<Value, String> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let read = match held.get(&place) {
-            Some(request) => request.value(place.1),
+        let read = match held.get(&id) {
+            Some(request) => request.value(id.line),
             None => Request::builder()
                 .on_chip(path)
                 .with_consumer(CONSUMER)
-                .with_line(place.1)
+                .with_line(id.line)
                 .as_is()
                 .request()
-                .and_then(|request| request.value(place.1)),
+                .and_then(|request| request.value(id.line)),
         };
         read.map_err(|error| told(path, &error))
     }
 
-    fn write(&self, path: &Path, place: (u32, u32), value: Value) -> Result<(), String> {
+    fn write(&self, path: &Path, id: LineId, value: Value) -> Result<(), String> {
         let mut held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(request) = held.get(&place) {
-            return request.set_value(place.1, value).map_err(|error| told(path, &error));
+        if let Some(request) = held.get(&id) {
+            return request.set_value(id.line, value).map_err(|error| told(path, &error));
         }
         let request = Request::builder()
             .on_chip(path)
             .with_consumer(CONSUMER)
-            .with_line(place.1)
+            .with_line(id.line)
             .as_output(value)
             .request()
             .map_err(|error| told(path, &error))?;
-        held.insert(place, request);
+        held.insert(id, request);
         Ok(())
     }
 }

@@ -88,6 +88,13 @@ impl Default for Sessions {
     }
 }
 
+/// A command that is to run in the background.
+pub(super) struct BackgroundCommand<'a> {
+    pub(super) order: SandboxCommand,
+    pub(super) others: Others,
+    pub(super) stdin: &'a str,
+}
+
 impl Sessions {
     fn table(&self) -> MutexGuard<'_, SessionTable> {
         self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -97,10 +104,10 @@ impl Sessions {
     pub(super) async fn begin(
         &self,
         cage: &Cage,
-        (order, others): (SandboxCommand, Others),
+        command: BackgroundCommand<'_>,
         cx: &ToolContext,
-        stdin: &str,
     ) -> Result<ToolOutput, ToolError> {
+        let BackgroundCommand { order, others, stdin } = command;
         if self.running() >= RUNNING_MAX {
             return tell(format!(
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."

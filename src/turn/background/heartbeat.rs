@@ -7,7 +7,7 @@ use super::kind::{Background, Limits, TOKENS_MAX, TaskEnd, add_turn};
 use crate::conversation::{sessions, transcript};
 use crate::replies;
 use crate::store::StoreError;
-use crate::tasks::heartbeat::{self, BeatId};
+use crate::tasks::heartbeat::{self, BeatId, Report};
 use crate::tools::{TaskTools, finish};
 use crate::turn::prompt;
 use crate::turn::services::TurnServices;
@@ -57,12 +57,12 @@ impl Background for HeartbeatRun {
 
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(beat) = heartbeat::get(store, BeatId(number))? else { return Ok(()) };
-        let said = end.result.map(|result| (result, end.tainted));
+        let said = end.result.map(|words| Report { words, tainted: end.tainted });
         let is_told = heartbeat::settle(store, &beat, end.how, said, end.is_quiet)?;
         if let (true, Some(turn), Some(result)) = (is_told, end.turn, end.result) {
             let session = transcript::open_or_begin(store, &beat.to, beat.place)?;
             let heard = prompt::heartbeat_told(end.tainted);
-            add_turn(store, (session, turn), heard, sessions::shortened(result))?;
+            add_turn(store, session, turn, heard, sessions::shortened(result))?;
         }
         Ok(())
     }

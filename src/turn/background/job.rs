@@ -9,7 +9,7 @@ use crate::bus::outbox;
 use crate::conversation::transcript;
 use crate::replies;
 use crate::tasks::Ended;
-use crate::tasks::schedule::{self, JobId, Run};
+use crate::tasks::schedule::{self, JobId, Run, Saying};
 use crate::tools::TaskTools;
 use crate::types::message::{Address, SenderId};
 use crate::types::origin::Origin;
@@ -48,7 +48,9 @@ impl Background for JobRun {
             outbox::put(store, &run.job.brief.to, None, &words)?;
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;
-                schedule::note(store, &run, (&sender, &provider), (result, end.tainted))?;
+                let (sender, provider, tainted) = (&sender, &*provider, end.tainted);
+                let said = Saying { sender, provider, words: result, tainted };
+                schedule::note(store, &run, &said)?;
             }
         }
         schedule::settle(store, &run, end.how, end.result, Utc::now())

@@ -149,7 +149,8 @@ impl<'a> TaskEnd<'a> {
 /// what was heard, and what is told as the model's own words.
 pub(super) fn add_turn(
     store: &Connection,
-    (session, of): (SessionId, TurnId),
+    session: SessionId,
+    of: TurnId,
     heard: Parts,
     said: String,
 ) -> rusqlite::Result<()> {

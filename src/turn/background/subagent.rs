@@ -56,8 +56,8 @@ impl Background for Subagent {
         }
         // While it is open, the conversation knows of the end when it is next spoken to.
         if let Some(parent) = subagent.parent {
-            let heard = prompt::subagent_ended(id, &subagent.task, (went_well, end.tainted));
-            add_turn(store, (parent, subagent.turn), heard, told)?;
+            let heard = prompt::subagent_ended(id, &subagent.task, went_well, end.tainted);
+            add_turn(store, parent, subagent.turn, heard, told)?;
         }
         let words = replies::subagent_ended(id, &subagent.task, went_well, result);
         outbox::put(store, &subagent.asked_at, subagent.reply_to.as_ref(), &words).map(drop)

@@ -38,7 +38,7 @@ pub(crate) async fn call_starts(
 ) -> Result<(), CommitError> {
     guarded(store, "call starts", Sync::Now, turn, move |store| {
         let Starts { call, intent, undo, result, sources } = starts;
-        transcript::call_runs(store, call, &intent, (&result, &sources))?;
+        transcript::call_runs(store, call, &intent, &result, &sources)?;
         transcript::set_undo(store, call, undo.as_ref())
     })
     .await
@@ -74,7 +74,7 @@ pub(crate) async fn call_ends(
             match effect {
                 Effect::Say { to, body } => drop(outbox::put_body(store, &to, &body)?),
                 Effect::Send { to, body, tainted } => {
-                    match heartbeat::may_send(store, turn, (&to, body.text()), tainted)? {
+                    match heartbeat::may_send(store, turn, &to, body.text(), tainted)? {
                         true => drop(outbox::put_body(store, &to, &body)?),
                         false => outcome = Outcome::Failed(prompt::TOLD_BEFORE.to_owned()),
                     }
@@ -83,13 +83,11 @@ pub(crate) async fn call_ends(
                 Effect::Spawn(task) => {
                     outcome = delegated::spawn(store, turn, ends.call, &task)?;
                 }
-                Effect::Propose { to, title, body, sources } => {
-                    proposals::propose(store, turn, &to, (&title, &body), &sources)?;
-                }
+                Effect::Propose(proposal) => proposals::propose(store, turn, &proposal)?,
                 Effect::UpdateProposal(change) => proposals::update(store, &change)?,
                 Effect::Schedule { whose, order, zone } => {
                     let read_others = schedule::tells_of_others(store, &whose, &order)?;
-                    let obeyed = obey_order(store, &whose, order, (Utc::now(), zone))?;
+                    let obeyed = obey_order(store, &whose, order, Utc::now(), zone)?;
                     let told =
                         |words: String| if read_others { untrusted::wrap(&words) } else { words };
                     if obeyed.is_ok() {

@@ -21,7 +21,7 @@ pub(super) fn spawn(
     call: CallId,
     task: &Task,
 ) -> rusqlite::Result<Outcome> {
-    Ok(match subagents::begin(store, (turn, call), task)? {
+    Ok(match subagents::begin(store, turn, call, task)? {
         Some(id) => Outcome::Done(prompt::spawned(id)),
         None => Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX)),
     })
@@ -36,7 +36,7 @@ pub(crate) async fn awaits(
     task: Task,
 ) -> Result<(Outcome, Option<MessageId>), CommitError> {
     guarded(store, "awaits a subagent", Sync::Later, turn, move |store| {
-        if subagents::begin(store, (turn, call), &task)?.is_none() {
+        if subagents::begin(store, turn, call, &task)?.is_none() {
             let outcome = Outcome::Failed(prompt::too_many_subagents(AT_ONCE_MAX));
             transcript::call_ended(store, call, &outcome, &[])?;
             return Ok((outcome, None));

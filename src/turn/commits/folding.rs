@@ -1,6 +1,8 @@
 //! The commits of compaction: the summary, where the session begins, the memory frozen anew and what it
 //! cost change together, and only if the session is still as it was when that was asked for.
 
+use std::ops::Range;
+
 use rusqlite::Connection;
 
 use crate::bus::journal::{self, Fate, Waiting};
@@ -31,7 +33,7 @@ pub(crate) async fn shortened(
 /// anew, and what it cost.
 pub(crate) struct Folded {
     session: SessionId,
-    from_to: (TurnId, TurnId),
+    turns: Range<TurnId>,
     summary: Option<String>,
     frozen: Option<Frozen>,
     spent: Spent,
@@ -47,14 +49,14 @@ impl Folded {
         frozen: Option<Frozen>,
         spent: Spent,
     ) -> Self {
-        Self { session: job.session, from_to: (job.from, job.to), summary, frozen, spent }
+        Self { session: job.session, turns: job.from..job.to, summary, frozen, spent }
     }
 
     /// False if the session is closed, or was folded meanwhile.
     fn write(&self, store: &Connection) -> rusqlite::Result<bool> {
         enter_spent(store, &self.spent)?;
-        let Self { session, from_to, summary, frozen, .. } = self;
-        transcript::fold(store, *session, *from_to, summary.as_deref(), frozen.as_ref())
+        let Self { session, turns, summary, frozen, .. } = self;
+        transcript::fold(store, *session, turns, summary.as_deref(), frozen.as_ref())
     }
 }
 

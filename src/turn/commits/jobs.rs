@@ -40,13 +40,14 @@ pub fn obey_order(
     store: &Connection,
     whose: &Whose,
     order: Order,
-    now: (DateTime<Utc>, Tz),
+    now: DateTime<Utc>,
+    zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
     let ends = match order {
         Order::Remove(id) | Order::Pause(id) => schedule::of_job(store, id)?,
         _ => None,
     };
-    let obeyed = schedule::obey(store, whose, order, now)?;
+    let obeyed = schedule::obey(store, whose, order, now, zone)?;
     Ok(match (obeyed, ends) {
         (Ok(words), Some(run)) => {
             // Turns of them that still run find that they have ended with what they next write down.

@@ -107,7 +107,7 @@ impl Active<'_> {
     pub(super) async fn end(
         mut self,
         mut end: End,
-        last: Option<(usize, String, Made)>,
+        last: Option<Made>,
     ) -> Result<Option<Session>, TurnError> {
         let (ending, silent) = (end.ending, end.words.is_none());
         let quiet = self.quiet_at_end().await;

@@ -70,7 +70,7 @@ impl Scene {
         };
         let order = Order::Add(Box::new(brief));
         let zone = chrono_tz::Tz::UTC;
-        let obey = move |store: &_| schedule::obey(store, &Whose::All, order, (now, zone));
+        let obey = move |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
         self.write(obey).await.unwrap();
     }
 
@@ -110,8 +110,8 @@ impl Scene {
             ran.push(id);
             if !cut {
                 let printed = Printed { text: format!("run {id}"), foreign: false };
-                let (came, at) = (Came::Printed(printed), (now, chrono_tz::Tz::UTC));
-                self.write(move |it| schedule::command_ends(it, &run, came, at)).await;
+                let (came, zone) = (Came::Printed(printed), chrono_tz::Tz::UTC);
+                self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
             }
         }
         ran
@@ -309,7 +309,7 @@ async fn failures_are_told_after_two_rest_longer_each_time_and_pause_after_ten()
         "{told:?}"
     );
     let obey = move |store: &_| {
-        schedule::obey(store, &Whose::All, Order::Resume(JobId(1)), (now, chrono_tz::Tz::UTC))
+        schedule::obey(store, &Whose::All, Order::Resume(JobId(1)), now, chrono_tz::Tz::UTC)
     };
     assert!(scene.write(obey).await.unwrap().starts_with("It goes on: job 1 every 1m, next"));
     let wake = scene.pass(now).await.unwrap();
