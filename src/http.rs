@@ -1,10 +1,12 @@
 //! What every HTTP client here keeps to, whoever it asks: it goes nowhere else, reaches this machine
-//! without a proxy, and tells why it failed without the address, which may hold a token.
+//! without a proxy, reads no more than its bound, and tells why it failed without the address, which may hold a
+//! token.
 
 use std::error::Error;
 use std::time::Duration;
 
-use reqwest::{Client, ClientBuilder, redirect};
+use reqwest::{Client, ClientBuilder, Response, redirect};
+use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
 /// The beginnings of a client for `url`. Redirects are not followed, as what we send along is for that
@@ -32,4 +34,48 @@ pub fn root_cause(error: &dyn Error) -> Option<String> {
         cause = inner;
     }
     Some(cause.to_string())
+}
+
+/// A body as far as it was read.
+pub struct Body {
+    pub bytes: Vec<u8>,
+    pub end: BodyEnd,
+}
+
+/// Why reading a body ended.
+pub enum BodyEnd {
+    Whole,
+    /// It is longer than what was read.
+    TooLong,
+    /// A piece of it did not come in time.
+    Late,
+    Lost(reqwest::Error),
+}
+
+/// Reads a body up to `bytes_max`. Before each piece, `until` says when that must have come; none leaves it to the
+/// client's own time.
+pub async fn read_body(
+    response: &mut Response,
+    bytes_max: usize,
+    mut until: impl FnMut() -> Option<Instant>,
+) -> Body {
+    let mut bytes = Vec::new();
+    let end = loop {
+        let piece = match until() {
+            Some(until) => timeout_at(until, response.chunk()).await,
+            None => Ok(response.chunk().await),
+        };
+        let piece = match piece {
+            Ok(Ok(Some(piece))) => piece,
+            Ok(Ok(None)) => break BodyEnd::Whole,
+            Ok(Err(error)) => break BodyEnd::Lost(error),
+            Err(_) => break BodyEnd::Late,
+        };
+        let room = bytes_max - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() > room {
+            break BodyEnd::TooLong;
+        }
+    };
+    Body { bytes, end }
 }

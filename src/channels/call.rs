@@ -8,7 +8,7 @@ use anyhow::Context as _;
 use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 
 use super::ChannelError;
-use crate::http;
+use crate::http::{self, Body, BodyEnd};
 
 /// A connection that has been idle for longer is not used again: servers and routers forget them,
 /// and a request lost in one may or may not have arrived.
@@ -276,14 +276,13 @@ pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>
 }
 
 async fn read(mut response: Response) -> Result<Vec<u8>, String> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| in_words(&error))? {
-        if body.len() + chunk.len() > ANSWER_BYTES_MAX {
-            return Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes"));
-        }
-        body.extend_from_slice(&chunk);
+    let Body { bytes, end } = http::read_body(&mut response, ANSWER_BYTES_MAX, || None).await;
+    match end {
+        BodyEnd::Whole => Ok(bytes),
+        BodyEnd::TooLong => Err(format!("the answer is longer than {ANSWER_BYTES_MAX} bytes")),
+        BodyEnd::Late => Err("no answer in time".to_owned()),
+        BodyEnd::Lost(error) => Err(in_words(&error)),
     }
-    Ok(body)
 }
 
 /// What happened, and its innermost cause; without the URL, which may hold a token.

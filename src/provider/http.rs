@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::{ProviderError, offered};
-use crate::http;
+use crate::http::{self, Body, BodyEnd};
 use crate::provider::fault::{self, ApiFault};
 use crate::secret::Secret;
 
@@ -212,6 +212,14 @@ fn silent(limit: Duration) -> ProviderError {
     ProviderError::busy(format!("nothing came for {} s", limit.as_secs_f32()))
 }
 
+fn stalled() -> ProviderError {
+    ProviderError::busy("the answer stalled")
+}
+
+fn cut_off(error: &reqwest::Error) -> ProviderError {
+    ProviderError::busy(format!("the answer was cut off: {}", root_cause(error)))
+}
+
 /// An answer's bytes, each awaited no longer than the limits allow.
 struct AnswerBody {
     response: Response,
@@ -227,24 +235,22 @@ impl AnswerBody {
         let until = self.until.min(self.end);
         let chunk = timeout_at(until, self.response.chunk())
             .await
-            .map_err(|_| ProviderError::busy("the answer stalled"))?
-            .map_err(|error| {
-                ProviderError::busy(format!("the answer was cut off: {}", root_cause(&error)))
-            })?;
+            .map_err(|_| stalled())?
+            .map_err(|error| cut_off(&error))?;
         self.until = Instant::now() + self.stall;
         Ok(chunk.map(Vec::from))
     }
 
     /// All of it, or its first `bytes_max`.
     async fn read(&mut self, bytes_max: usize) -> Result<String, ProviderError> {
-        let mut all = Vec::new();
-        while all.len() < bytes_max
-            && let Some(chunk) = self.chunk().await?
-        {
-            all.extend(chunk);
+        let (mut first, stall, end) = (Some(self.until), self.stall, self.end);
+        let until = || Some(first.take().unwrap_or_else(|| Instant::now() + stall).min(end));
+        let Body { bytes, end } = http::read_body(&mut self.response, bytes_max, until).await;
+        match end {
+            BodyEnd::Whole | BodyEnd::TooLong => Ok(String::from_utf8_lossy(&bytes).into_owned()),
+            BodyEnd::Late => Err(stalled()),
+            BodyEnd::Lost(error) => Err(cut_off(&error)),
         }
-        all.truncate(bytes_max);
-        Ok(String::from_utf8_lossy(&all).into_owned())
     }
 }
 

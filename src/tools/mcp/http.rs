@@ -20,7 +20,7 @@ use url::Url;
 
 use super::RESULT_BYTES_MAX;
 use super::stdio::too_large;
-use crate::http;
+use crate::http::{self, Body, BodyEnd};
 use crate::secret::Secret;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
@@ -105,16 +105,13 @@ fn unexpected(status: StatusCode) -> Error {
 
 /// All of a body; `None` if it is too large.
 async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
-    let mut body = Vec::new();
-    loop {
-        let chunk = timeout_at(until, response.chunk()).await.map_err(|_| silent())?;
-        let Some(chunk) = chunk.map_err(|error| Error::Client(error.without_url()))? else {
-            return Ok(Some(body));
-        };
-        if body.len() + chunk.len() > RESULT_BYTES_MAX {
-            return Ok(None);
-        }
-        body.extend_from_slice(&chunk);
+    let Body { bytes, end } =
+        http::read_body(&mut response, RESULT_BYTES_MAX, || Some(until)).await;
+    match end {
+        BodyEnd::Whole => Ok(Some(bytes)),
+        BodyEnd::TooLong => Ok(None),
+        BodyEnd::Late => Err(silent()),
+        BodyEnd::Lost(error) => Err(Error::Client(error.without_url())),
     }
 }
 

@@ -16,7 +16,7 @@ use url::Url;
 use super::AGENT;
 use super::address::{Forbidden, Gate};
 use super::page;
-use crate::http;
+use crate::http::{self, Body, BodyEnd};
 use crate::tools::ToolError;
 use crate::types::source::Source;
 
@@ -207,19 +207,14 @@ impl Hops {
         }
         page::check_type(content_type.as_deref())
             .map_err(|why| theirs(&url, refused(&url, why)))?;
-        let mut bytes = Vec::new();
-        let cut = loop {
-            let chunk = match timeout_at(until, response.chunk()).await {
-                Err(_) if bytes.is_empty() => return Err(passing(&url, self.late())),
-                Err(_) => break Some(format!("its server was too slow: {}", self.late())),
-                Ok(chunk) => chunk.map_err(|error| unreachable(&url, &error))?,
-            };
-            let Some(chunk) = chunk else { break None };
-            let room = self.limits.bytes - bytes.len();
-            bytes.extend_from_slice(&chunk[..chunk.len().min(room)]);
-            if chunk.len() > room {
-                break Some(format!("only its first {} bytes were read", self.limits.bytes));
-            }
+        let bytes_max = self.limits.bytes;
+        let Body { bytes, end } = http::read_body(&mut response, bytes_max, || Some(until)).await;
+        let cut = match end {
+            BodyEnd::Whole => None,
+            BodyEnd::TooLong => Some(format!("only its first {bytes_max} bytes were read")),
+            BodyEnd::Late if bytes.is_empty() => return Err(passing(&url, self.late())),
+            BodyEnd::Late => Some(format!("its server was too slow: {}", self.late())),
+            BodyEnd::Lost(error) => return Err(unreachable(&url, &error)),
         };
         Ok(FetchedBody { url, content_type, bytes, cut })
     }

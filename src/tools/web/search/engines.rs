@@ -7,7 +7,7 @@ use serde_json::json;
 use url::Url;
 
 use super::{Engine, EngineKind, Failed, Hit};
-use crate::http;
+use crate::http::{self, Body, BodyEnd};
 use crate::tools::web::tree;
 
 /// Far more than ten results take.
@@ -170,12 +170,11 @@ async fn send(request: RequestBuilder) -> Result<(StatusCode, String), Failed> {
     if !status.is_success() {
         return Err(Failed::of(status));
     }
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(broke)? {
-        if body.len() + chunk.len() > BYTES_MAX {
-            return Err(Failed::lasting("its answer is too large"));
-        }
-        body.extend_from_slice(&chunk);
+    let Body { bytes, end } = http::read_body(&mut response, BYTES_MAX, || None).await;
+    match end {
+        BodyEnd::Whole => Ok((status, String::from_utf8_lossy(&bytes).into_owned())),
+        BodyEnd::TooLong => Err(Failed::lasting("its answer is too large")),
+        BodyEnd::Late => Err(Failed::passing("its answer did not come in time")),
+        BodyEnd::Lost(error) => Err(broke(error)),
     }
-    Ok((status, String::from_utf8_lossy(&body).into_owned()))
 }
