@@ -16,6 +16,7 @@
 //! Modules stand in reading order; one imports only those above it.
 
 pub mod secret;
+pub mod heap;
 pub mod http;
 pub mod types;
 pub mod replies;

@@ -249,7 +249,7 @@ const PEAK: Case = Case::new(1_000, 256);
 const PEAK_BEGINS: Duration = Duration::from_secs(10);
 const PEAK_LASTS: Duration = Duration::from_secs(3);
 /// How long connections and memory are given to fall back.
-const REST: Duration = Duration::from_secs(30);
+const REST: Duration = Duration::from_secs(40);
 
 /// What is open at a peak of turns, and some time after it.
 pub(crate) fn peak(seed: &mut Seed, fakes: &Fakes) -> Result<Rows> {

@@ -1,5 +1,5 @@
 //! Sessions that nobody works on just now: they stay in memory for a while, as far as there is room, and the
-//! others come back from the store.
+//! others come back from the store. After a peak, the allocator returns to the kernel the memory that is free.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 
+use crate::heap;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
@@ -14,6 +15,13 @@ use crate::types::session::Session;
 const BYTES_MAX: usize = 16 << 20;
 
 const KEPT_FOR: Duration = Duration::from_secs(600);
+
+/// Turns after which the free part of the heap may be large. Fewer are not worth a wake-up.
+const PEAK: u32 = 32;
+
+/// Time without the end of a turn, after a peak, until memory is returned. Connections to the model have been
+/// closed by then.
+const QUIET: Duration = Duration::from_secs(35);
 
 /// Since when a session is idle; the number tells those of the same instant apart.
 type Since = (Instant, u64);
@@ -25,6 +33,9 @@ pub(super) struct Idle {
     order: BTreeMap<Since, Origin>,
     bytes: usize,
     count: u64,
+    /// Turns that ended since memory was returned to the kernel.
+    turns: u32,
+    last_end: Option<Instant>,
 }
 
 struct Kept {
@@ -35,6 +46,8 @@ struct Kept {
 
 impl Idle {
     pub(super) fn keep(&mut self, session: Session) {
+        self.turns += 1;
+        self.last_end = Some(Instant::now());
         self.take(&session.origin);
         let bytes = session.bytes();
         if bytes > BYTES_MAX {
@@ -57,11 +70,23 @@ impl Idle {
         Some(session)
     }
 
-    /// Waits until a session has been idle for long enough, and forgets it.
+    /// Waits until a session has been idle for long enough, and drops it; or until it is quiet after a peak, and
+    /// returns memory to the kernel.
     pub(super) async fn forget(&mut self) {
-        let Some(((since, _), _)) = self.order.first_key_value() else { return pending().await };
-        sleep_until(*since + KEPT_FOR).await;
-        self.forget_longest();
+        let forgets = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);
+        let trims = self.last_end.filter(|_| self.turns >= PEAK).map(|at| at + QUIET);
+        match (forgets, trims) {
+            (_, Some(at)) if forgets.is_none_or(|forgets| at <= forgets) => {
+                sleep_until(at).await;
+                self.turns = 0;
+                heap::return_free();
+            }
+            (Some(at), _) => {
+                sleep_until(at).await;
+                self.forget_longest();
+            }
+            (None, _) => pending().await,
+        }
     }
 
     fn forget_longest(&mut self) {

@@ -186,7 +186,7 @@ impl std::io::Write for Count {
 
 /// A connection that was not used for so long is closed, so that those of a peak do not stay: each is a
 /// descriptor and some tens of kilobytes. People who talk have it open again within that time.
-const IDLE_MAX: Duration = Duration::from_secs(30);
+const IDLE_MAX: Duration = Duration::from_secs(15);
 
 /// Made here only, so that no request goes without a bound.
 fn client(url: &Url, headers: HeaderMap, limits: HttpTimeouts) -> anyhow::Result<Client> {
