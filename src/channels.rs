@@ -1,5 +1,5 @@
-//! A platform as the agent sees it: listen, send once, hint, find. What differs between platforms
-//! is data ([`Limits`]); supervision, splitting and delivery are written once, beside the adapters.
+//! A chat platform behind one trait: listen, send once, hint, find. The differences between platforms are
+//! data ([`Limits`]). Supervision, splitting and delivery exist once, beside the adapters.
 
 #[cfg(any(feature = "discord", feature = "slack"))]
 pub mod backlog;
@@ -44,7 +44,7 @@ pub use markup::Markup;
 /// All channels of a daemon, by name.
 pub type Channels = Arc<BTreeMap<ChannelName, Arc<dyn Channel>>>;
 
-/// The adapter that a section asks for; none for the terminal, which is always there.
+/// Creates the adapter of a config section. None for the terminal, which is always there.
 pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
     Ok(match kind {
         #[cfg(feature = "discord")]
@@ -59,44 +59,45 @@ pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
     })
 }
 
-/// How long a message is tried while others arrive: a platform's passing trouble with one chat or file is over by
-/// then, and the person who waits is better told.
+/// Time limit for one message while others arrive. Temporary trouble of a platform with one chat or file
+/// is over by then, and a person who waits is better served by an explanation.
 pub const GIVE_UP_AFTER: Duration = Duration::from_secs(5 * 60);
 
-/// What a platform allows.
+/// Limits and features of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The longest text of one message, in `unit`s.
+    /// Maximum length of one message, in `unit`s.
     pub text_max: usize,
     pub unit: Unit,
-    /// The longest text under a file, in `unit`s.
+    /// Maximum length of a file's caption, in `unit`s.
     pub caption_max: usize,
-    /// How often a typing sign must be repeated to stay; none where there is no such sign.
+    /// Interval at which a typing indicator must be repeated. None if the platform has no such indicator.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
-    /// The least time before a message is sent again of which nobody knows whether it arrived.
+    /// Minimum pause before an ambiguous send (it may or may not have arrived) is repeated.
     pub doubt_pause: Duration,
-    /// How long a message is tried while others of the channel arrive.
+    /// Time limit for one message while others of the channel arrive.
     pub give_up_after: Duration,
-    /// What chunks are rendered to.
+    /// Output format of chunks.
     pub markup: Markup,
-    /// The largest file that it takes, in bytes; 0 where it takes none.
+    /// Maximum size of a file, in bytes. 0 if the platform takes no files.
     pub file_max: u64,
-    /// An answer of more messages than that becomes one, with the whole as a file.
+    /// Maximum number of messages for one answer. A longer answer becomes one message with the whole as a
+    /// file.
     pub messages_max: usize,
-    /// Whether a sign at a message that was taken up is the custom there.
+    /// True if bots on this platform usually react to a message that they have accepted.
     pub reacts: bool,
-    /// A message can name the one that it answers. Where it cannot, a line of it quotes that one if it is not plain
-    /// which it is.
+    /// True if a message can name the one that it answers. If it cannot, a quoted line of the question
+    /// makes clear what an ambiguous answer belongs to.
     pub replies: bool,
 }
 
-/// How an answer is shown while it is written, and the least time between two such signs.
+/// Method of showing an answer while it is written, and the minimum interval between two updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Drafts {
-    /// By [`Hint::Draft`]: it leaves nothing behind.
+    /// By [`Hint::Draft`], which leaves nothing behind.
     Hinted { every: Duration },
-    /// As a message, which is edited and at last becomes the answer.
+    /// As a message that is edited and finally becomes the answer.
     Edited { every: Duration, every_in_groups: Duration },
 }
 
@@ -106,14 +107,14 @@ pub enum Unit {
     Chars,
 }
 
-/// A message that the platform has taken.
+/// A message that the platform has accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// None where the platform's answer could not be read, or has no ids.
+    /// None if the platform's answer could not be read, or has no ids.
     pub id: Option<MessageId>,
 }
 
-/// What a platform says when it is asked whether it has a message.
+/// The platform's answer to the question if it has a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found {
     Sent(Sent),
@@ -121,22 +122,22 @@ pub enum Found {
     Unknowable,
 }
 
-/// Sorted by who acts next.
+/// A failed call of a platform, sorted by who acts next.
 #[derive(Debug, thiserror::Error)]
 pub enum ChannelError {
-    /// Try later: a rate limit, a 5xx, no network. Certain not to have been sent.
+    /// Try later: a rate limit, a 5xx, no network. The message has certainly not been sent.
     #[error("{reason}")]
     Unavailable { after: Option<Duration>, reason: String },
-    /// May or may not have been sent: the link was lost after the request had gone out.
+    /// The message may or may not have been sent: the connection was lost after the request had gone out.
     #[error("{0}")]
     Ambiguous(String),
-    /// The draft that the message was to take the place of is not there any more; nothing was sent.
+    /// The draft that the message was to replace does not exist any more. Nothing was sent.
     #[error("the draft is gone")]
     DraftGone,
-    /// Never, for this message: blocked, chat gone, not allowed.
+    /// This message can never be sent: blocked, chat gone, not allowed.
     #[error("{0}")]
     Refused(String),
-    /// The operator acts: the platform does not accept our token.
+    /// The operator must act: the platform does not accept our token.
     #[error("{0}")]
     Closed(String),
 }
@@ -147,14 +148,14 @@ impl ChannelError {
     }
 }
 
-/// What could not be kept is not acknowledged, and comes again with the next link.
+/// An event that could not be stored is not acknowledged. The platform repeats it over the next link.
 impl From<PublishError> for ChannelError {
     fn from(error: PublishError) -> Self {
         Self::unavailable(error.to_string())
     }
 }
 
-/// The content of a file to be sent, to be streamed.
+/// A file to upload, as a stream.
 #[derive(Debug)]
 pub struct FileContent {
     pub name: String,
@@ -164,10 +165,10 @@ pub struct FileContent {
     pub file: std::fs::File,
 }
 
-/// Where a file that came is written, up to a bound.
+/// Writes an incoming file to disk, up to a size limit.
 pub struct MediaSink {
     file: tokio::fs::File,
-    /// Bytes that may still come.
+    /// Bytes that may still be written.
     room: u64,
 }
 
@@ -176,7 +177,7 @@ impl MediaSink {
         Self { file, room: bytes_max }
     }
 
-    /// Appends; `Refused` once there is more than there may be.
+    /// Appends `bytes`. Returns `Refused` if the file exceeds its limit.
     pub async fn write(&mut self, bytes: &[u8]) -> Result<(), ChannelError> {
         let length = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
         let Some(room) = self.room.checked_sub(length) else {
@@ -187,7 +188,7 @@ impl MediaSink {
         written.map_err(|error| ChannelError::unavailable(format!("cannot write a file: {error}")))
     }
 
-    /// The file, all of it written.
+    /// Returns the file after all of it is written.
     pub async fn finish(mut self) -> std::io::Result<tokio::fs::File> {
         self.file.flush().await?;
         Ok(self.file)
@@ -198,10 +199,10 @@ impl MediaSink {
 pub trait Channel: Send + Sync + 'static {
     fn limits(&self) -> Limits;
 
-    /// Publishes what it hears until the link ends. Says to `publisher.link()` when a byte came.
+    /// Publishes events until the link ends. Reports each received byte to `publisher.link()`.
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError>;
 
-    /// Sends one text or question, once; it is within [`Limits`], in the platform's markup.
+    /// Sends one text or question, once. The message is within [`Limits`] and in the platform's markup.
     async fn send(&self, message: &Outbound) -> Result<Sent, ChannelError>;
 
     /// Sends one [`Body::File`](crate::types::message::Body::File), once.
@@ -209,13 +210,13 @@ pub trait Channel: Send + Sync + 'static {
         Err(ChannelError::Refused("this channel takes no files".to_owned()))
     }
 
-    /// Streams a file that came with a message.
+    /// Streams a file that belongs to an incoming message.
     async fn fetch(&self, _: &MediaRef, _: &mut MediaSink) -> Result<(), ChannelError> {
         Err(ChannelError::Refused("this channel has no files".to_owned()))
     }
 
-    /// The latest messages at an address, or those before one of them; at most `max`, oldest first.
-    /// Empty where the platform does not tell.
+    /// Returns up to `max` messages at an address, oldest first: the latest, or those before a given one.
+    /// Empty if the platform has no history.
     async fn history(
         &self,
         _at: &Address,
@@ -225,9 +226,9 @@ pub trait Channel: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Best effort.
+    /// Sends a hint, best effort.
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError>;
 
-    /// Asks the platform whether it has a message whose sending began at `since`.
+    /// Asks the platform if it has a message whose sending began at `since`.
     async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError>;
 }

@@ -1,5 +1,6 @@
-//! What was said while there was no link, read back place by place. A place that cannot be read just now is
-//! read later, beside what is said; no other place waits for it. A platform supplies [`Pages`].
+//! Reads messages that were missed while there was no link, one conversation at a time. One that cannot
+//! be read now is read later, while new messages arrive, and delays no other. A platform supplies
+//! [`Pages`].
 
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,22 +15,25 @@ use crate::bus::{PublishError, Publisher};
 use crate::channels::hear::{self, Event};
 use crate::types::message::{Address, MessageId};
 
-/// Pages that are read of one place at a time; the rest is read later, so that others get their turn.
+/// Pages that are read of one conversation in a round. The rest is read later, so that others get their
+/// turn.
 const PAGES_MAX: usize = 5;
 
-/// Attempts at a page that fails, before other places are read.
+/// Attempts to read a page that fails, before other conversations are read.
 const TRIES: u32 = 3;
 const TRY_PAUSE: Duration = Duration::from_millis(500);
 
-/// How often, and for how long, a platform may have one round wait before places are left for the next.
+/// Number and length of the waits that a platform may request in one round. After that, the remaining
+/// conversations are left for the next round.
 const WAITS_MAX: usize = 10;
 const WAIT_MAX: Duration = Duration::from_secs(120);
 
-/// How far a platform's clock and ours may be apart, and how late it may tell of something.
+/// Tolerance for a difference between a platform's clock and ours, and for an event that the platform
+/// reports late.
 pub const LATE_MAX: chrono::Duration = chrono::Duration::minutes(5);
 
-/// A message's id, or its time as the platform writes it, in the order in which messages were said:
-/// numbers of which the longer is the later.
+/// Position of a message in its conversation: its id, or its time as the platform writes it. Both are
+/// numbers that grow with time, so the longer one is the later one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Position(pub String);
 
@@ -45,20 +49,20 @@ impl PartialOrd for Position {
     }
 }
 
-/// What is still to be read of a place.
+/// The part of a conversation that is still to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unread {
     pub after: Position,
-    /// The page to go on with, if a part was read already.
+    /// The page to continue with, if a part was read already.
     pub cursor: Option<String>,
-    /// Until when everything that was said was heard already.
+    /// Every message before this moment was received already.
     pub until: Option<DateTime<Utc>>,
 }
 
-/// The places that are still to be read.
+/// The conversations that are still to be read.
 #[derive(Default)]
 pub struct Backlog(
-    // A mutex, since a listener that was dropped leaves it to the next one; held for a look.
+    // A mutex, because the next listener takes it over from one that was dropped. Locked only briefly.
     Mutex<BTreeMap<Address, Unread>>,
 );
 
@@ -75,16 +79,17 @@ impl Backlog {
         self.lock().iter().map(|(at, unread)| (at.clone(), unread.clone())).collect()
     }
 
-    /// Adds a place. One that is there already is read from the earlier of both on, anew.
+    /// Adds a conversation. If it is there already, reading starts again from the earlier position of
+    /// both.
     pub fn note(&self, at: Address, unread: Unread) {
         let mut places = self.lock();
         let noted = places.entry(at).or_insert_with(|| unread.clone());
         noted.after = unread.after.min(noted.after.clone());
-        // More may be there by now than where it was begun.
+        // New messages may have arrived since reading began.
         noted.cursor = None;
     }
 
-    /// Adds threads that have grown since the place around them was heard.
+    /// Adds threads that have new messages since their channel was last received.
     fn note_threads(&self, threads: Vec<Address>, around: &Unread, max: usize) {
         let mut places = self.lock();
         for at in threads {
@@ -96,7 +101,7 @@ impl Backlog {
         }
     }
 
-    /// Notes what is left to read of a place; nothing, if that is all.
+    /// Notes what is left to read of a conversation. None if all of it was read.
     fn set(&self, at: Address, rest: Option<Unread>) {
         match rest {
             Some(rest) => self.lock().insert(at, rest),
@@ -105,25 +110,25 @@ impl Backlog {
     }
 }
 
-/// A page of what was said at a place.
+/// A page of a conversation's messages.
 #[derive(Default)]
 pub struct Page {
     pub events: Vec<(Position, Event)>,
     pub next: Option<Unread>,
-    /// Threads of the place that have grown since.
+    /// Threads of the conversation that have new messages.
     pub threads: Vec<Address>,
 }
 
-/// Why a page could not be read.
+/// Reason why a page could not be read.
 #[derive(Debug)]
 pub enum PageError {
-    /// The place will not be readable.
+    /// The conversation will never be readable.
     Never(String),
-    /// The platform wants to be asked again after so long.
+    /// The platform's rate limit: try again after this time.
     Limited(Duration),
-    /// It is this place, or this moment.
+    /// A problem of this conversation, or of this moment.
     Later(String),
-    /// Nothing else would go better.
+    /// The link itself fails, so that nothing else would succeed either.
     Link(ChannelError),
 }
 
@@ -140,43 +145,44 @@ impl From<ChannelError> for PageError {
     }
 }
 
-/// Whether a rate limit is of one place, so that others are read meanwhile, or of all.
+/// Scope of a rate limit: one conversation, so that others are read meanwhile, or all of them.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum RateLimit {
     OfPlace,
     OfAll,
 }
 
-/// What a platform supplies: pages of what was said.
+/// Reads a platform's history in pages.
 pub trait Pages: Sync {
     const RATE_LIMIT: RateLimit;
-    /// Channels that are read, and threads: the newest that were heard.
+    /// Maximum number of channels, and of threads, that are read: those with the newest received
+    /// messages.
     const CHANNELS_MAX: usize;
     const THREADS_MAX: usize;
 
-    /// Whether all that was said before an event that was heard was heard, too.
+    /// True if events arrive in order: an event implies that all earlier ones were received, too.
     const IS_IN_ORDER: bool;
 
     fn publisher(&self) -> &Publisher;
 
     fn backlog(&self) -> &Backlog;
 
-    /// The position of what is said at a moment.
+    /// Returns the position that a message at `at` would have.
     fn position_at(at: DateTime<Utc>) -> Position;
 
-    /// A page of what was said at a place after `from.after`. Pages may come in any order.
+    /// Reads a page of the messages after `from.after`. Pages may come in any order.
     fn page(
         &self,
         at: &Address,
         from: &Unread,
     ) -> impl Future<Output = Result<Page, PageError>> + Send;
 
-    /// Notes durably what is still to be read.
+    /// Stores the backlog durably.
     fn keep_backlog(&self) -> impl Future<Output = Result<(), ChannelError>> + Send;
 }
 
-/// Notes that everywhere the bot was spoken to is to be read what was said since; until `until`,
-/// everything was heard.
+/// Adds every conversation in which the bot was addressed to the backlog. All messages before `until`
+/// were received already.
 pub async fn note_missed<P: Pages>(
     pages: &P,
     until: Option<DateTime<Utc>>,
@@ -190,15 +196,15 @@ pub async fn note_missed<P: Pages>(
     Ok(())
 }
 
-/// Reads each unread place once, after a pause; those that could be read, or never will be, are done
-/// with. An error ends the link.
+/// Reads each conversation of the backlog once, after a pause. Removes those that were read completely,
+/// and those that will never be readable. An error ends the link.
 pub async fn read_round<P: Pages>(pages: &P, pause: Duration) -> Result<(), ChannelError> {
     sleep(pause).await;
     if pages.backlog().is_empty() {
         return Ok(());
     }
     let mut waits = 0;
-    // Channels first, and then their threads, of which more may be known by then.
+    // Channels first, then their threads: reading a channel may reveal more of them.
     for of_threads in [false, true] {
         let places = pages.backlog().places();
         for (at, from) in places.into_iter().filter(|(at, _)| at.thread.is_some() == of_threads) {
@@ -220,11 +226,11 @@ pub async fn read_round<P: Pages>(pages: &P, pause: Duration) -> Result<(), Chan
             pages.backlog().set(at, rest);
         }
     }
-    // What has been read need not be read again by a daemon after this one.
+    // The next daemon need not read this again.
     pages.keep_backlog().await
 }
 
-/// Reads a few pages of a place; gives what is left.
+/// Reads a few pages of a conversation. Returns what is left to read.
 async fn read<P: Pages>(
     pages: &P,
     at: &Address,
@@ -242,23 +248,23 @@ async fn read<P: Pages>(
         next = page.next;
     }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    // A thread is always told with what it hangs on, and what has no position cannot be told from new.
+    // A thread always comes with the message that it belongs to. A message without a position may be new.
     let is_new = |at: &Position| at.0.is_empty() || *at > from.after;
     for (_, event) in found.into_iter().filter(|(position, _)| is_new(position)) {
         let event = match event {
             Event::New(message) if Some(message.inbound.at) < from.until => Event::Reread(message),
             event => event,
         };
-        // There may be a thousand: the link beside must not fall silent meanwhile.
+        // There may be a thousand messages: let the link's own task run in between.
         tokio::task::yield_now().await;
-        // One after the other: whether the bot takes part in a thread may depend on the one before.
+        // In sequence, because the bot's participation in a thread may depend on the message before.
         let received = hear::receive_one(pages.publisher(), event).await;
         received.map_err(|error| PageError::Link(error.into()))?;
     }
     Ok(next)
 }
 
-/// Reads one page, as slowly as the platform wants.
+/// Reads one page. Waits as long as the platform's rate limit demands.
 async fn read_page<P: Pages>(
     pages: &P,
     at: &Address,
@@ -283,8 +289,8 @@ async fn read_page<P: Pages>(
     }
 }
 
-/// The places to read, each with the newest message that was heard in it. What begins a thread stands in
-/// the channel around it, so that is read too, from the newest of them all on.
+/// Returns the conversations to read, each with its newest received message. A thread's first message is
+/// in the channel around it, so that channel is read too, from the newest message of all its threads.
 fn places<P: Pages>(heard: Vec<(Address, MessageId)>) -> Vec<(Address, Position)> {
     let mut newest: BTreeMap<Address, Position> = BTreeMap::new();
     let (mut channels, mut threads, mut seen) = (Vec::new(), Vec::new(), BTreeSet::new());

@@ -1,6 +1,6 @@
-//! One call of a platform's API over HTTP, as far as all platforms are alike: the client, the bytes of
-//! an answer, and what is certain about a call that failed. What a call asks for, and what a refusal
-//! looks like and means, is each platform's own.
+//! One HTTP call of a platform's API, as far as all platforms are alike: the client, the bytes of an
+//! answer, and what is certain about a failed call. The content of a request and the form and meaning of
+//! a refusal are the platform's own.
 
 use std::time::Duration;
 
@@ -10,55 +10,57 @@ use reqwest::{Client, RequestBuilder, Response, StatusCode, Url};
 use super::ChannelError;
 use crate::http::{self, Body, BodyEnd};
 
-/// A connection that has been idle for longer is not used again: servers and routers forget them,
-/// and a request lost in one may or may not have arrived.
+/// Idle time after which a connection is not reused. Servers and routers forget idle connections, and a
+/// request lost in one may or may not have arrived.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// A hundred updates of the longest texts are well below, and so are two hundred messages.
+/// Maximum size of an answer. A hundred updates with the longest texts are well below, and so are two
+/// hundred messages.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
-/// What went wrong, sorted by what is known.
+/// A failed call, sorted by what is certain about it.
 #[derive(Debug)]
 pub(super) enum CallError<P> {
-    /// There was no connection: the request has not gone out.
+    /// There was no connection: the request was not sent.
     NotSent(String),
-    /// The link was lost, or the deadline passed, after the request may have gone out.
+    /// The connection was lost, or the deadline passed, after the request may have been sent.
     Lost(String),
-    /// The server said no.
+    /// The server refused the request.
     Denied(Denial<P>),
-    /// The server said yes, in a way that cannot be read.
+    /// The server reported success, but its answer cannot be parsed.
     Unreadable(String),
 }
 
-/// What a refusal means for whoever called.
+/// The meaning of a refusal for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Only the operator can help.
     Closed,
-    /// Called too often.
+    /// The rate limit was exceeded.
     Limited,
-    /// Not done, and worth another try.
+    /// Not done. Another attempt may succeed.
     Later,
     /// It may have been done.
     Perhaps,
-    /// Never, whatever was asked.
+    /// Permanent, whatever was requested.
     Never,
-    /// Never for this message. A call that changes nothing may be made again.
+    /// Permanent for this message. A call that changes nothing may be repeated.
     Unsendable,
 }
 
 /// A row of a platform's table of refusals.
 pub struct Row<Sign: 'static> {
-    /// Any status, if empty.
+    /// Empty matches any status.
     pub statuses: &'static [u16],
-    /// One of these is shown; any refusal, if empty.
+    /// The refusal shows one of these signs. Empty matches any refusal.
     pub signs: &'static [Sign],
     pub kind: Kind,
-    /// In the words of people; empty where the platform's own have to do. `{said}` stands for those.
+    /// An explanation for people. Empty if the platform's own text is used. `{said}` is replaced by that
+    /// text.
     pub meaning: &'static str,
 }
 
-/// Makes a row, short enough for a table.
+/// Creates a row. Short, so that a table stays readable.
 pub const fn row<Sign>(
     statuses: &'static [u16],
     signs: &'static [Sign],
@@ -73,30 +75,30 @@ pub const fn row<Sign>(
 pub struct Denial<P> {
     /// The HTTP status, unless the answer had a code of its own.
     pub status: u16,
-    /// What the platform says, as it words it.
+    /// The platform's own error text.
     pub said: String,
-    /// How long it wants to be left alone.
+    /// The pause that the platform demands.
     pub after: Option<Duration>,
-    /// What to say instead, if it may have been another server than the platform's.
+    /// An alternative explanation, if the answer may come from a server other than the platform's.
     pub doubt: Option<String>,
-    /// What only this platform tells.
+    /// Facts that only this platform reports.
     pub own: P,
 }
 
-/// How a platform says no.
+/// The form in which a platform refuses requests.
 pub trait Platform: Sized + Default {
-    /// What a refusal is known by besides its status: a code of the platform's, or a word.
+    /// Identifies a refusal besides its status: an error code of the platform, or a word.
     type Sign: 'static;
 
-    /// As it stands before what it says.
+    /// The platform's name in error texts.
     const NAME: &'static str;
 
-    /// Of several rows that match, the first counts. What none matches is tried again.
+    /// The first matching row counts. A refusal that matches none is tried again.
     const REFUSALS: &'static [Row<Self::Sign>];
 
     fn shows(denial: &Denial<Self>, sign: &Self::Sign) -> bool;
 
-    /// All that is known, for the log.
+    /// Describes the refusal completely, for the log.
     fn in_words(denial: &Denial<Self>) -> String {
         let (name, status) = (Self::NAME, denial.status);
         match (&denial.doubt, denial.said.as_str()) {
@@ -106,7 +108,7 @@ pub trait Platform: Sized + Default {
         }
     }
 
-    /// Why a message is refused, where the table does not know.
+    /// Explains a refused message that the table has no text for.
     fn refusal(denial: &Denial<Self>) -> String {
         match denial.doubt {
             Some(_) => Self::in_words(denial),
@@ -114,14 +116,14 @@ pub trait Platform: Sized + Default {
         }
     }
 
-    /// A meaning with its gaps filled.
+    /// Fills the gaps of a table's text.
     fn explain(denial: &Denial<Self>, meaning: &str) -> String {
         meaning.replace("{said}", &denial.said)
     }
 }
 
 impl<P: Platform> Denial<P> {
-    /// Without a word that tells more.
+    /// A refusal that has only a status.
     pub fn bare(status: StatusCode) -> Self {
         let said = status.canonical_reason().unwrap_or("an unknown status").to_owned();
         Self { status: status.as_u16(), said, ..Self::default() }
@@ -142,7 +144,7 @@ impl<P: Platform> Denial<P> {
         self.row().map_or("", |row| row.meaning)
     }
 
-    /// To a call that changes nothing that people see.
+    /// The error of a call that changes nothing visible.
     fn while_asking(self) -> ChannelError {
         match self.kind() {
             Kind::Perhaps | Kind::Unsendable => self.unavailable(),
@@ -150,7 +152,7 @@ impl<P: Platform> Denial<P> {
         }
     }
 
-    /// To a message.
+    /// The error of a call that sends a message.
     pub(super) fn while_sending(self) -> ChannelError {
         match (self.kind(), self.meaning()) {
             (Kind::Closed, _) if self.doubt.is_some() => ChannelError::Closed(P::in_words(&self)),
@@ -175,7 +177,7 @@ impl<P: Platform> Denial<P> {
 }
 
 impl<P: Platform> CallError<P> {
-    /// For calls that change nothing that people see: polling, asking who we are, typing.
+    /// The error of a call that changes nothing visible: polling, identifying ourselves, typing.
     pub(super) fn while_asking(self) -> ChannelError {
         let platform = P::NAME;
         match self {
@@ -189,7 +191,8 @@ impl<P: Platform> CallError<P> {
         }
     }
 
-    /// For sending, where "perhaps" matters. `Unreadable` was a success, and the caller's business.
+    /// The error of a call that sends, where "perhaps" matters. `Unreadable` means success, and the
+    /// caller handles it.
     pub(super) fn while_sending(self) -> ChannelError {
         let platform = P::NAME;
         match self {
@@ -207,19 +210,19 @@ pub struct Caller {
     pub(super) client: Client,
     /// Ends in a slash.
     pub(super) base: Url,
-    /// The base as people know it, if it is not the platform's own: it may be wrong.
+    /// The configured base, if it is not the platform's own. It may be wrong.
     elsewhere: Option<String>,
 }
 
 impl Caller {
-    /// For the API at `api_url`, which is at `own` unless somebody said otherwise.
+    /// Creates a client for the API at `api_url`. `own` is the platform's own URL.
     pub fn new(api_url: &str, own: &str, connect: Duration) -> anyhow::Result<Self> {
         let base: Url = format!("{}/", api_url.trim_end_matches('/'))
             .parse()
             .with_context(|| format!("api_url `{api_url}` is not a URL"))?;
         let client = http::client(&base, connect)
             .pool_idle_timeout(IDLE_MAX)
-            // A call that times out takes its dead connection along; HTTP/2 would use it again.
+            // A call that times out closes its dead connection. HTTP/2 would use it again.
             .http1_only()
             .build()
             .context("cannot set up HTTP")?;
@@ -241,15 +244,14 @@ impl Caller {
         })
     }
 
-    /// Why a success cannot be read. What is only cut short is the platform's; a page is not.
+    /// Explains an unreadable success. A truncated answer comes from the platform; an HTML page does not.
     pub(super) fn unreadable<P>(&self, error: &serde_json::Error) -> CallError<P> {
         let reason = error.to_string();
         CallError::Unreadable(if error.is_syntax() { self.placed(reason) } else { reason })
     }
 
-    /// A sentence about a status that came without the platform's own words, if that may be since
-    /// another answers there. A server in trouble or one that guards it may be as
-    /// silent.
+    /// Describes a status without the platform's own text, if another server may have answered. None if
+    /// the server is only in trouble or rate-limits us: then it may answer as briefly.
     pub fn doubt(&self, status: StatusCode) -> Option<String> {
         let in_trouble = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::PAYLOAD_TOO_LARGE);
@@ -257,7 +259,7 @@ impl Caller {
         Some(self.placed(status.to_string()))
     }
 
-    /// Adds where that was, if that may be a wrong place.
+    /// Adds the address to `what`, if the configured address may be wrong.
     fn placed(&self, what: String) -> String {
         match &self.elsewhere {
             Some(place) => format!("{what} at {place}: is api_url right?"),
@@ -266,7 +268,7 @@ impl Caller {
     }
 }
 
-/// All of an answer; of one that is a refusal, nothing if it is lost on the way.
+/// Reads the whole body of an answer. If the body of a refusal is lost on the way, it counts as empty.
 pub(super) async fn whole<P>(response: Response) -> Result<Vec<u8>, CallError<P>> {
     let succeeded = response.status().is_success();
     match read(response).await {
@@ -285,7 +287,7 @@ async fn read(mut response: Response) -> Result<Vec<u8>, String> {
     }
 }
 
-/// What happened, and its innermost cause; without the URL, which may hold a token.
+/// Describes the error with its innermost cause, without the URL, which may contain a token.
 pub(super) fn in_words(error: &reqwest::Error) -> String {
     let what = if error.is_timeout() {
         "no answer in time"

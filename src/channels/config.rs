@@ -1,12 +1,12 @@
-//! The `[channels.NAME]` sections as they are meant. All of them are known in every build: one that
-//! leaves a platform out can say so.
+//! The parsed `[channels.NAME]` sections. All of them exist in every build, so that a build without a
+//! platform can report that it is missing.
 
 use serde::Deserialize;
 
 use crate::people::Access;
 use crate::secret::Secret;
 
-/// Where the platforms are; each can be told to be elsewhere.
+/// Default addresses of the platforms. The config can replace each of them.
 pub const DISCORD_URL: &str = "https://discord.com";
 pub const SLACK_URL: &str = "https://slack.com/api";
 pub const TELEGRAM_URL: &str = "https://api.telegram.org";
@@ -26,7 +26,7 @@ pub enum Kind {
     Terminal,
 }
 
-/// What is Discord's own.
+/// Settings of Discord.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiscordConfig {
     pub token: Secret,
@@ -35,40 +35,40 @@ pub struct DiscordConfig {
     pub threads: DiscordThreads,
 }
 
-/// Whether a question in a server's channel is answered in a thread of its own.
+/// Decides if a question in a server's channel is answered in a new thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DiscordThreads {
-    /// It is answered where it stands.
+    /// The answer is a reply in the channel.
     #[default]
     Reply,
     Open,
 }
 
-/// What is Slack's own.
+/// Settings of Slack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlackConfig {
-    /// The bot's: `xoxb-…`.
+    /// The bot token: `xoxb-…`.
     pub token: Secret,
-    /// The app's, for Socket Mode: `xapp-…`.
+    /// The app-level token for Socket Mode: `xapp-…`.
     pub app_token: Secret,
     /// Without a slash at the end: `https://slack.com/api`.
     pub api_url: String,
     pub threads: SlackThreads,
 }
 
-/// Where a message in a channel is answered that is in no thread yet.
+/// Place of the answer to a message in a channel that is not in a thread yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SlackThreads {
-    /// In a thread of its own; each thread is a conversation.
+    /// In a new thread. Each thread is a conversation.
     #[default]
     Thread,
-    /// In the channel; threads that people begin are conversations of their own.
+    /// In the channel. Threads that people begin are conversations of their own.
     Channel,
 }
 
-/// What is Telegram's own.
+/// Settings of Telegram.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TelegramConfig {
     pub token: Secret,

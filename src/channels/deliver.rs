@@ -1,5 +1,6 @@
-//! Brings what is in the outbox to one platform: cut once, each chunk written down as `sending`
-//! before it is sent, in order within a chat, chats side by side. Written once for all adapters.
+//! Delivers the outbox to one platform. A message is cut into chunks once. Each chunk is stored as
+//! `sending` before it is sent, in order within a chat, and several chats in parallel. Shared by all
+//! adapters.
 
 mod arrivals;
 mod ending;
@@ -35,26 +36,26 @@ use crate::workspace::Workspace;
 pub use arrivals::Arrivals;
 use patience::{Attempt, Verdict};
 
-/// Chats that are delivered to at once: one that hangs holds up none of the others, until so many
-/// hang that the platform itself must be stuck.
+/// Maximum number of parallel deliveries. A chat that hangs delays no other, until so many hang that the
+/// platform itself must be stuck.
 const AT_ONCE_MAX: usize = 16;
 
-/// Besides them, chats in which commands are answered.
+/// Additional deliveries that are reserved for answers to commands.
 const URGENT_AT_ONCE_MAX: usize = 4;
 
 /// A send that takes longer may or may not have arrived.
 const SEND_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// A file takes longer over a slow line.
+/// An upload takes longer over a slow line.
 const UPLOAD_TIME_MAX: Duration = Duration::from_secs(300);
 
-/// The shortest wait that a platform can ask for.
+/// Minimum wait that a platform can demand.
 const AFTER_MIN: Duration = Duration::from_millis(5);
 
-/// How often it is tried while the platform does not accept our token.
+/// Pause between attempts while the platform does not accept our token.
 const CLOSED_PAUSE: Duration = Duration::from_secs(60);
 
-/// How long deliveries rest when the store fails.
+/// Pause of all deliveries after the store failed.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 
 /// The deliveries of one channel.
@@ -65,14 +66,14 @@ pub struct DeliveryQueue {
     pub bus: Bus,
     pub workspace: Workspace,
     pub events: Events,
-    /// Nothing that it knows leaves.
+    /// Removes secrets from everything that is sent.
     pub redactor: Redactor,
     pub arrivals: Arrivals,
-    /// The channel's link, which hears from the platform while nothing is delivered.
+    /// The channel's link, which shows that the platform is reachable even if nothing is delivered.
     pub link: Arc<Link>,
 }
 
-/// Delivers for one channel until `stop`, and then what is due at once.
+/// Delivers for one channel until `stop`, and then everything that is due at once.
 pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
     let mut woken = queue.bus.outbox.watch();
     let mut sends: JoinSet<Lane> = JoinSet::new();
@@ -108,14 +109,14 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
 }
 
 impl DeliveryQueue {
-    /// Begins what is due in chats that are not busy; how long until something else is.
+    /// Starts due deliveries in chats that are not busy. Returns the time until the next one is due.
     async fn begin_due(
         &self,
         sends: &mut JoinSet<Lane>,
         busy: &mut HashSet<Lane>,
     ) -> Result<Option<Duration>, StoreError> {
         let (asked, working) = (self.name.clone(), busy.clone());
-        // One more than can begin tells how long to wait.
+        // One more than can start, because the next one determines the wait.
         let heads = self.bus.store.read(move |store| {
             let mut heads = outbox::heads(store, &asked, true, URGENT_AT_ONCE_MAX + 1, &working)?;
             let others = outbox::heads(store, &asked, false, AT_ONCE_MAX + 1, &working)?;
@@ -125,11 +126,11 @@ impl DeliveryQueue {
         });
         let (heads, is_full) = heads.await?;
         let (now, before) = (Utc::now(), busy.len());
-        // Nothing waits for longer than that: what seems to was put off before the clock was set back.
+        // No wait is longer than that: a longer one was computed before the clock was set back.
         let is_due = |next: DateTime<Utc>| next <= now || next > now + 2 * AFTER_MAX;
         let (due, later): (Vec<_>, Vec<_>) = heads.into_iter().partition(|head| is_due(head.next));
         for Head { id, lane, .. } in due {
-            // One that stepped aside and the one behind it may both be due.
+            // A delivery that let the next one pass and the next one may both be due.
             if busy.contains(&lane) {
                 continue;
             }
@@ -140,7 +141,7 @@ impl DeliveryQueue {
             busy.insert(lane.clone());
             let queue = self.clone();
             sends.spawn(async move {
-                // Caught here, where the chat is known: those of others go on.
+                // Caught here, where the chat is known: other chats go on.
                 match AssertUnwindSafe(queue.deliver(id)).catch_unwind().await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
@@ -156,14 +157,14 @@ impl DeliveryQueue {
             });
         }
         if is_full && busy.len() > before {
-            // Many of one lane may have hidden those of others.
+            // Many deliveries of one kind may have hidden those of the other.
             return Ok(Some(Duration::ZERO));
         }
         let next = later.iter().map(|head| head.next).min();
         Ok(next.map(|next| (next - now).to_std().unwrap_or_default()))
     }
 
-    /// Takes one delivery as far as it gets.
+    /// Delivers one message as far as possible.
     async fn deliver(&self, id: DeliveryId) -> Result<(), StoreError> {
         let store = &self.bus.store;
         let Some(mut delivery) = store.read(move |store| outbox::load(store, id)).await? else {
@@ -182,36 +183,37 @@ impl DeliveryQueue {
         for chunk in &delivery.chunks.clone() {
             let deliverer = Deliverer { channel, store, queue: self, delivery: &delivery, is_cut };
             match deliverer.bring(chunk).await? {
-                // As in the store: the next part does not answer for failures of this one.
+                // As in the store: the next chunk starts without this one's failures.
                 Then::GoOn => (delivery.attempts, delivery.failures) = (0, None),
                 Then::Leave => break,
             }
         }
-        // A dead one may have left a word to the owner, on another channel.
+        // A failed delivery may have queued a message to the owner on another channel.
         self.bus.outbox.up();
         Ok(())
     }
 }
 
-/// What is known of a chunk whose attempt has failed.
+/// Knowledge about a chunk after its attempt has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fate {
-    /// As much as before: it may have arrived.
+    /// Unchanged: it may have arrived.
     Kept,
-    /// This sending has certainly not arrived; what is not known of an earlier one is not forgotten.
+    /// This attempt has certainly not arrived. Doubts about earlier ones remain.
     NotSent,
 }
 
-/// What an attempt knows of the ones before.
+/// Knowledge about the attempts before this one.
 #[derive(Clone, Copy)]
 struct Knowledge {
     /// An earlier one may have arrived, and nobody will ever know.
     doubt: bool,
-    /// The platform was heard since the last one: if this one fails too, the platform is not away.
+    /// The platform was reachable since the last attempt. If this one fails too, the platform is not
+    /// away.
     is_heard: bool,
 }
 
-/// What is to be done after a chunk.
+/// The next action after a chunk.
 enum Then {
     GoOn,
     Leave,
@@ -233,7 +235,8 @@ struct Deliverer<'a> {
     store: &'a Store,
     queue: &'a DeliveryQueue,
     delivery: &'a Delivery,
-    /// How it is cut is stored; else that is done when its first chunk is about to be sent.
+    /// True if the chunks are stored. Otherwise they are stored when the first of them is about to be
+    /// sent.
     is_cut: bool,
 }
 
@@ -249,7 +252,7 @@ impl Deliverer<'_> {
                 Ok(Found::Sent(sent)) => return self.sent(chunk, sent.id).await,
                 // The platform answers.
                 Ok(Found::Absent) => is_heard = true,
-                // A draft that is edited twice is the same as edited once.
+                // Editing a draft twice has the same result as editing it once.
                 Ok(Found::Unknowable) if message.replaces.is_some() => {}
                 Ok(Found::Unknowable)
                     if patience::is_in_doubt_for_ever(chunk, self.delivery.failures) =>
@@ -273,7 +276,8 @@ impl Deliverer<'_> {
         self.send(chunk, Knowledge { doubt, is_heard }).await
     }
 
-    /// Returns true if so many copies of a chunk may be there that the next one waits until anything arrives.
+    /// Returns true if so many copies of a chunk may exist that the next one waits until anything
+    /// arrives.
     fn sends_no_more(&self, chunk: &Chunk) -> bool {
         let failed = self.delivery.failures.map(|failures| failures.last);
         chunk.doubts + 1 >= patience::COPIES_MAX && self.queue.arrivals.last() <= failed
@@ -300,7 +304,7 @@ impl Deliverer<'_> {
             Ok(Ok(sent)) => self.sent(chunk, sent.id).await,
             Ok(Err(ChannelError::Unavailable { after, reason })) => {
                 let attempts = self.delivery.attempts;
-                // Begun before the link was up again, it failed for a reason of then.
+                // The link came up after this attempt began, so its failure has an outdated reason.
                 let is_over = self.queue.link.state().ups != ups;
                 let attempts = if is_over { 0 } else { attempts };
                 let pause = patience::pause_after_failure(attempts, after.map(bounded));
@@ -334,8 +338,8 @@ impl Deliverer<'_> {
         }
     }
 
-    /// Nobody knows whether the chunk has arrived: it is looked at again when the platform's trouble
-    /// may be over, later each time.
+    /// Schedules another look at a chunk that may have arrived, when the platform's trouble may be over.
+    /// Each pause is longer.
     async fn doubt(
         &self,
         chunk: &Chunk,
@@ -352,7 +356,7 @@ impl Deliverer<'_> {
         self.fails(chunk, Fate::Kept, pause, reason).await
     }
 
-    /// An attempt has failed: another one follows, unless this has been tried for long enough.
+    /// Schedules another attempt after a failure, or gives up after the time limit.
     async fn fails(
         &self,
         chunk: &Chunk,
@@ -380,7 +384,7 @@ impl Deliverer<'_> {
         Ok(Then::Leave)
     }
 
-    /// The chunk as a message of its own; the first one replies, and takes a draft's place.
+    /// Returns the chunk as a message of its own. The first chunk replies, and replaces a draft.
     fn message(&self, chunk: &Chunk, marked: bool) -> Outbound {
         let mut message = self.delivery.message.clone();
         (message.body, message.part) = (chunk.body.clone(), chunk.seq);
@@ -394,10 +398,10 @@ impl Deliverer<'_> {
         message
     }
 
-    /// Whether the platform has the message; an error says why it cannot be asked just now.
+    /// Asks the platform if it has the message. Returns an error if it cannot be asked now.
     async fn ask(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, String> {
         match timeout(SEND_TIME_MAX, self.channel.find(message, since)).await {
-            // It lets us look no more: nobody will ever know.
+            // We are not allowed to look any more: nobody will ever know.
             Ok(Err(ChannelError::Refused(_))) => Ok(Found::Unknowable),
             Ok(found) => found.map_err(|error| error.to_string()),
             Err(_) => Err("the platform did not answer in time".to_owned()),

@@ -1,9 +1,9 @@
-//! Discord. What comes over its gateway is in [`gateway`] and `events`, and is decoded in [`inbound`]; what
-//! goes out is in `sending`, and what a failed call means in `call`.
+//! Discord. Gateway events are received in [`gateway`] and `events`, and decoded in [`inbound`]. `sending` has the
+//! outgoing calls, and `call` the meaning of a failed one.
 //!
-//! Discord is told nothing when a message has been kept: we remember how far in the session's
-//! sequence we have got, and go on from there, also after a restart. Where the session is gone, what
-//! was missed is read back from the places that have spoken to the bot.
+//! Discord gets no acknowledgement of a stored message. The bot remembers its position in the session's sequence, and
+//! resumes there, also after a restart. If the session is gone, missed messages are read back from the channels in
+//! which the bot was addressed.
 
 mod addresses;
 mod call;
@@ -42,42 +42,41 @@ use inbound::Identity;
 use link::Progress;
 use wire::User;
 
-/// Discord's limit (Message resource, create message); it counts characters, of which UTF-16 has never
-/// fewer.
+/// Maximum length of a message (Message resource, create message). Discord counts characters; UTF-16
+/// never counts fewer.
 const TEXT_MAX: usize = 2000;
 
-/// A typing sign goes away after ten seconds (Channel resource, trigger typing indicator).
+/// A typing indicator disappears after ten seconds (Channel resource, trigger typing indicator).
 const TYPING_EVERY: Duration = Duration::from_secs(8);
 
 /// A message may be edited five times in five seconds.
 const DRAFT_EVERY: Duration = Duration::from_millis(1500);
 
-/// Discord can be asked whether it has a message, so doubts need not last.
+/// Discord can be asked for a message, so an ambiguous send is resolved soon.
 const DOUBT_PAUSE: Duration = Duration::from_secs(2);
 
-/// What a bot may upload in a server without boosts (Reference, uploading files).
+/// Maximum upload of a bot in a server without boosts (Reference, uploading files).
 const FILE_MAX: u64 = 10 << 20;
 
-/// More would be in the way of others.
+/// More messages would disturb others.
 const MESSAGES_MAX: usize = 5;
 
-/// How long to wait for the server.
+/// Deadlines for Discord's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     pub connect: Duration,
-    /// For a whole call, but an upload's.
+    /// For a whole call, except uploads.
     pub call: Duration,
-    /// From a connection to the gateway, or a missed event on it, to its word that the session goes;
-    /// then another session is begun.
+    /// From a gateway connection, or a missed event on it, to the confirmation that the session resumes.
+    /// After that a new session is begun.
     pub ready: Duration,
-    /// How long a link may say nothing at all: longer than from one heartbeat to the next, and less
-    /// than a minute.
+    /// Maximum silence of a link: longer than the interval of two heartbeats, and less than a minute.
     pub silence: Duration,
-    /// The longest wait before a new session, when one has become invalid.
+    /// Maximum wait before a new session, after one has become invalid.
     pub identify: Duration,
-    /// How long new events wait for what was missed before them.
+    /// Time for which new events wait for the missed ones before them.
     pub catch_up: Duration,
-    /// Until a place that could not be read back is tried again.
+    /// Pause before a channel that could not be read back is tried again.
     pub again: Duration,
 }
 
@@ -96,17 +95,17 @@ impl Default for Deadlines {
     }
 }
 
-/// One bot.
+/// One Discord bot.
 pub struct Discord {
     api: Api,
     deadlines: Deadlines,
     threads: Threads,
     me: OnceCell<Identity>,
-    /// Set once Discord has our commands.
+    /// Set once our commands are registered.
     told_commands: OnceCell<()>,
     addresses: Addresses,
-    /// How far we have got, for the next link. A mutex, since a listener that was dropped leaves it to
-    /// the next one; it guards a few words.
+    /// The position for the next link. A mutex, because the next listener takes it over from one that was
+    /// dropped. Locked only briefly.
     progress: Mutex<Progress>,
     backlog: Backlog,
 }
@@ -135,7 +134,7 @@ impl Discord {
         Ok(Identity { id: me.id, name: me.username })
     }
 
-    /// Who we are, asked for once.
+    /// Returns the bot's identity. Requested once.
     async fn identity(&self) -> Result<&Identity, ChannelError> {
         self.me.get_or_try_init(|| self.get_me()).await
     }
@@ -161,7 +160,7 @@ impl Channel for Discord {
     }
 
     async fn listen(&self, publisher: &Publisher) -> Result<(), ChannelError> {
-        // It holds two connections' state.
+        // The future is large: it holds the state of two connections.
         Box::pin(self.keep_listening(publisher)).await
     }
 
@@ -200,14 +199,14 @@ impl Channel for Discord {
 
     async fn find(&self, message: &Outbound, since: DateTime<Utc>) -> Result<Found, ChannelError> {
         match &message.replaces {
-            // An edit may be made again without harm.
+            // Repeating an edit does no harm.
             Some(_) => Ok(Found::Absent),
             None => self.look_for(message, since).await,
         }
     }
 }
 
-/// What serenity takes for an id; it panics at 0.
+/// Parses an id for serenity, which panics at 0.
 fn number(text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| *number > 0);
     number.ok_or_else(|| format!("`{text}` is no id on Discord"))

@@ -1,6 +1,6 @@
-//! The inbound pipeline. An adapter decodes what its platform tells into an [`Event`]; here alone is decided
-//! whether that is answered, remembered as context, put in place of what was said before, or ignored.
-//! Not here: the platforms' JSON, and who is let in (`bus`).
+//! The inbound pipeline. An adapter decodes its platform's events into [`Event`]. Only this module
+//! decides if an event is answered, remembered as context, applied to an earlier message, or ignored. Not
+//! here: the platforms' JSON, and access control (`bus`).
 
 use chrono::{DateTime, Duration, Utc};
 use sha2::{Digest as _, Sha256};
@@ -12,22 +12,22 @@ use crate::types::message::{
     Address, DedupKey, Inbound, Line, MediaKind, MediaRef, MessageId, Place, Quote, SenderId,
 };
 
-/// Someone who edits a message that is older than this does not address the bot by it. The longest that
-/// people take to add a forgotten mention.
+/// Maximum age of a message that can address the bot by an edit: the longest that people take to add a
+/// forgotten mention.
 pub const EDIT_AGE_MAX: Duration = Duration::hours(1);
 
-/// Something that a platform told.
+/// An event of a platform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     New(Message),
-    /// A message that was said while the bot listened, and is read again after a gap.
+    /// A message that was sent while the bot listened, and is read again after a gap.
     Reread(Message),
-    /// A message that was changed at `message.inbound.at`; it was first said at `said`.
+    /// A message that was changed at `message.inbound.at` and first sent at `said`.
     Edited {
         message: Message,
         said: DateTime<Utc>,
     },
-    /// `at` is where the message would have been overheard.
+    /// `at` is the address at which the message would have been remembered as context.
     Deleted {
         at: Address,
         id: MessageId,
@@ -35,9 +35,9 @@ pub enum Event {
     },
     /// One of our buttons was pressed.
     Pressed(Inbound),
-    /// A native command was given.
+    /// A native command was invoked.
     Command(Inbound),
-    /// To be kept as it is, for a person to look at.
+    /// An event that could not be decoded, stored raw for a person to look at.
     Unreadable {
         key: DedupKey,
         raw: String,
@@ -50,21 +50,21 @@ pub enum Event {
 pub struct Message {
     pub inbound: Inbound,
     pub addressee: Addressee,
-    /// The address at which it is remembered if it is overheard: not `inbound.from` where an answer
+    /// The address at which an overheard message is remembered. Differs from `inbound.from` if an answer
     /// would open a thread.
     pub heard_at: Address,
-    /// The text that is remembered then, with files and forwarded words described.
+    /// The text that is remembered then, with descriptions of files and forwarded text.
     pub context: String,
-    /// The ids by which the config may let this other bot speak; empty for people.
+    /// The ids by which the config may admit another bot. Empty for people.
     pub bot_ids: Vec<SenderId>,
 }
 
-/// To whom a message speaks, by its own words and what it replies to.
+/// The addressee of a message, by its text and the message that it replies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Addressee {
-    /// It mentions the bot, replies to it, or makes it stop.
+    /// It mentions the bot, replies to it, or stops it.
     Bot,
-    /// It is said in a thread, and addresses nobody.
+    /// It is in a thread, and addresses nobody.
     Thread,
     /// It addresses other people, or nobody.
     Others,
@@ -72,15 +72,15 @@ pub enum Addressee {
     AnotherBot,
 }
 
-/// What decides whether the bot is spoken to in a group.
+/// The rules that decide if a message in a group addresses the bot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     pub groups: Groups,
-    /// The bot was spoken to in this thread before.
+    /// The bot was addressed in this thread before.
     pub takes_part: bool,
 }
 
-/// What becomes of a message.
+/// Destination of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     ToBot,
@@ -88,11 +88,11 @@ pub enum Route {
     Ignored,
 }
 
-/// What became of an event.
+/// Result of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Published(Published),
-    /// Written down: it was deleted, or could not be read.
+    /// Stored: a deletion, or an unreadable event.
     Kept,
     /// Nothing durable has changed.
     Ignored,
@@ -108,7 +108,7 @@ impl Outcome {
 }
 
 impl Rules {
-    /// The rules for what was there before: only a message that itself addresses the bot counts.
+    /// Returns stricter rules for earlier messages: only a message that itself addresses the bot counts.
     #[must_use]
     pub fn strict(self) -> Self {
         let groups = match self.groups {
@@ -127,22 +127,22 @@ impl Rules {
     }
 }
 
-/// Decides whether a message speaks to the bot.
+/// Decides if a message addresses the bot.
 pub fn route(message: &Message, rules: Rules) -> Route {
     match (message.inbound.place, rules.groups, message.addressee) {
         (_, _, Addressee::AnotherBot) | (Place::Group, Groups::Off, _) => Route::Ignored,
         (Place::Private, _, _)
         | (Place::Group, Groups::Always, _)
         | (Place::Group, Groups::Mention, Addressee::Bot) => Route::ToBot,
-        // In a thread with the bot, what is not said to somebody else is said to it.
+        // In a thread with the bot, a message that addresses nobody else addresses the bot.
         (Place::Group, Groups::Mention, Addressee::Thread) if rules.takes_part => Route::ToBot,
         (Place::Group, Groups::Mention, Addressee::Thread | Addressee::Others) => Route::Overheard,
     }
 }
 
-/// Takes events in, in order, and sets the channel's mark with them. Once this returns `Ok`, they may
-/// be acknowledged to the platform. Gives one outcome for each event. Whether the bot takes part in a
-/// thread is looked up before the first of them is written.
+/// Accepts events in order, and stores the channel's mark with them. After `Ok`, they may be acknowledged
+/// to the platform. Returns one outcome for each event. The bot's participation in a thread is looked up
+/// before the first of them is written.
 pub async fn receive(
     publisher: &Publisher,
     events: Vec<Event>,
@@ -165,13 +165,13 @@ pub async fn receive(
     Ok(outcomes.collect())
 }
 
-/// Takes one event in.
+/// Accepts one event.
 pub async fn receive_one(publisher: &Publisher, event: Event) -> Result<Outcome, PublishError> {
     let outcomes = receive(publisher, vec![event], None).await?;
     Ok(outcomes.first().copied().unwrap_or(Outcome::Ignored))
 }
 
-/// What is done with an event, and with its line among those that were overheard once it is written.
+/// Decision about an event, and about its line in the context once the event is stored.
 enum Decision<T> {
     Take(T, Then),
     Done(Outcome),
@@ -179,13 +179,13 @@ enum Decision<T> {
 
 enum Then {
     Nothing,
-    /// It is not context any more.
+    /// Remove it from the context.
     Forget(Address, MessageId),
-    /// If the journal does not know it, it is context, in these words.
+    /// If the journal does not know the message, replace its text in the context.
     Reword(Address, MessageId, Line),
 }
 
-/// How often a message was told.
+/// First delivery of a message, or a repeated one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Told {
     First,
@@ -216,7 +216,7 @@ async fn decide(publisher: &Publisher, event: Event) -> Result<Decision<Arrival>
     })
 }
 
-/// Decides about a message as it was said.
+/// Decides about a new message.
 async fn hear(
     publisher: &Publisher,
     mut message: Message,
@@ -241,9 +241,9 @@ async fn hear(
     Ok(Decision::Done(Outcome::Ignored))
 }
 
-/// Decides about a changed message. One that the journal knows is answered as it is now while it waits, and
-/// stays answered later. One that it does not know was said to others: it is answered only if it begins
-/// to address the bot soon enough, and else stays context, in its new words.
+/// Decides about an edited message. If the journal knows it, its new text is answered while it waits;
+/// later, its answer remains. If the journal does not know it, it was meant for others: it is answered
+/// only if the edit addresses the bot soon enough. Otherwise it remains context, with its new text.
 fn edit(publisher: &Publisher, mut message: Message, said: DateTime<Utc>) -> Decision<Arrival> {
     if !may_speak(publisher, &mut message) || message.addressee == Addressee::AnotherBot {
         return Decision::Done(Outcome::Ignored);
@@ -261,7 +261,7 @@ fn edit(publisher: &Publisher, mut message: Message, said: DateTime<Utc>) -> Dec
     Decision::Take(arrival(message.inbound), then)
 }
 
-/// Does what is left to do once an arrival is written down.
+/// Updates the context after an arrival is stored.
 fn conclude(publisher: &Publisher, then: Then, published: Option<Published>) -> Outcome {
     match (then, published) {
         (Then::Reword(at, id, line), None) => {
@@ -274,7 +274,7 @@ fn conclude(publisher: &Publisher, then: Then, published: Option<Published>) -> 
     published.map_or(Outcome::Kept, Outcome::Published)
 }
 
-/// Returns false for another bot that the config does not let speak; else it is known by the id that the
+/// Returns false for another bot that the config does not admit. An admitted one gets the id that the
 /// config names.
 fn may_speak(publisher: &Publisher, message: &mut Message) -> bool {
     let sender = message.inbound.cause.sender_mut();
@@ -288,13 +288,13 @@ fn may_speak(publisher: &Publisher, message: &mut Message) -> bool {
     })
 }
 
-/// A message as context, with where it is remembered; none if it says nothing, or has no id.
+/// Returns a message as context, with its address. None if it is empty, or has no id.
 fn remembered(message: &Message) -> Option<(Address, MessageId, Line)> {
     Some((message.heard_at.clone(), message.inbound.id.clone()?, message.line()?))
 }
 
 impl Message {
-    /// The message as a line of context; none if there is nothing in it.
+    /// The message as a line of context. None if it is empty.
     pub fn line(&self) -> Option<Line> {
         let Inbound { at, cause, .. } = &self.inbound;
         let (author, text) = (cause.sender().name.clone(), self.context.clone());
@@ -302,7 +302,7 @@ impl Message {
     }
 }
 
-/// The reply to whoever pressed a button; none if the press was accepted.
+/// The reply to the person who pressed a button. None if the press was accepted.
 pub fn reply_to_press(published: Published) -> Option<&'static str> {
     match published {
         Published::Accepted | Published::Repeated => None,
@@ -313,7 +313,7 @@ pub fn reply_to_press(published: Published) -> Option<&'static str> {
     }
 }
 
-/// The reply to whoever gave a native command.
+/// The reply to the person who invoked a native command.
 pub fn reply_to_command(published: Published) -> &'static str {
     match published {
         Published::Accepted | Published::Repeated => replies::COMMAND_TAKEN,
@@ -324,14 +324,14 @@ pub fn reply_to_command(published: Published) -> &'static str {
     }
 }
 
-/// What stands for the id of something that has no readable one: the same bytes are the same.
+/// Replaces the id of an event that has no readable one. Equal bytes have equal digests.
 pub fn digest(raw: &str) -> String {
     let digest = Sha256::digest(raw);
     let digest: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     format!("raw:{digest}")
 }
 
-/// The text of a message as context: its files, what it passes on, and its own words.
+/// The text of a message as context: its files, its forwarded text, and its own text.
 pub fn context(files: &[MediaRef], forwarded: Option<&Quote>, text: &str) -> String {
     let forwarded = forwarded.map(|Quote { author, text, .. }| format!("({author}) {text}"));
     let parts = files.iter().map(described).chain(forwarded).chain([text.to_owned()]);

@@ -1,6 +1,5 @@
-//! Fetches the files that came with messages into the workspace, and has what was spoken written
-//! down, before a turn sees them. Written once for all adapters. A file is fetched again after a
-//! crash, under the same name.
+//! Downloads the files of messages into the workspace, and transcribes speech, before a turn sees them.
+//! Shared by all adapters. A file is fetched again after a crash, under the same name.
 
 pub mod names;
 pub mod spoken;
@@ -27,25 +26,25 @@ use crate::types::message::{ChannelName, ChatId, Fetched, MediaKind, MediaRef};
 use crate::workspace::path::INBOX;
 use crate::workspace::{FileError, Workspace, WorkspacePath, picture_type};
 
-/// Files of a channel that are fetched at once, each of another chat: a small board has a thin line,
-/// and nobody's albums may take all of it.
+/// Parallel downloads of a channel, each of another chat: a small board has a slow line, and one person's
+/// albums must not take all of it.
 const AT_ONCE_MAX: usize = 4;
 
-/// Files of one message; albums have ten.
+/// Maximum number of files of one message. Albums have ten.
 const FILES_MAX: usize = 10;
 
-/// How much longer each pause between attempts is, and the longest that we choose.
+/// Growth of the pause between attempts, and the longest pause that we choose.
 const PAUSE_GROWTH: u32 = 4;
 const PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// The shortest wait that a platform can ask for.
+/// Minimum wait that a platform can demand.
 const AFTER_MIN: Duration = Duration::from_millis(5);
 
-/// How long the intake rests when the store fails, first and at most: what was fetched is kept meanwhile.
+/// Pause after the store failed, first and at most. Fetched files are kept meanwhile.
 const STORE_PAUSE: Duration = Duration::from_secs(2);
 const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What is looked at to tell a picture: the longest of their marks.
+/// Bytes that are read to detect an image: the length of the longest signature.
 const HEAD_BYTES: u64 = 16;
 
 /// Where files are taken in to.
@@ -55,29 +54,29 @@ pub struct IntakeStores {
     pub workspace: Workspace,
 }
 
-/// How files are taken in.
+/// Settings of the intake.
 #[derive(Clone, Default)]
 pub struct Intake {
     pub limits: IntakeLimits,
-    /// None: what is spoken is not written down.
+    /// None if speech is not transcribed.
     pub transcriber: Option<Arc<Transcriber>>,
 }
 
-/// What may come in.
+/// Bounds for incoming files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IntakeLimits {
     /// Of one file, in bytes.
     pub file_max: u64,
-    /// Of all files together, in bytes; the oldest make room.
+    /// Of all files together, in bytes. The oldest are deleted first.
     pub inbox_max: u64,
-    /// For one attempt at a file.
+    /// For one attempt to download a file.
     pub time_max: Duration,
     /// For a transcript, with its attempts.
     pub transcript_time_max: Duration,
     /// Before the second attempt.
     pub pause: Duration,
-    /// All pauses together that a message's files may need, while the network or the platform is
-    /// away; a restart begins again.
+    /// Sum of all pauses for a message's files while the network or the platform is unreachable. Starts
+    /// again after a restart.
     pub patience: Duration,
 }
 
@@ -89,14 +88,15 @@ impl Default for IntakeLimits {
             time_max: Duration::from_secs(60),
             transcript_time_max: Duration::from_secs(180),
             pause: Duration::from_secs(1),
-            // A router that restarts, a line that is cut for a while; what waits behind it there can
+            // A router restarts, or a line is cut for a while. Messages that wait behind the file can
             // still be answered then.
             patience: Duration::from_secs(15 * 60),
         }
     }
 }
 
-/// Fetches for one channel until `stop`; what is cut off begins again after the next start.
+/// Downloads files for one channel until `stop`. An interrupted download begins again after the next
+/// start.
 pub async fn run(
     name: ChannelName,
     channel: Arc<dyn Channel>,
@@ -154,13 +154,13 @@ struct Fetcher {
     workspace: Workspace,
     intake: Intake,
     slots: Arc<Semaphore>,
-    /// Held by whichever of its chat's files is fetched: a chat has one slot at most, and stands in
-    /// line for it once.
+    /// Locked while one of the chat's files is downloaded: a chat has at most one slot, and queues for it
+    /// once.
     chat: Arc<Mutex<()>>,
 }
 
 impl Fetcher {
-    /// Fetches all files of a message, and makes it ready.
+    /// Downloads all files of a message, and marks it ready.
     async fn take_in(&self, row: Waiting) -> RowId {
         let id = row.id;
         let mut files = row.inbound.body.media.clone();
@@ -196,7 +196,7 @@ impl Fetcher {
         self.bus.store.write("files", Sync::Now, receive).await
     }
 
-    /// Nobody will see them.
+    /// Deletes files that nobody will see.
     async fn drop_files(&self, files: Vec<MediaRef>) {
         let paths = files.into_iter().filter_map(|file| file.fetched?.path()?.parse().ok());
         let paths: Vec<WorkspacePath> = paths.collect();
@@ -218,7 +218,7 @@ impl Fetcher {
                     let path = names::path(row.id, row.received, n, file);
                     let fetched = self.fetch(&path, file, &mut patience).await;
                     if fetched.is_err() {
-                        // What a crash may have left there.
+                        // A crash may have left a partial file there.
                         let left = path.clone();
                         self.workspace.off_thread(move |it| it.remove(&left)).await;
                     }
@@ -240,8 +240,7 @@ impl Fetcher {
         }
     }
 
-    /// Fetches one file, with what is left of the patience; an error says in words why it is not
-    /// there.
+    /// Downloads one file, with the remaining patience. Returns an explanation if it fails.
     async fn fetch(
         &self,
         path: &WorkspacePath,
@@ -254,7 +253,7 @@ impl Fetcher {
         }
         let mut wait = pause;
         loop {
-            // Its time begins when its turn has come.
+            // The time limit begins when the attempt gets its slot.
             let attempt = async { timeout(time_max, self.attempt(path, file)).await };
             match self.in_turn(attempt).await {
                 Err(_) => return Err(replies::FILE_TOO_SLOW.to_owned()),
@@ -270,7 +269,7 @@ impl Fetcher {
         }
     }
 
-    /// Makes one attempt when it is the chat's turn. The pauses between attempts hold up nobody.
+    /// Makes one attempt as soon as the chat has a slot. The pauses between attempts block nobody.
     async fn in_turn<T>(&self, attempt: impl Future<Output = T>) -> T {
         let _chat = self.chat.lock().await;
         let _slot = self.slots.acquire().await.expect("the slots are never closed");
@@ -302,7 +301,7 @@ impl Fetcher {
         Ok(())
     }
 
-    /// Has a voice message written down; and music or speech that came without a word.
+    /// Transcribes a voice message, or an audio file that came without text.
     async fn hear(&self, path: WorkspacePath, file: &MediaRef, no_words: bool) -> Fetched {
         let speaks = match file.kind {
             MediaKind::Voice => true,

@@ -1,6 +1,6 @@
-//! The one place where CommonMark, as models write it, becomes what platforms show, in chunks that
-//! they take. Pure. A text is read once into a flat [`Document`] and cut there, so that nothing of
-//! a platform's markup is ever cut open: what is cut is closed, and opened again in the next chunk.
+//! The only place that converts CommonMark, as models write it, into the platforms' formats, in chunks
+//! within their limits. Pure. A text is parsed once into a flat [`Document`] and cut there, so that a
+//! platform's markup is never cut: formatting is closed at a cut, and reopened in the next chunk.
 
 mod chunks;
 mod discord;
@@ -16,10 +16,10 @@ mod write;
 use super::{Unit, text};
 use document::{Document, Marker, Piece};
 
-/// How a platform writes bold, links, code.
+/// Text format of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Markup {
-    /// Nothing is read and nothing is turned into anything.
+    /// The text is neither parsed nor converted.
     Plain,
     /// The HTML of Telegram's Bot API.
     TelegramHtml,
@@ -29,9 +29,9 @@ pub enum Markup {
     Slack,
 }
 
-/// The chunks of `text` in the platform's markup, each valid by itself and at most `max` (at least
-/// [`text::CHUNK_MIN`]) `unit`s long. Of Telegram's HTML the text that it shows is counted, as
-/// Telegram does; with its tags a chunk is at most three times `max`, and has at most 100 of them.
+/// Renders `text` as chunks in the platform's markup. Each is valid by itself and at most `max` (at least
+/// [`text::CHUNK_MIN`]) `unit`s long. For Telegram's HTML only the visible text counts, as Telegram
+/// counts; with its tags a chunk is at most three times `max`, and has at most 100 of them.
 pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String> {
     let Some(dialect) = dialect(markup) else { return text::split(text, max, unit) };
     let size = Size { max: max.max(text::CHUNK_MIN), unit };
@@ -41,12 +41,12 @@ pub fn render(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String>
     chunks::cut(&document, dialect, size)
 }
 
-/// As [`render`], of a text in which no markup is read: as code if it has columns, or signs that the platform would
-/// read and that cannot be escaped there.
+/// Renders a text without parsing markup in it. The result is a code block if the text has columns, or
+/// characters that the platform would parse and that cannot be escaped there.
 pub fn render_printed(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec<String> {
     let text = text.trim_end();
     let Some(dialect) = dialect(markup) else {
-        // Cutting would take the white space away that it begins with.
+        // Cutting would remove the leading white space.
         let fits = !text.is_empty() && text::length(text, unit) <= max;
         return if fits { vec![text.to_owned()] } else { text::split(text, max, unit) };
     };
@@ -55,15 +55,15 @@ pub fn render_printed(text: &str, markup: Markup, max: usize, unit: Unit) -> Vec
     chunks::cut(&Document::printed(text, is_prose), dialect, size)
 }
 
-/// Returns true if white space is part of how a text looks.
+/// Returns true if white space matters for the layout of a text.
 fn has_columns(text: &str) -> bool {
     let is_shaped =
         |line: &str| line.starts_with([' ', '\t']) || line.contains("  ") || line.contains('\t');
     text.contains("\n\n\n") || text.trim_end().lines().any(|line| is_shaped(line.trim_end()))
 }
 
-/// A chunk back as plain text, for a platform that refuses its markup. Addresses of links that would
-/// make it longer than `max` `unit`s are left out.
+/// Converts a chunk back to plain text, for a platform that refuses its markup. Omits the addresses of
+/// links if the text would be longer than `max` `unit`s with them.
 pub fn plain(chunk: &str, markup: Markup, max: usize, unit: Unit) -> String {
     let size = Size { max, unit };
     dialect(markup).map_or_else(|| chunk.to_owned(), |dialect| dialect.plain(chunk, size))
@@ -78,7 +78,7 @@ fn dialect(markup: Markup) -> Option<&'static dyn Dialect> {
     }
 }
 
-/// The most that a chunk may be.
+/// Maximum size of a chunk.
 #[derive(Clone, Copy)]
 struct Size {
     max: usize,
@@ -86,14 +86,14 @@ struct Size {
 }
 
 impl Size {
-    /// The bytes of a link, its address included, from which on it is written out as text: one that
-    /// leaves no room for what is around it would have to be cut open.
+    /// Length in bytes, with the address, from which a link is written out as text. A longer link leaves
+    /// no space for the markup around it, and would have to be cut.
     fn link_max(self) -> usize {
         self.max / 4 * 3
     }
 }
 
-/// How much is used of some limit.
+/// Used share of a limit.
 #[derive(Clone, Copy)]
 struct Load {
     used: usize,
@@ -105,59 +105,61 @@ impl Load {
         self.used <= self.max
     }
 
-    /// Whether a longer chunk is hardly worth looking for.
+    /// Returns true if a longer chunk is not worth the search.
     fn is_nearly_full(self) -> bool {
         self.used + self.max / 16 >= self.max
     }
 
-    /// The fuller one.
+    /// Returns the fuller one of both.
     fn or(self, other: Self) -> Self {
         if other.used * self.max > self.used * other.max { other } else { self }
     }
 }
 
-/// What differs between the platforms' markups.
+/// The differences between the platforms' markups.
 trait Dialect {
-    /// Whether `label` can be shown as a link to `url`, which has no blanks, quotes or brackets.
+    /// Returns true if `label` can be shown as a link to `url`, which has no blanks, quotes or brackets.
     fn links(&self, label: &str, url: &str) -> bool;
     fn quote(&self) -> QuoteStyle;
     fn marker(&self, marker: Marker) -> String;
-    /// What begins a heading; none where its words are bold instead.
+    /// The prefix of a heading. None if headings are bold text instead.
     fn heading(&self, level: u8) -> Option<&'static str>;
-    /// One line of text.
+    /// Writes one line of text.
     fn line(&self, out: &mut String, pieces: &[Piece<'_>]);
-    /// A block of code that is not blank.
+    /// Renders a code block that is not blank.
     fn code(&self, language: &str, code: &str) -> String;
-    /// Returns true if a text may hold signs that are read as markup there though they are escaped.
+    /// Returns true if a text may contain characters that the platform parses as markup even if they are
+    /// escaped.
     fn misreads(&self, _: &str) -> bool {
         false
     }
     /// `text` without any formatting.
     fn escaped(&self, text: &str) -> String;
-    /// How much of what a message may be `chunk` is.
+    /// Returns how much of a message's limits `chunk` uses.
     fn load(&self, chunk: &str, size: Size) -> Load {
         Load { used: text::length(chunk, size.unit), max: size.max }
     }
     fn plain(&self, chunk: &str, size: Size) -> String;
 }
 
-/// How a quote is marked.
+/// Markup of a quote.
 enum QuoteStyle {
     Around { open: &'static str, close: &'static str },
     Lines { prefix: &'static str, holds_code: bool },
 }
 
-/// Whether `url` begins with one of `schemes`.
+/// Returns true if `url` begins with one of `schemes`.
 fn has_scheme(url: &str, schemes: &[&str]) -> bool {
     url.split_once(':').is_some_and(|(scheme, rest)| {
         !rest.is_empty() && schemes.iter().any(|known| scheme.eq_ignore_ascii_case(known))
     })
 }
 
-/// What keeps backticks apart that would be a fence otherwise. Not seen.
+/// Invisible separator between backticks that would otherwise form a fence.
 const APART: char = '\u{200b}';
 
-/// `text` with no three backticks in a row: neither Discord nor Slack has another way to show them.
+/// Returns `text` without three backticks in a row: neither Discord nor Slack has another way to show
+/// them.
 fn without_fences(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut ticks = 0;
@@ -172,7 +174,7 @@ fn without_fences(text: &str) -> String {
     out
 }
 
-/// What [`without_fences`] had been given.
+/// Reverses [`without_fences`].
 fn with_fences(text: &str) -> String {
     text.replace("``\u{200b}`", "```")
 }

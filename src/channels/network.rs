@@ -1,19 +1,19 @@
-//! Notices that this machine's network has changed, so that a link that is down is tried again soon.
-//! Nothing is listened to while all links are up.
+//! Detects changes of this machine's network, so that a broken link is tried again soon. No socket is
+//! open while all links are up.
 
 use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-/// How long after a change of the network a link is tried again: the address, the route and the
-/// resolver come one after another. A network that changes all the time wakes us no more often.
+/// Pause between a network change and the next attempt of a link: the address, the route and the resolver
+/// change one after another. Also bounds the wake-ups of a network that changes all the time.
 pub const CHANGE_PAUSE: Duration = Duration::from_secs(3);
 
-/// How a pause ended.
+/// The reason why a pause ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pause {
     Over,
-    /// The network has changed before that.
+    /// The network changed before the end.
     CutShort,
 }
 
@@ -29,7 +29,8 @@ pub async fn pause(wait: Duration, change: impl Future<Output = ()>) -> Pause {
     }
 }
 
-/// Waits until a carrier or a route of this machine changes. For ever where the system does not tell.
+/// Waits until a carrier or a route of this machine changes. Never returns if the system cannot report
+/// that.
 pub async fn changed() {
     if let Err(error) = system::changed().await {
         tracing::debug!(%error, "Cannot notice changes of the network");
@@ -39,7 +40,7 @@ pub async fn changed() {
 
 #[cfg(target_os = "linux")]
 mod system {
-    //! The kernel announces changes over netlink (rtnetlink(7)).
+    //! Linux announces changes over netlink (rtnetlink(7)).
 
     use std::io;
     use std::os::fd::OwnedFd;
@@ -49,12 +50,13 @@ mod system {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    /// Carriers and routes. Addresses are left out: each advertisement of a router announces them again.
+    /// Carriers and routes. Addresses are left out, because each router advertisement announces them
+    /// again.
     const GROUPS: i32 = libc::RTMGRP_LINK | libc::RTMGRP_IPV4_ROUTE | libc::RTMGRP_IPV6_ROUTE;
 
     pub(super) async fn changed() -> io::Result<()> {
         let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        // No protocol is that of routes.
+        // No protocol means NETLINK_ROUTE.
         let socket = socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, None)?;
         bind(&socket, &SocketAddrNetlink::new(0, GROUPS.cast_unsigned()))?;
         #[expect(
@@ -62,7 +64,7 @@ mod system {
             reason = "its descriptor is its own, and stays open as long as it does"
         )]
         let socket: AsyncFd<OwnedFd> = AsyncFd::with_interest(socket, Interest::READABLE)?;
-        // That there is something is all that we want to know.
+        // Only the fact that a message is there matters.
         socket.readable().await?.retain_ready();
         Ok(())
     }
@@ -70,7 +72,7 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
-    //! Where nothing is announced, links are tried again at the end of their pauses.
+    //! On systems without announcements, links are tried again at the end of their pauses.
 
     pub(super) async fn changed() -> std::io::Result<()> {
         std::future::pending().await

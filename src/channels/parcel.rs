@@ -1,4 +1,4 @@
-//! What an answer is cut into before the first of it is sent, and the files that go along.
+//! Splits an answer into messages before the first is sent, and opens the files that belong to it.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Seek as _, Write as _};
@@ -10,14 +10,14 @@ use crate::replies;
 use crate::types::message::{Attachment, Body, Content, MediaKind, Outbound, Question};
 use crate::workspace::{FileError, Workspace, WorkspacePath};
 
-/// The bodies that a message is sent as, each within the limits; never empty.
+/// The bodies that a message is sent as, each within the limits. Never empty.
 pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     match &message.body {
         Body::Text(whole) => cut_text(TextFormat::Markup, whole, limits),
         Body::Printed(whole) => cut_text(TextFormat::Printed, whole, limits),
         Body::Choice(question) => {
             let mut texts = render(TextFormat::Markup, &question.text, limits.text_max, limits);
-            // The buttons stand under the end.
+            // The buttons are below the last part.
             let text = texts.pop().unwrap_or_else(|| replies::NO_WORDS.to_owned());
             let mut bodies: Vec<_> = texts.into_iter().map(Body::Text).collect();
             bodies.push(Body::Choice(Question { text, ..question.clone() }));
@@ -41,7 +41,7 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
             let (caption, below) = match captions.len() {
                 0 => (String::new(), Vec::new()),
                 1 => (captions.remove(0), Vec::new()),
-                // What does not fit under the file follows it, as a whole.
+                // A caption that does not fit below the file follows it, as a whole.
                 _ => (String::new(), caption(limits.text_max)),
             };
             let mut bodies = vec![Body::File(Attachment { caption, ..file.clone() })];
@@ -51,12 +51,12 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
     }
 }
 
-/// How a text is read.
+/// Interpretation of a text.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum TextFormat {
-    /// As CommonMark.
+    /// CommonMark.
     Markup,
-    /// As it is.
+    /// Verbatim.
     Printed,
 }
 
@@ -83,12 +83,12 @@ fn cut_text(reading: TextFormat, whole: &str, limits: &Limits) -> Vec<Body> {
     vec![Body::Text(first), Body::File(whole)]
 }
 
-/// What is sent in the place of a file that cannot be: what stood under it, and why it is not there;
-/// of an answer, the rest of it as messages.
+/// Returns the replacement for a file that cannot be sent: its caption, and the reason. For a long answer
+/// as a file, the rest of it as messages.
 pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body> {
     let no_files = Limits { file_max: 0, ..*limits };
     match &file.content {
-        // The first part went before.
+        // The first part was sent before.
         Content::Text(whole) => cut_text(reading_of(file), whole, &no_files).split_off(1),
         Content::Workspace(_) => {
             let words = replies::file_not_sent(&file.name, reason);
@@ -99,7 +99,7 @@ pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body>
 }
 
 fn render(reading: TextFormat, whole: &str, max: usize, limits: &Limits) -> Vec<String> {
-    // Room for the mark that a repeated chunk may need; it is plain ASCII.
+    // Reserves space for the mark that a repeated chunk may need. The mark is plain ASCII.
     let mark = replies::perhaps_repeated("").len();
     match reading {
         TextFormat::Markup => markup::render(whole, limits.markup, max - mark, limits.unit),
@@ -109,12 +109,12 @@ fn render(reading: TextFormat, whole: &str, max: usize, limits: &Limits) -> Vec<
     }
 }
 
-/// Why there is no content to be sent, in words.
+/// An explanation why a file has no content to send.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NoContent {
-    /// It will not be there later either.
+    /// Permanent.
     Gone(String),
-    /// The machine cannot just now.
+    /// Temporary: the machine lacks a resource.
     NotNow(String),
 }
 
@@ -127,14 +127,14 @@ impl From<FileError> for NoContent {
     }
 }
 
-/// Whether the machine is only short of something; a file that it cannot open for another reason would
-/// hold up all that is said after it.
+/// Returns true if the machine is only short of a resource. A file that cannot be opened for another
+/// reason would delay everything that is sent after it.
 fn passes(error: &io::Error) -> bool {
     let passing = [Errno::MFILE, Errno::NFILE, Errno::NOMEM, Errno::AGAIN];
     Errno::from_io_error(error).is_some_and(|error| passing.contains(&error))
 }
 
-/// What kind of file it is by its ending, which is all that platforms look at.
+/// Returns the kind of a file by its extension, which is all that platforms look at.
 pub fn kind_of(name: &str) -> MediaKind {
     let ending = name.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
     match ending.as_deref().unwrap_or_default() {
@@ -145,7 +145,7 @@ pub fn kind_of(name: &str) -> MediaKind {
     }
 }
 
-/// The content of a file that is to be sent.
+/// Opens the content of a file that is to be sent.
 pub fn open(
     file: &Attachment,
     workspace: &Workspace,
@@ -172,7 +172,7 @@ pub fn open(
     Ok(FileContent { name: file.name.clone(), kind: file.kind, length, file: content })
 }
 
-/// A file that is gone once it is closed.
+/// Creates a temporary file that is deleted when it is closed.
 fn nameless(text: &str) -> io::Result<fs::File> {
     let mut unique = [0; 16];
     getrandom::fill(&mut unique).expect("the kernel has random bytes");

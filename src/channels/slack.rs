@@ -1,6 +1,6 @@
-//! Slack, in Socket Mode. Events are decoded in [`inbound`]; the link itself is in `socket`, what a failed
-//! call means in `failure`. An envelope is acknowledged only after `publish` has
-//! returned; Slack brings again what was not.
+//! Slack, in Socket Mode. [`inbound`] decodes events, `socket` is the link, and `failure` has the meaning
+//! of a failed call. An envelope is acknowledged only after `publish` has returned. Slack repeats one
+//! that is not acknowledged.
 
 mod call;
 mod events;
@@ -45,41 +45,42 @@ use names::Names;
 use progress::Progress;
 use socket::Socket;
 
-/// In characters. Messages may be longer, but edits may not (chat.update), and drafts are edited.
+/// Maximum length of a message, in characters. Messages may be longer, but edits may not (chat.update),
+/// and drafts are edited.
 const TEXT_MAX: usize = 4000;
 
-/// Longer answers are nicer to read in one piece.
+/// A longer answer is easier to read in one piece.
 const MESSAGES_MAX: usize = 4;
 
-/// A status goes away after two minutes (assistant.threads.setStatus).
+/// A status disappears after two minutes (assistant.threads.setStatus).
 const TYPING_EVERY: Duration = Duration::from_secs(60);
 
 /// A workspace may edit 50 times a minute (tier 3, chat.update).
 const DRAFT_EVERY: Duration = Duration::from_secs(3);
 
-/// Slack's own short troubles are over by then, and what was posted is in the history.
+/// Slack's brief outages are over by then, and a posted message is in the history.
 const DOUBT_PAUSE: Duration = Duration::from_secs(5);
 
-/// Places whose status is remembered; those of the others go away by themselves.
+/// Maximum number of addresses whose status is remembered. The status of the others disappears by itself.
 const STATUSES_MAX: usize = 1000;
 
-/// How long to wait for Slack.
+/// Deadlines for Slack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     pub connect: Duration,
     /// For a whole call.
     pub call: Duration,
-    /// For the names of an event's people, before it is kept under their ids.
+    /// For the names of an event's people. After that the event is stored with their ids.
     pub names: Duration,
-    /// How often we knock at a link.
+    /// Interval of our pings on a link.
     pub ping_every: Duration,
-    /// A link on which not a byte came for so long is dead.
+    /// A link without a received byte for this long is dead.
     pub silence: Duration,
-    /// How long new events wait for what was missed before them.
+    /// Time for which new events wait for the missed ones before them.
     pub catch_up: Duration,
-    /// A link that ends sooner was none: the next is begun under back-off.
+    /// A link that ends sooner counts as failed: the next one is begun under back-off.
     pub steady: Duration,
-    /// Until a place is looked at again that could not be.
+    /// Pause before a conversation that could not be read is tried again.
     pub again: Duration,
 }
 
@@ -88,10 +89,10 @@ impl Default for Deadlines {
         Self {
             connect: Duration::from_secs(10),
             call: Duration::from_secs(15),
-            // Slack brings an event again that is not acknowledged after three seconds.
+            // Slack repeats an event that is not acknowledged within three seconds.
             names: Duration::from_secs(1),
             ping_every: Duration::from_secs(15),
-            // Slack itself knocks every few seconds, too.
+            // Slack itself pings every few seconds, too.
             silence: Duration::from_secs(40),
             catch_up: Duration::from_secs(2),
             steady: Duration::from_secs(10),
@@ -100,23 +101,23 @@ impl Default for Deadlines {
     }
 }
 
-/// One app in one workspace.
+/// One Slack app in one workspace.
 pub struct Slack {
     api: Api,
     deadlines: Deadlines,
     threads: Threads,
     names: Names,
-    /// Who we are, once Slack has told: a token belongs to one bot for ever.
+    /// Our identity, once Slack has reported it. A token belongs to one bot forever.
     bot: OnceLock<Identity>,
-    /// Slack has told us that it shows no status of this app.
+    /// True once Slack has reported that it shows no status of this app.
     no_status: AtomicBool,
-    /// How far we have heard. A mutex, since a listener that was dropped leaves it to the next one; held
-    /// for a look.
+    /// The position in the events. A mutex, because the next listener takes it over from one that was
+    /// dropped. Locked only briefly.
     progress: Mutex<Progress>,
     backlog: Backlog,
-    /// Where it is shown that we work.
+    /// Addresses at which a status is shown.
     statuses: Mutex<BTreeSet<Address>>,
-    /// Chats that the bot is certainly in.
+    /// Chats that the bot is certainly a member of.
     own_chats: Mutex<BTreeSet<ChatId>>,
 }
 
@@ -170,8 +171,8 @@ impl Slack {
         statuses.insert(at.clone());
     }
 
-    /// Slack takes a status away when something new is said, but not when a draft is edited. Best
-    /// effort, and soon: the answer is there.
+    /// Clears the status. Slack clears it for a new message, but not for an edited draft. Best effort
+    /// with a short deadline, because the answer is there already.
     async fn clear_status(&self, at: &Address) {
         if self.statuses().remove(at) {
             let clearing = sending::show_status(&self.api, at, "", &self.no_status);
@@ -226,7 +227,7 @@ impl Channel for Slack {
             if socket.age() < self.deadlines.steady {
                 return Ok(());
             }
-            // The new link is there before the old one goes, so that nothing falls in between.
+            // The new link is open before the old one closes, so that no event is missed in between.
             socket = self.connect().await?;
             publisher.heard_byte();
         }

@@ -1,5 +1,5 @@
-//! Keeps a channel's link alive: whatever ends it, it is begun again under back-off, for ever.
-//! Also says to people what could not even be kept.
+//! Keeps a channel's link alive: a link that ends is started again with back-off, without limit. Also
+//! sends a notice to people whose messages could not be stored.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -20,30 +20,30 @@ use crate::types::message::{Body, ChannelName, ChatId, DeliveryId, Outbound};
 
 const BACKOFF_FIRST: Duration = Duration::from_secs(1);
 
-/// Nobody waits for longer after an outage. A try is a request or two, so this is no burden.
+/// Maximum wait after an outage. An attempt is a request or two, so this is no burden.
 pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
-/// Where the back-off goes on after a change of the network, at four seconds: the first try may have
-/// come too early.
+/// Number of failures, and so the back-off (four seconds), with which attempts continue after a network
+/// change: the first attempt may have been too early.
 const FAILURES_AFTER_CHANGE: u32 = 2;
 
-/// The longest wait that a platform can ask for.
+/// Maximum wait that a platform can demand.
 pub(super) const AFTER_MAX: Duration = Duration::from_secs(3600);
 
-/// How often a token that the platform rejected is tried again: it may have been mended there.
+/// Interval of attempts with a token that the platform rejected. It may have been repaired there.
 const CLOSED_AGAIN: Duration = Duration::from_secs(300);
 
-/// A link that held for this long begins its back-off afresh.
+/// A link that held for this long restarts its back-off.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// A link is up again once it has held for this long: some go up and break at once, for hours.
+/// A link is reported as up once it has held for this long: some come up and break at once, for hours.
 const SETTLED: Duration = Duration::from_secs(2);
 
-/// How often one chat is told that the store fails.
+/// Minimum interval between two notices to one chat that the store fails.
 const NOTICE_EVERY: Duration = Duration::from_secs(3600);
 const NOTICE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Listens until `stop`; the adapter is then simply dropped, and nothing more is acknowledged.
+/// Listens until `stop`. Then the adapter is dropped, and nothing more is acknowledged.
 pub async fn run(
     name: ChannelName,
     channel: Arc<dyn Channel>,
@@ -108,12 +108,12 @@ async fn keep_listening(
     }
 }
 
-/// Pauses after so many failures, for as long as the platform `wanted`, or else until the network may
-/// be back. Gives how many failures the next pause counts.
+/// Pauses after `failures` failures: as long as the platform `wanted`, or else until the network may be
+/// back. Returns the number of failures for the next pause.
 async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
     let wait = backoff(failures);
     let pause = match wanted {
-        // No platform can make us knock faster than we would.
+        // No platform can make us try faster than our own back-off.
         Some(wanted) => network::pause(wanted.min(AFTER_MAX).max(wait), pending()).await,
         None => network::pause(wait, network::changed()).await,
     };
@@ -123,25 +123,25 @@ async fn rest(failures: u32, wanted: Option<Duration>) -> u32 {
     }
 }
 
-/// Says each change of a link once, however often it is tried.
+/// Logs each change of a link once, however often it is tried.
 struct Log<'a> {
     name: &'a ChannelName,
     told: Told,
 }
 
-/// What the log was told last.
+/// The last state that was logged.
 enum Told {
     Nothing,
     Up,
     Down {
         since: Instant,
-        /// Why the platform does not accept us, if that is it.
+        /// The reason, if the platform does not accept us.
         closed: Option<String>,
     },
 }
 
 impl Log<'_> {
-    /// The link has held for [`SETTLED`].
+    /// Called when the link has held for [`SETTLED`].
     fn up(&mut self) {
         if let Told::Down { since, .. } = self.told {
             let down_for = since.elapsed().saturating_sub(SETTLED);
@@ -190,13 +190,14 @@ impl Log<'_> {
     }
 }
 
-/// The wait after so many failures in a row, with jitter so that many bots do not knock at once.
+/// Returns the wait after `failures` failures in a row, with jitter so that many bots do not reconnect at
+/// once.
 pub fn backoff(failures: u32) -> Duration {
     let full = BACKOFF_FIRST.saturating_mul(2_u32.saturating_pow(failures)).min(BACKOFF_MAX);
     full.mul_f64(fastrand::f64().mul_add(0.5, 0.5))
 }
 
-/// Tells people, past the outbox, that the store fails; each chat at most once an hour.
+/// Sends people a notice that the store fails, without the outbox. Each chat gets at most one an hour.
 async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
     let mut told: HashMap<ChatId, Instant> = HashMap::new();
     while let Some(to) = rejected.recv().await {

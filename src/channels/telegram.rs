@@ -1,6 +1,6 @@
-//! Telegram, by long polling. Updates are decoded in [`inbound`]; what a failed call means is in
-//! `call`. An update is confirmed by asking for the next one, and that only after
-//! `publish` has returned: nothing else here talks to the platform about it.
+//! Telegram, by long polling. [`inbound`] decodes updates, and `call` has the meaning of a failed call. A
+//! request for the next update confirms the one before, and is sent only after `publish` has returned.
+//! Nothing else here confirms updates.
 
 mod call;
 mod files;
@@ -36,41 +36,41 @@ use call::{Api, CallError};
 use inbound::{Decoded, Identity, ReadingContext};
 use offset::Offset;
 
-/// Telegram's limit, in UTF-16 units (Bot API, sendMessage).
+/// Maximum length of a text, in UTF-16 units (Bot API, sendMessage).
 const TEXT_MAX: usize = 4096;
 
-/// Likewise under a file (Bot API, sendPhoto and its like).
+/// Maximum length of a caption, in UTF-16 units (Bot API, sendPhoto and similar methods).
 const CAPTION_MAX: usize = 1024;
 
-/// The largest file that a bot may send (Bot API, "Sending files"), in bytes.
+/// Maximum size of a file that a bot may send, in bytes (Bot API, "Sending files").
 const FILE_MAX: u64 = 50_000_000;
 
-/// What is longer than that is easier to read as a file.
+/// A longer answer is easier to read as a file.
 const MESSAGES_MAX: usize = 5;
 
-/// What our chunks are written in.
+/// The format of our chunks.
 const MARKUP: Markup = Markup::TelegramHtml;
 
-/// A typing sign goes away after five seconds (Bot API, sendChatAction).
+/// A typing indicator disappears after five seconds (Bot API, sendChatAction).
 const TYPING_EVERY: Duration = Duration::from_secs(4);
 
-/// A poll that ends sooner, with nothing, was not a long poll: something between us and Telegram
-/// does not wait, and without a pause we would ask it thousands of times per second.
+/// Minimum duration of an empty long poll. If one ends sooner, something between us and Telegram does not
+/// wait, and without a pause we would send thousands of requests per second.
 const EMPTY_POLL_MIN: Duration = Duration::from_secs(1);
 
-/// How long to wait for the server.
+/// Deadlines for Telegram's server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
     pub connect: Duration,
-    /// For a whole call but a poll.
+    /// For a whole call, except a poll.
     pub call: Duration,
-    /// For all of a file, in or out.
+    /// For a whole file, in or out.
     pub file: Duration,
-    /// How long the server holds a poll open; whole seconds.
+    /// Time for which the server holds a poll open. Whole seconds.
     pub poll: Duration,
-    /// How much later than that its answer may come, before the link counts as dead.
+    /// Additional time for its answer, before the link counts as dead.
     pub poll_grace: Duration,
-    /// Until a file is asked for again that Telegram could not reach; each time longer.
+    /// Pause before a file that Telegram could not reach is requested again. Each pause is longer.
     pub ask_again: Duration,
 }
 
@@ -79,49 +79,49 @@ impl Default for Deadlines {
         Self {
             connect: Duration::from_secs(10),
             call: Duration::from_secs(20),
-            // 50 MB at less than 2 Mbit/s; below the bound that deliveries have.
+            // 50 MB at less than 2 Mbit/s. Below the deadline of deliveries.
             file: Duration::from_secs(240),
-            // Below the 30 s after which some routers forget a silent connection.
+            // Some routers forget a silent connection after 30 s.
             poll: Duration::from_secs(25),
-            // A half-open socket is noticed in 40 s.
+            // A half-open socket is noticed after 40 s.
             poll_grace: Duration::from_secs(15),
             ask_again: Duration::from_secs(2),
         }
     }
 }
 
-/// Telegram's short troubles are over by then; a chunk is sent at most three times.
+/// Telegram's brief outages are over by then. The deliverer bounds the number of copies.
 const DOUBT_PAUSE: Duration = Duration::from_secs(10);
 
-/// One chat may be written to once a second, a group 20 times a minute (Bot API FAQ, "My bot is
-/// hitting limits").
+/// A chat may get one message a second, a group 20 a minute (Bot API FAQ, "My bot is hitting limits").
 const DRAFT_EVERY: Duration = Duration::from_secs(1);
 const DRAFT_EVERY_IN_GROUPS: Duration = Duration::from_secs(3);
 
-/// Who we are is asked for again with the first link after that: names and privacy mode are rarely
-/// changed, and a poll that fails is no reason to ask.
+/// Time after which the next link requests our identity again. Names and privacy mode rarely change, and
+/// a failed poll is no reason to ask.
 const IDENTITY_TIME: Duration = Duration::from_secs(3600);
 
-/// Commands are told when the link comes up; hearing is more urgent.
+/// Commands are registered when the link comes up. Receiving is more urgent.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// Presses that are answered at once; who presses when so many wait for Telegram is not told.
+/// Maximum number of parallel answers to pressed buttons. Further presses get no answer while so many
+/// wait.
 const ANSWERS_MAX: usize = 16;
 
-/// One bot.
+/// One Telegram bot.
 pub struct Telegram {
     api: Api,
     deadlines: Deadlines,
-    /// Who we are, and when Telegram told. A mutex because a link may end and begin anew; it guards a
-    /// few short names.
+    /// Our identity, and the time of the request. A mutex, because a link may end and begin again. It
+    /// guards a few short names.
     me: Mutex<Option<(Identity, Instant)>>,
-    /// Telegram has our commands.
+    /// True if our commands are registered.
     has_commands: AtomicBool,
-    /// A mutex for the same reason.
+    /// The albums that addressed the bot. A mutex for the same reason.
     albums: Mutex<Albums>,
 }
 
-/// The albums that spoke to the bot lately, whichever link heard them.
+/// The albums that recently addressed the bot, over whichever link.
 #[derive(Default)]
 struct Albums(VecDeque<Album>);
 
@@ -132,7 +132,7 @@ struct Album {
     name: String,
 }
 
-/// Chats whose albums come at the same time, in a few messages each.
+/// Maximum number of remembered albums: chats that send one at the same time, in a few messages each.
 const ALBUMS_MAX: usize = 64;
 
 impl Albums {
@@ -154,13 +154,13 @@ fn album_of(update: &RawUpdate) -> Option<Album> {
     Some(Album { chat: message.get("chat")?.get("id")?.to_string(), name })
 }
 
-/// A press that was taken in, and what became of it; nothing, if the button was none of ours.
+/// An accepted press and its outcome. None if the button was not ours.
 struct Answer {
     query: String,
     published: Option<Published>,
 }
 
-/// An update before it is understood.
+/// An update that is not decoded yet.
 type RawUpdate = Value;
 
 impl Telegram {
@@ -178,7 +178,7 @@ impl Telegram {
         })
     }
 
-    /// Who we are, as Telegram told lately.
+    /// Returns our identity, requested or remembered.
     async fn identity(&self) -> Result<Identity, ChannelError> {
         let known = self.me.lock().unwrap_or_else(PoisonError::into_inner).clone();
         if let Some((me, asked)) = known
@@ -196,7 +196,7 @@ impl Telegram {
         Ok(me)
     }
 
-    /// Asks for updates; Telegram may wait `hold` for one, in whole seconds.
+    /// Requests updates. Telegram may wait `hold` for one, in whole seconds.
     async fn poll(
         &self,
         offset: Option<i32>,
@@ -216,7 +216,7 @@ impl Telegram {
         self.api.call(&ask, deadline).await.map_err(CallError::while_asking)
     }
 
-    /// Has Telegram list our commands, unless it does. Nothing depends on it.
+    /// Registers our commands, unless they are registered already. Nothing depends on it.
     async fn list_commands(&self) {
         if self.has_commands.load(Ordering::Relaxed) {
             return;
@@ -241,7 +241,7 @@ impl Telegram {
         self.albums.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes updates in, and goes on after them: once this returns, they may be confirmed.
+    /// Accepts updates and advances the offset. Once this returns, they may be confirmed.
     async fn take_in(
         &self,
         updates: &[RawUpdate],
@@ -250,7 +250,7 @@ impl Telegram {
         publisher: &Publisher,
     ) -> Result<Vec<Answer>, ChannelError> {
         let (mut events, mut queries) = (Vec::new(), Vec::new());
-        // One without an id cannot be confirmed, nor can what comes after it.
+        // An update without an id cannot be confirmed, nor can the ones after it.
         for (update, id) in updates.iter().map_while(|it| Some((it, update_id(it).ok()?))) {
             let Decoded { event, query } = self.decode(update, bot, publisher.channel());
             events.push(event);
@@ -266,7 +266,7 @@ impl Telegram {
         Ok(answers)
     }
 
-    /// Decodes one update, and notes the album that addresses the bot in it.
+    /// Decodes one update, and notes its album if it addresses the bot.
     fn decode(&self, update: &RawUpdate, bot: &Identity, channel: &ChannelName) -> Decoded {
         let album = album_of(update);
         let known = album.as_ref().filter(|album| self.albums().0.contains(album));
@@ -282,7 +282,7 @@ impl Telegram {
     }
 }
 
-/// What `status` says of a link.
+/// Describes a link for `status`.
 fn about(bot: &Identity) -> String {
     let name = &bot.username;
     if bot.can_read_all_group_messages {
@@ -315,9 +315,9 @@ impl Channel for Telegram {
         let bot = self.identity().await?;
         let mark = publisher.mark().await?;
         let mut offset = Offset::from_mark(bot.id, mark);
-        // Beside the loop: nobody waits for what only a presser sees.
+        // They run beside the loop, because nobody else waits for an answer that only the presser sees.
         let mut answers = FuturesUnordered::new();
-        // The first poll is answered at once: only that shows that the link goes.
+        // The first poll is answered at once: only that shows that the link works.
         let mut hold = Duration::ZERO;
         loop {
             let asked = Instant::now();
@@ -363,7 +363,7 @@ impl Channel for Telegram {
         }
     }
 
-    /// A bot cannot look at what it has sent.
+    /// A bot cannot read what it has sent.
     async fn find(
         &self,
         _message: &Outbound,
@@ -373,7 +373,7 @@ impl Channel for Telegram {
     }
 }
 
-/// Does the `work`, and meanwhile the `others` as far as they get.
+/// Awaits `work`, and drives the `others` meanwhile.
 async fn beside<T>(
     work: impl Future<Output = T>,
     others: &mut FuturesUnordered<impl Future<Output = ()>>,

@@ -1,5 +1,5 @@
-//! The machine's own terminals: whoever reaches the control socket speaks as the owner. A chat is
-//! a session's name; what is said to a chat at which nobody sits waits in the outbox.
+//! The terminals of this machine. A client that reaches the control socket speaks as the owner. A chat is
+//! a session's name. A message to a chat without a terminal waits in the outbox.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -22,28 +22,28 @@ use crate::types::message::{
 /// Longer messages are shown in parts.
 const TEXT_CHARS_MAX: usize = 100_000;
 
-/// Messages that one terminal may be behind before it counts as gone.
+/// Maximum number of messages that a terminal may be behind before it counts as gone.
 const BEHIND_MAX: usize = 32;
 
-/// Lines that may wait to be taken.
+/// Maximum number of typed lines that wait.
 const SAID_MAX: usize = 16;
 
-/// How long a message rests if nobody sits at its terminal; somebody who sits down hastens it.
+/// Retry pause of a message whose chat has no terminal. A terminal that attaches shortens it.
 const NOBODY_THERE: Duration = Duration::from_secs(3600);
 
-/// How long it rests if somebody is there and slow.
+/// Retry pause of a message whose terminal is attached but slow.
 const BEHIND: Duration = Duration::from_secs(1);
 
-/// What a terminal is to show.
+/// Output for a terminal.
 #[derive(Debug)]
 pub enum Show {
     /// The text so far.
     Draft(String),
-    /// A message; tell once it is written.
+    /// A message. The sender is notified once it is written.
     Message(String, oneshot::Sender<()>),
 }
 
-/// A line that somebody typed.
+/// A line that a person typed.
 struct Line {
     chat: ChatId,
     key: DedupKey,
@@ -54,9 +54,9 @@ struct Line {
 pub struct Terminal {
     name: ChannelName,
     lines: mpsc::Sender<Line>,
-    /// Taken by `listen` for as long as it runs.
+    /// Locked by `listen` for as long as it runs.
     typed: tokio::sync::Mutex<mpsc::Receiver<Line>>,
-    /// A mutex because terminals come and go beside deliveries; held for a look only.
+    /// A mutex, because terminals come and go while deliveries run. Locked only briefly.
     attached: Mutex<HashMap<ChatId, Vec<mpsc::Sender<Show>>>>,
 }
 
@@ -70,7 +70,7 @@ impl Terminal {
         &self.name
     }
 
-    /// Sits down at a chat; stands up when the receiver is dropped.
+    /// Attaches a terminal to a chat. It is detached when the receiver is dropped.
     pub fn attach(&self, chat: &ChatId) -> mpsc::Receiver<Show> {
         let (shows, shown) = mpsc::channel(BEHIND_MAX);
         let mut attached = self.attached.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,7 +82,7 @@ impl Terminal {
         shown
     }
 
-    /// Says a line; its key once it is kept, or none if it could not be.
+    /// Submits a typed line. Returns its key once it is stored, or none if it could not be.
     pub async fn say(&self, chat: &ChatId, text: String) -> Option<DedupKey> {
         let mut unique = [0; 16];
         getrandom::fill(&mut unique).expect("the kernel has random bytes");
@@ -161,7 +161,7 @@ impl Channel for Terminal {
     async fn hint(&self, to: &Address, hint: Hint) -> Result<(), ChannelError> {
         if let Hint::Draft(text) = hint {
             for terminal in self.terminals(&to.chat) {
-                // The messages have the other half for themselves.
+                // The other half is reserved for messages.
                 if terminal.capacity() > BEHIND_MAX / 2 {
                     terminal.try_send(Show::Draft(text.clone())).ok();
                 }
@@ -175,7 +175,7 @@ impl Channel for Terminal {
     }
 }
 
-/// What is shown: a question with what may be typed to answer it.
+/// The text to show. A question lists what can be typed to answer it.
 fn in_words(body: &Body) -> String {
     match body {
         Body::Choice(question) => {

@@ -1,20 +1,19 @@
-//! Cuts long texts into messages that a platform takes. Pure; knows fences of code, but turns
-//! nothing into a platform's own markup.
+//! Splits long texts into messages within a platform's limit. Pure. Knows code fences, but converts
+//! nothing into a platform's markup.
 
 use super::Unit;
 
-/// The least `max` that [`split`] works with: room for a cut fence's two lines and some code.
+/// Minimum `max` for [`split`]: enough for both lines of a cut fence and some code.
 pub const CHUNK_MIN: usize = 16;
 
-/// How long `text` is to a platform that counts in `unit`.
+/// Returns the length of `text` in `unit`s.
 pub fn length(text: &str, unit: Unit) -> usize {
     text.chars().map(|char| width(char, unit)).sum()
 }
 
-/// Cuts `text` into chunks of at most `max` (at least [`CHUNK_MIN`]) `unit`s: between paragraphs
-/// where it can, else lines, sentences, words, and only then characters. No chunk is blank. All
-/// of `text` is there but for white space at the cuts; a fence that is cut is closed, and opened
-/// again in the next chunk.
+/// Splits `text` into chunks of at most `max` (at least [`CHUNK_MIN`]) `unit`s: between paragraphs if
+/// possible, else lines, sentences, words, and only then characters. No chunk is blank. Only white space
+/// at the cuts is lost. A fence that is cut is closed, and reopened in the next chunk.
 pub fn split(text: &str, max: usize, unit: Unit) -> Vec<String> {
     let max = max.max(CHUNK_MIN);
     let ruler = Ruler { max, unit };
@@ -47,30 +46,30 @@ pub fn split(text: &str, max: usize, unit: Unit) -> Vec<String> {
     chunks
 }
 
-/// A block of code that has been opened: "```rust".
+/// An open code fence: "```rust".
 #[derive(Clone, Copy)]
 struct Fence<'a> {
     marker: &'a str,
     line: &'a str,
-    /// Where its line begins in the text that was scanned, if it begins there.
+    /// Offset of its line in the scanned text, if it begins there.
     at: usize,
 }
 
 struct Cut<'a> {
-    /// Where the piece ends.
+    /// End of the piece.
     end: usize,
-    /// The fence that is open there.
+    /// The fence that is open at the end.
     open: Option<Fence<'a>>,
 }
 
-/// What fits.
+/// Measures text against a limit.
 struct Ruler {
     max: usize,
     unit: Unit,
 }
 
 impl Ruler {
-    /// The line that opens `fence` again; without its language if that would take half a chunk.
+    /// The line that reopens `fence`. Without its language if that would take half a chunk.
     fn opening(&self, fence: &Fence<'_>) -> String {
         let line = fence.line.trim();
         if length(line, self.unit) < self.max / 2 {
@@ -80,7 +79,7 @@ impl Ruler {
         }
     }
 
-    /// Chooses where a piece of `rest` ends that fits into `room`, a closing fence included.
+    /// Chooses the end of a piece of `rest` that fits into `room`, with a closing fence.
     fn cut<'a>(&self, rest: &'a str, room: usize, open: Option<Fence<'a>>) -> Cut<'a> {
         let mut reserve = 0;
         loop {
@@ -97,12 +96,13 @@ impl Ruler {
             if length(rest[..end].trim_end(), self.unit) + closing <= room {
                 return Cut { end, open: inside };
             }
-            // Grows each time, and is bounded, since `scan` ignores long markers.
+            // Grows each time, and is bounded, because `scan` ignores long markers.
             reserve = closing.max(reserve + 1);
         }
     }
 
-    /// The fence that is open at the end of `text`. Markers too long to be repeated are ignored.
+    /// Returns the fence that is open at the end of `text`. Ignores markers that are too long to be
+    /// repeated.
     fn scan<'a>(&self, text: &'a str, open: Option<Fence<'a>>) -> Option<Fence<'a>> {
         let (mut open, mut at) = (open, 0);
         for line in text.split_inclusive('\n') {
@@ -120,7 +120,7 @@ impl Ruler {
         open
     }
 
-    /// The best place to end a piece of at most `room`; more than 0 and at most `rest.len()`.
+    /// Returns the best place to end a piece of at most `room`: more than 0 and at most `rest.len()`.
     fn best_break(&self, rest: &str, room: usize, code: bool) -> usize {
         let limit = fitting(rest, room, self.unit);
         if limit == rest.len() {
@@ -151,7 +151,7 @@ impl Ruler {
     }
 }
 
-/// How many bytes of `text` fit into `room` `unit`s; whole characters, and at least one.
+/// Returns the bytes of `text` that fit into `room` `unit`s: whole characters, and at least one.
 pub(super) fn fitting(text: &str, room: usize, unit: Unit) -> usize {
     let mut used = 0;
     text.char_indices()
@@ -169,8 +169,7 @@ fn width(char: char, unit: Unit) -> usize {
     }
 }
 
-/// How good a place before `after` is to break: a word's end 0, a sentence's 1, a line's 2, a
-/// paragraph's 3.
+/// Rates a break before `after`: 0 after a word, 1 after a sentence, 2 after a line, 3 after a paragraph.
 pub(super) fn break_kind(after: &str, before: Option<char>, code: bool) -> Option<usize> {
     let next = after.chars().next()?;
     let wide_stop = before.is_some_and(|char| "。！？".contains(char));
@@ -184,9 +183,10 @@ pub(super) fn break_kind(after: &str, before: Option<char>, code: bool) -> Optio
     }
 }
 
-/// The last place up to `limit` that does not part a sign from what modifies it, if one is near.
+/// Returns the last place up to `limit` that does not separate a character from its modifiers, if one is
+/// near.
 pub(super) fn between_clusters(text: &str, limit: usize) -> usize {
-    /// Longer clusters than this are cut: a family of emoji has 7 to 11 characters.
+    /// Longer clusters are cut. A family emoji has 7 to 11 characters.
     const CLUSTER_MAX: usize = 12;
     let clean = |at: usize| {
         let next = text[at..].chars().next();
@@ -203,13 +203,13 @@ pub(super) fn between_clusters(text: &str, limit: usize) -> usize {
         .unwrap_or(limit)
 }
 
-/// Whether it belongs to the character before it: accents, variation selectors, skin tones.
+/// Returns true for a modifier of the character before it: accents, variation selectors, skin tones.
 fn is_joiner(char: char) -> bool {
     matches!(char, '\u{200d}' | '\u{300}'..='\u{36f}' | '\u{20d0}'..='\u{20f0}'
         | '\u{fe00}'..='\u{fe0f}' | '\u{1f3fb}'..='\u{1f3ff}')
 }
 
-/// Drops the white space of a cut: one line's end in code, else all but an indentation.
+/// Skips the white space at a cut: one line end in code, else all but an indentation.
 fn skip_gap(rest: &str, code: bool) -> &str {
     if code {
         return rest.strip_prefix("\r\n").or(rest.strip_prefix('\n')).unwrap_or(rest);
@@ -221,7 +221,7 @@ fn skip_gap(rest: &str, code: bool) -> &str {
     }
 }
 
-/// The marker, if `line` opens a fence (CommonMark §4.5).
+/// Returns the marker if `line` opens a fence (CommonMark §4.5).
 fn opener(line: &str) -> Option<&str> {
     let (indent, line) = unindented(line);
     let sign = line.chars().next().filter(|char| matches!(char, '`' | '~'))?;
@@ -242,7 +242,7 @@ fn unindented(line: &str) -> (usize, &str) {
     (line.len() - body.len(), body)
 }
 
-/// What follows the line that closes `fence`, if nothing but white space comes before that line.
+/// Returns the text after the line that closes `fence`, if only white space comes before that line.
 fn skip_closing<'a>(rest: &'a str, fence: Fence<'_>) -> Option<&'a str> {
     let rest =
         &rest[rest[..rest.len() - rest.trim_start().len()].rfind('\n').map_or(0, |at| at + 1)..];

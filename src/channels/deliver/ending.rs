@@ -1,4 +1,4 @@
-//! Ends deliveries that do not arrive: words take a file's place, and of the rest somebody is told.
+//! Ends deliveries that do not arrive: text replaces a file, and a lost message is reported to somebody.
 
 use super::{Deliverer, Then};
 use crate::bus::outbox::{self, Chunk, Lost};
@@ -8,7 +8,7 @@ use crate::types::event::Happening;
 use crate::types::message::{Attachment, Body};
 
 impl Deliverer<'_> {
-    /// A file that cannot be sent, or is not taken, takes no words along: they follow in its place.
+    /// Replaces a file that cannot be sent, or is refused, by text. No text is lost with it.
     pub(super) async fn do_without(
         &self,
         chunk: &Chunk,
@@ -44,7 +44,7 @@ impl Deliverer<'_> {
         Ok(Then::Leave)
     }
 
-    /// Certainly not sent: it goes out as a message of its own.
+    /// Sends an answer as a message of its own after its draft is gone. It was certainly not sent before.
     pub(super) async fn forget_draft(&self, chunk: &Chunk) -> Result<Then, StoreError> {
         let (id, chunk) =
             (self.delivery.message.id, Chunk { sending_since: None, ..chunk.clone() });

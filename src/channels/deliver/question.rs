@@ -1,4 +1,5 @@
-//! Says what an answer is about that overtakes an older one, on a platform where messages cannot name another.
+//! Quotes the question in an answer that overtakes an older one, on a platform whose messages cannot name
+//! another.
 
 use super::DeliveryQueue;
 use crate::bus::journal;
@@ -7,7 +8,8 @@ use crate::store::StoreError;
 use crate::types::message::Outbound;
 
 impl DeliveryQueue {
-    /// Puts a line of the question over an answer that overtakes an older one, where messages cannot name it.
+    /// Puts a line of the question above an answer that overtakes an older one, if messages cannot name
+    /// it.
     pub(super) async fn quote_question(&self, message: &mut Outbound) -> Result<(), StoreError> {
         let question = message.reply_to.clone().filter(|_| message.overtakes);
         let Some(question) = question.filter(|_| !self.channel.limits().replies) else {

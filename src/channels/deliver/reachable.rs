@@ -1,5 +1,5 @@
-//! What a channel's link tells its deliveries: after an outage none waits for its own pause, and a delivery that
-//! fails while the platform is heard does not wait for others to arrive.
+//! Uses the state of a channel's link for its deliveries. After an outage none waits for its own pause. A
+//! delivery that fails while the platform is reachable does not wait for others to arrive.
 
 use super::{Deliverer, DeliveryQueue};
 use crate::bus::outbox;
@@ -7,8 +7,8 @@ use crate::channels::supervise::BACKOFF_MAX;
 use crate::store::Sync;
 
 impl DeliveryQueue {
-    /// Has what failed while the link was down be tried at once, if it has come up since: `before` is how often it
-    /// had, `ups` how often it has. Returns how often that was heeded.
+    /// Retries at once what failed while the link was down, if the link has come up since. `ups` is how often
+    /// the link has come up, and `before` the count of the last call. Returns the count for the next call.
     pub(super) async fn hasten_after_outage(&self, ups: u64, before: u64) -> u64 {
         if ups == before {
             return before;
@@ -24,14 +24,14 @@ impl DeliveryQueue {
 }
 
 impl Deliverer<'_> {
-    /// Returns true if the platform was heard since this delivery last failed, by the link.
+    /// Returns true if the link received something since this delivery last failed.
     pub(super) fn link_is_heard(&self) -> bool {
         let link = self.queue.link.state();
         let failed = self.delivery.failures.map(|failures| failures.last);
         link.up && failed.is_some_and(|failed| link.last_byte.is_some_and(|heard| heard > failed))
     }
 
-    /// How often this delivery has failed while the platform was heard, with this time.
+    /// Returns how often this delivery has failed while the platform was reachable, with this time.
     pub(super) fn fails_while_heard(&self, is_heard: bool) -> u32 {
         self.queue.arrivals.note_failure_of(self.delivery.message.id, is_heard)
     }

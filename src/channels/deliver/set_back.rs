@@ -1,5 +1,5 @@
-//! Deliveries wait by the clock, since they outlive restarts. If it is set back, they would wait for so much
-//! longer; so what waits is moved by as much.
+//! Moves waiting deliveries when the clock is set back. They wait by the clock, because they outlive
+//! restarts, and would wait longer by that amount.
 
 use std::time::Instant;
 
@@ -9,10 +9,10 @@ use super::DeliveryQueue;
 use crate::bus::outbox;
 use crate::store::Sync;
 
-/// A clock that is set back by less is being corrected.
+/// A smaller step back is a routine correction of the clock.
 const SET_BACK_MIN: Duration = Duration::seconds(5);
 
-/// What the clock showed, and when, by a clock that nobody sets.
+/// A reading of the clock, and the monotonic time of the reading.
 #[derive(Clone, Copy, Debug)]
 pub struct SetBack {
     shown: DateTime<Utc>,
@@ -24,14 +24,15 @@ impl SetBack {
         Self { shown, at }
     }
 
-    /// How far the clock has been set back since the beginning; none if it goes as it should, or ahead.
+    /// Returns how far the clock has been set back since the reading. None if it runs as expected, or is
+    /// ahead.
     pub fn by(&self, now: DateTime<Utc>, at: Instant) -> Option<Duration> {
         let passed = Duration::from_std(at - self.at).ok()?;
         let back = self.shown + passed - now;
         (back >= SET_BACK_MIN).then_some(back)
     }
 
-    /// Has what waits for a pause that began later than now, by the clock of then, wait for it from now on.
+    /// Restarts pauses that began later than now, by the clock of then, from now on.
     pub(super) async fn at_start(queue: &DeliveryQueue) -> Self {
         let (now, at) = (Utc::now(), Instant::now());
         let name = queue.name.clone();
@@ -42,7 +43,7 @@ impl SetBack {
         Self::begin(now, at)
     }
 
-    /// Moves what waits, if the clock was set back; tried again with the next look if that fails.
+    /// Moves waiting deliveries if the clock was set back. If that fails, the next call tries again.
     pub(super) async fn follow(&mut self, queue: &DeliveryQueue) {
         let (now, at) = (Utc::now(), Instant::now());
         if let Some(by) = self.by(now, at) {

@@ -1,5 +1,5 @@
-//! Where things are said: Discord tells of a message only which channel it stands in, and a thread
-//! is a channel too. Each is asked for once.
+//! Resolves channels to addresses. An event names only the channel of a message, and a thread is a
+//! channel too. Each channel is requested once.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
@@ -13,36 +13,37 @@ use super::wire::{Channel, Role, Snowflake};
 use super::{channel_id, number};
 use crate::channels::ChannelError;
 
-/// Channels that are remembered; beyond, they are asked for again.
+/// Maximum number of remembered channels. When it is reached, all are forgotten and requested again.
 const ADDRESSES_MAX: usize = 2000;
 
 /// Kinds of channels (Channel resource, types).
 const DM: u8 = 1;
 const GROUP_DM: u8 = 3;
 const THREADS: [u8; 3] = [10, 11, 12];
-/// Texts and announcements.
+/// Text and announcement channels.
 const HOLD_THREADS: [u8; 2] = [0, 5];
 
-/// What is known, by channel and by server. Mutexes since sends and the listener are different tasks;
-/// held for a look.
+/// Known facts by channel and by server. Mutexes, because sends and the listener are different tasks.
+/// Locked only briefly.
 #[derive(Default)]
 pub(super) struct Addresses {
     addresses: Mutex<HashMap<Snowflake, DiscordAddress>>,
-    /// The bot's own roles; a server may have none.
+    /// The bot's own role in each server. A server may have none.
     roles: Mutex<HashMap<Snowflake, Option<Snowflake>>>,
     posts: Mutex<HashSet<Snowflake>>,
     barred: Mutex<HashSet<Snowflake>>,
 }
 
 impl Addresses {
-    /// Where the messages of `channel` are said. The gateway tells the server; REST may not.
+    /// Returns the address of the messages of `channel`. The gateway reports the server (`told`); REST
+    /// may not.
     pub(super) async fn of(
         &self,
         api: &Api,
         channel: &str,
         told: Option<&Snowflake>,
     ) -> Result<DiscordAddress, ChannelError> {
-        // The gateway knows better than a look at a time when there was little to be seen.
+        // The gateway knows better than an earlier request that could see little.
         let fits = |at: &DiscordAddress| told.is_none() || at.guild.is_some();
         if let Some(at) = self.known(channel).filter(fits) {
             return Ok(at);
@@ -55,7 +56,8 @@ impl Addresses {
         match self.ask(api, channel, told).await {
             Ok(at) => Ok(at.unwrap_or_else(unseen)),
             Err(error @ ChannelError::Closed(_)) => Err(error),
-            // Whoever speaks where the bot cannot look still speaks to it; it is looked at again.
+            // A message from a channel that the bot may not look up still addresses it. The next message
+            // tries again.
             Err(error) => {
                 tracing::warn!(channel, %error, "Cannot look at a channel");
                 Ok(unseen())
@@ -63,7 +65,7 @@ impl Addresses {
         }
     }
 
-    /// What kind of place it is; none if the bot may not look.
+    /// Looks up the kind of a channel. None if the bot may not look.
     pub(super) async fn look(
         &self,
         api: &Api,
@@ -96,7 +98,7 @@ impl Addresses {
         }
     }
 
-    /// Where a channel lies that came along with an event.
+    /// Returns the address of a channel that is part of an event.
     pub(super) fn told(
         &self,
         channel: &str,
@@ -112,7 +114,7 @@ impl Addresses {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner).get(channel).cloned()
     }
 
-    /// What is known of a channel of which nothing else is.
+    /// The address of a channel that could not be looked up.
     pub(super) fn unseen(channel: &str, guild: &Snowflake) -> DiscordAddress {
         DiscordAddress {
             guild: Some(guild.clone()),
@@ -121,7 +123,7 @@ impl Addresses {
         }
     }
 
-    /// A forum's post: what begins it stands inside of it.
+    /// Notes a forum's post: its first message is inside of the thread.
     pub(super) fn note_post(&self, thread: &str) {
         note(&self.posts, thread);
     }
@@ -130,7 +132,7 @@ impl Addresses {
         self.posts.lock().unwrap_or_else(PoisonError::into_inner).contains(thread)
     }
 
-    /// A thread that cannot be opened: what was for it is said around it.
+    /// Notes a thread that cannot be opened: messages for it go to the channel around it.
     pub(super) fn note_barred(&self, thread: &str) {
         note(&self.barred, thread);
     }
@@ -139,8 +141,8 @@ impl Addresses {
         self.barred.lock().unwrap_or_else(PoisonError::into_inner).contains(thread)
     }
 
-    /// The role that a server made for the bot when it joined. It has the bot's name, and people who
-    /// mention the bot often pick it by mistake.
+    /// Returns the role that a server made for the bot when it joined. It has the bot's name, and people
+    /// who mention the bot often pick it by mistake.
     pub(super) async fn role_in(
         &self,
         api: &Api,
@@ -156,7 +158,7 @@ impl Addresses {
         let roles = match found.map_err(CallError::while_asking) {
             Ok(roles) => roles,
             Err(error @ ChannelError::Closed(_)) => return Err(error),
-            // Asked for again when somebody next mentions a role.
+            // Requested again when somebody next mentions a role.
             Err(error) => {
                 tracing::debug!(guild, %error, "Cannot look up the bot's role");
                 return Ok(None);
@@ -172,7 +174,7 @@ impl Addresses {
         Ok(role)
     }
 
-    /// What the gateway tells is in private, without asking.
+    /// The address of a private chat, as the gateway reports it. Needs no request.
     pub(super) fn private(channel: &str) -> DiscordAddress {
         DiscordAddress { chat: channel.to_owned(), ..Default::default() }
     }
@@ -194,8 +196,8 @@ fn note(among: &Mutex<HashSet<Snowflake>>, thread: &str) {
     noted.insert(thread.to_owned());
 }
 
-/// None where a server's channel does not say which server's: nothing else tells it from a private
-/// chat.
+/// Parses a channel. None if a server's channel does not name its server: nothing else distinguishes it
+/// from a private chat.
 fn read(channel: &str, found: &Channel, told: Option<&Snowflake>) -> Option<DiscordAddress> {
     if matches!(found.kind, DM | GROUP_DM) {
         return Some(Addresses::private(channel));

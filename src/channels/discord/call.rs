@@ -1,6 +1,6 @@
-//! One call of Discord's REST: out, back, and sorted by what is certain about it. Where a call goes
-//! stands in [`endpoints`](super::endpoints). serenity's own caller is not used: it drops how long a
-//! 429 asks us to wait, and brings a second TLS stack.
+//! One call of Discord's REST API, its answer, and its errors, sorted by what is certain.
+//! [`endpoints`](super::endpoints) has the paths. serenity's own client is not used: it drops the wait
+//! that a 429 demands, and adds a second TLS stack.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -19,31 +19,30 @@ use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
 use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
 
-/// Discord turns away who does not name a URL and a version in this form (Reference, user agent).
-/// Peacrab has no page of its own; the URL is that of the library that writes our bodies.
+/// Discord rejects a user agent without a URL and a version in this form (Reference, user agent). Peacrab
+/// has no page of its own; the URL is that of the library that builds our bodies.
 const OUR_USER_AGENT: &str = concat!(
     "DiscordBot (https://github.com/serenity-rs/serenity, 0.12) Peacrab/",
     env!("CARGO_PKG_VERSION")
 );
 
-/// Waits up to here are made within a call, which drafts allow five seconds; longer ones are the
-/// caller's to make.
+/// Maximum wait within a call, for which drafts allow five seconds. The caller makes longer waits.
 const REST_MAX: Duration = Duration::from_secs(2);
 
-/// Routes whose rests are remembered; beyond, they are learnt again.
+/// Maximum number of routes whose waits are remembered. Beyond it, they are learnt again.
 const ROUTES_MAX: usize = 256;
 
-/// The longest wait that is believed.
+/// Maximum wait that is believed, in seconds.
 const AFTER_SECS_MAX: f64 = 3600.0;
 
-/// Discord's REST with our token.
+/// Discord's REST API with our token.
 pub(super) struct Api {
     caller: Caller,
-    /// As the header has it.
+    /// The value of the header.
     token: String,
     deadline: Duration,
-    /// Until when each route rests, and under the empty name all of them. A mutex, since sends and
-    /// the listener are different tasks; it guards a few instants.
+    /// End of the wait of each route, and of all routes under the empty name. A mutex, because sends and
+    /// the listener are different tasks. It guards a few instants.
     rests: Mutex<HashMap<String, Instant>>,
 }
 
@@ -51,12 +50,12 @@ pub(super) type CallError = call::CallError<Rest>;
 
 type Denial = call::Denial<Rest>;
 
-/// What only Discord tells of a refusal.
+/// Facts of a refusal that only Discord reports.
 #[derive(Debug, Default)]
 pub(super) struct Rest {
-    /// Discord's own code; 0 without one.
+    /// Discord's error code. 0 if there is none.
     code: u64,
-    /// Whether these are Discord's words, and not those of something on the way to it.
+    /// True if the error text is Discord's own, not that of a proxy on the way.
     is_discords: bool,
 }
 
@@ -86,12 +85,12 @@ impl Api {
         &self.caller.client
     }
 
-    /// Where files may be fetched from, besides Discord's own servers for them.
+    /// The server that may serve files, besides Discord's own file servers.
     pub(super) fn base(&self) -> &Url {
         &self.caller.base
     }
 
-    /// The token without the word before it, for the gateway.
+    /// The token without its prefix, for the gateway.
     pub(super) fn token(&self) -> &str {
         self.token.trim_start_matches("Bot ")
     }
@@ -105,7 +104,7 @@ impl Api {
         self.read(&self.execute(endpoint, query).await?)
     }
 
-    /// Sends `body` and reads the answer.
+    /// Sends `body` and parses the answer.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,
         endpoint: Endpoint<'_>,
@@ -115,7 +114,7 @@ impl Api {
         self.read(&self.execute(endpoint, body).await?)
     }
 
-    /// Calls what answers nothing; `body` may be `None`.
+    /// Makes a call whose answer is empty.
     pub(super) async fn order(
         &self,
         endpoint: Endpoint<'_>,
@@ -128,7 +127,7 @@ impl Api {
         self.execute(endpoint, body).await.map(drop)
     }
 
-    /// Sends a body with a file. Its time is bounded by whoever delivers it.
+    /// Sends a body with a file. The deliverer bounds its time.
     pub(super) async fn upload<T: DeserializeOwned>(
         &self,
         endpoint: Endpoint<'_>,
@@ -141,7 +140,7 @@ impl Api {
         serde_json::from_slice(body).map_err(|error| self.caller.unreadable(&error))
     }
 
-    /// Makes one call, to which `add` adds its body; gives the answer's.
+    /// Makes one call, to which `add` adds its body. Returns the body of the answer.
     async fn execute(
         &self,
         endpoint: Endpoint<'_>,
@@ -166,7 +165,7 @@ impl Api {
         }
         let refusal: Body = serde_json::from_slice(&body?).unwrap_or_default();
         let header = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.parse().ok());
-        // The body tells fractions; the header is there too when a proxy speaks for Discord.
+        // The body has fractions of seconds. The header is there too when a proxy answers for Discord.
         let after = refusal.retry_after.or(header).and_then(seconds);
         if status == StatusCode::TOO_MANY_REQUESTS {
             self.note_rest(if refusal.global { "" } else { route }, after);
@@ -178,7 +177,8 @@ impl Api {
         Err(CallError::Denied(Denial { status: bare.status, said, after, doubt, own }))
     }
 
-    /// Waits while the route rests; what would take long is not sent, and says until when.
+    /// Waits until the route's rate limit ends. A call with a long wait is not sent, and returns the wait
+    /// as an error.
     async fn rest(&self, route: &str) -> Result<(), CallError> {
         let until = {
             let rests = self.rests.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +205,7 @@ impl Api {
     }
 }
 
-/// How long a route rests whose last call of this window was just made.
+/// Returns how long a route must wait if its last call of this window was just made.
 fn used_up(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.parse::<f64>().ok();
     let is_last = number("x-ratelimit-remaining")? < 1.0;
@@ -217,11 +217,11 @@ fn seconds(after: f64) -> Option<Duration> {
 }
 
 impl CallError {
-    /// For an edit. It may be made again without harm, so "perhaps" is "not yet"; but where
-    /// something else may be said there meanwhile, `perhaps` it is.
+    /// The error of an edit. Repeating an edit does no harm, so an ambiguous one is `Unavailable`. If
+    /// `perhaps` is set, other text may appear there meanwhile, and it stays ambiguous.
     pub(super) fn while_editing(self, perhaps: bool) -> ChannelError {
         match self {
-            // What can only not be edited can be said anew.
+            // A message that cannot be edited can be sent again as a new one.
             Self::Denied(denial)
                 if denial.kind() == Kind::Never && !NOT_OF_EDITS.contains(&denial.own.code) =>
             {
@@ -235,7 +235,7 @@ impl CallError {
         }
     }
 
-    /// Whether Discord refused with this code of its own.
+    /// Returns true if Discord refused with this error code.
     pub(super) fn is(&self, code: u64) -> bool {
         self.is_one_of(&[code])
     }
@@ -245,36 +245,36 @@ impl CallError {
     }
 }
 
-/// Codes of Discord's (Opcodes and status codes, JSON error codes).
+/// Discord's error codes (Opcodes and status codes, JSON error codes).
 pub(super) const UNKNOWN_CHANNEL: u64 = 10003;
 pub(super) const THREAD_IS_THERE: u64 = 160_004;
 
-/// Why a thread cannot be opened where messages may well be made: permissions, too many threads.
+/// Reasons why a thread cannot be opened where messages can be sent: permissions, too many threads.
 pub(super) const NO_THREADS: [u64; 5] = [50001, 50013, 50024, 160_006, 160_007];
 
-/// Refusals of an edit that a new message would meet, too: no access, no permission, a wrong form.
+/// Refusals of an edit that a new message would get, too: no access, no permission, an invalid form.
 const NOT_OF_EDITS: [u64; 5] = [40067, 50001, 50007, 50013, 50035];
 
-/// What a refusal of Discord's is known by.
+/// Identifies a refusal of Discord.
 pub(super) enum Sign {
     Code(u64),
     /// Any code.
     Coded,
-    /// It is in Discord's words, and not in those of something on the way to it.
+    /// The text is Discord's own, not that of a proxy on the way.
     IsDiscords,
 }
 
-/// What Discord's refusals mean.
+/// The meanings of Discord's refusals.
 const REFUSALS: &[Row<Sign>] = &[
     row(&[401], &[Sign::IsDiscords], Kind::Closed, TOKEN_NOT_ACCEPTED),
     row(&[429], &[], Kind::Limited, ""),
-    // A server that broke while it worked may have done what it was asked; Discord can be asked for it.
-    // Nor does Cloudflare know, before Discord, when an answer made no sense or none came in time
-    // (520, 524).
+    // A server that failed while it worked may have carried out the call; Discord can be asked for the
+    // result. Cloudflare, in front of Discord, does not know either if an answer made no sense or was
+    // late (520, 524).
     row(&[500, 502, 504, 520, 524], &[], Kind::Perhaps, ""),
-    // However little is said of it: it will not become smaller.
+    // Permanent, however little the answer explains: the message will not become smaller.
     row(&[413], &[], Kind::Unsendable, ""),
-    // What Cloudflare turns away before it reaches Discord.
+    // Cloudflare rejected the request before it reached Discord.
     row(&[], &[Sign::Code(40333)], Kind::Later, ""),
     refused(&[Sign::Code(10003)], "there is no such channel, or the bot cannot see it"),
     refused(&[Sign::Code(10008)], "this message is gone"),

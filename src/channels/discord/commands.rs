@@ -1,5 +1,5 @@
-//! Our commands, as Discord lists them under `/`. They are told to it only when it does not have them
-//! so: it allows no more than 200 new ones a day.
+//! Registers our commands, which Discord lists under `/`. Only if they differ from the registered ones:
+//! Discord allows no more than 200 new ones a day.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ use crate::channels::ChannelError;
 use crate::replies;
 use crate::types::commands::{self, CommandSpec};
 
-/// An old bot's application has another id than the bot.
+/// The bot's application. An old bot's application has another id than the bot.
 #[derive(Deserialize)]
 struct Application {
     id: Snowflake,

@@ -4,7 +4,7 @@
 use reqwest::{Method, Url};
 use serenity::model::id::{ApplicationId, ChannelId, GuildId, InteractionId, MessageId};
 
-/// The version of the API that our bodies and what we read of answers are written for.
+/// The API version that our bodies and parsers are written for.
 const BASE_PATH: &str = "api/v10";
 
 /// An endpoint with the ids in its path.
@@ -22,21 +22,21 @@ pub(super) enum Endpoint<'a> {
     SetCommands(ApplicationId),
     /// A server's roles, the bot's own among them.
     GuildRoles(GuildId),
-    /// The kind of a channel, and what it is in.
+    /// The kind of a channel, and its parent.
     Channel(ChannelId),
     /// Messages of a channel, before or after one of them.
     Messages(ChannelId),
-    /// One message, to name a thread after it.
+    /// One message, for the name of its thread.
     Message(ChannelId, MessageId),
     /// Sends a message, with or without files.
     CreateMessage(ChannelId),
-    /// Changes a message of ours.
+    /// Edits a message of ours.
     EditMessage(ChannelId, MessageId),
-    /// Takes a draft of ours away.
+    /// Deletes a draft of ours.
     DeleteMessage(ChannelId, MessageId),
     /// Opens the thread of a message.
     StartThread(ChannelId, MessageId),
-    /// Shows that the bot types.
+    /// Shows the typing indicator.
     TriggerTyping(ChannelId),
     /// Reacts to a message as the bot, with a percent-encoded emoji.
     CreateReaction(ChannelId, MessageId, &'a str),

@@ -1,5 +1,4 @@
-//! Events in the order in which Discord tells them, decoded and taken in. An event counts as received once
-//! it is kept.
+//! Decodes and accepts gateway events in Discord's order. An event counts as received once it is stored.
 
 use std::time::Duration;
 
@@ -22,10 +21,10 @@ use crate::replies;
 /// The event of a pressed button or an invoked command.
 pub(super) const INTERACTION: &str = "INTERACTION_CREATE";
 
-/// Discord forgets an interaction that is not answered by then.
+/// Time in which an interaction must be answered. Discord drops it after that.
 const ANSWER_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// For looking up where it happened, out of that.
+/// The part of it that may be spent on looking up the channel.
 const LOOK_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Kinds of interactions, and of answers to them (Interactions, receiving and responding).
@@ -33,7 +32,7 @@ const COMMAND: u8 = 2;
 const BUTTON: u8 = 3;
 const SAY: u8 = 4;
 const NOTHING: u8 = 6;
-/// Only whoever pressed sees it.
+/// Only the person who pressed sees it.
 const EPHEMERAL: u64 = 64;
 
 /// The listener of one link.
@@ -44,11 +43,11 @@ pub(super) struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    /// Takes an event in; true if it was kept.
+    /// Accepts an event. Returns true if it was stored.
     pub(super) async fn receive(&self, name: &str, data: &Value) -> Result<bool, ChannelError> {
         let events = match name {
             "MESSAGE_CREATE" => vec![self.decode_new(data).await?],
-            // Embeds that Discord adds change a message too; nobody has said anything then.
+            // Embeds that Discord adds change a message too, but nobody wrote anything then.
             "MESSAGE_UPDATE" if data["edited_timestamp"].is_string() => {
                 vec![self.decode_edit(data).await?]
             }
@@ -72,7 +71,7 @@ impl Listener<'_> {
         self.decode_at(&message, at).await
     }
 
-    /// Decodes a new message that was said there.
+    /// Decodes a new message at a known address.
     pub(super) async fn decode_at(
         &self,
         message: &Message,
@@ -83,7 +82,7 @@ impl Listener<'_> {
     }
 
     async fn decode_edit(&self, data: &Value) -> Result<Event, ChannelError> {
-        // An update may hold no more than what has changed.
+        // An update may contain only the changed fields.
         let message = Message::deserialize(data).ok();
         let Some(message) = message.filter(|message| inbound::is_speech(message, self.bot)) else {
             return Ok(Event::Ignored);
@@ -120,7 +119,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Adds the bot's role, which is asked for only where somebody mentions roles.
+    /// Adds the bot's role, which is requested only if the message mentions roles.
     async fn with_role(
         &self,
         message: &Message,
@@ -142,7 +141,8 @@ impl Listener<'_> {
         Event::Unreadable { key: inbound::key(self.bot, &id), raw }
     }
 
-    /// Kept first, then answered. One that cannot be kept is not told again, so its sender hears of it.
+    /// Stores an interaction, then answers it. Discord does not repeat one that cannot be stored, so its
+    /// sender is notified.
     async fn receive_interaction(&self, data: &Value) -> bool {
         let Ok(interaction) = Interaction::deserialize(data) else { return false };
         if !matches!(interaction.kind, COMMAND | BUTTON) {
@@ -164,7 +164,7 @@ impl Listener<'_> {
         taken.is_some()
     }
 
-    /// Where it happened, as it tells itself, or as can be found out in time.
+    /// Returns the address of an interaction: from its own fields, or looked up within the time limit.
     async fn address_of_interaction(&self, interaction: &Interaction) -> DiscordAddress {
         let Interaction { channel_id, guild_id, channel, .. } = interaction;
         let Some(guild) = guild_id else { return Addresses::private(channel_id) };

@@ -1,4 +1,4 @@
-//! What is read from Discord on demand: files that came with messages, and what was said before.
+//! Reads from Discord on demand: files of messages, and earlier messages.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ use crate::channels::discord::wire::{self, Message};
 use crate::channels::{ChannelError, MediaSink};
 use crate::types::message::{Address, Line, MessageId};
 
-/// Where Discord keeps files (Reference, CDN).
+/// Discord's file servers (Reference, CDN).
 const FILE_HOSTS: [&str; 2] = ["cdn.discordapp.com", "media.discordapp.net"];
 
-/// The longest pause within a file.
+/// Maximum pause within a file.
 const PIECE_TIME_MAX: Duration = Duration::from_secs(20);
 
-/// Messages of one look (Message resource, get channel messages).
+/// Maximum number of messages of one request (Message resource, get channel messages).
 const PAGE: usize = 100;
 
 impl Discord {
-    /// Streams a file. A message says where its file lies, so the place is checked: nothing else is
-    /// asked for, and our token never goes along.
+    /// Streams a file. Its URL comes from a message, so the host is checked: no other host is contacted,
+    /// and our token is never sent along.
     pub(super) async fn fetch_file(
         &self,
         url: &str,
@@ -64,7 +64,7 @@ impl Discord {
         at_discord || self.api.base().origin() == url.origin()
     }
 
-    /// The latest messages at a place, or those before one of them, oldest first.
+    /// Returns the latest messages at an address, or those before a given one, oldest first.
     pub(super) async fn read_before(
         &self,
         at: &Address,
@@ -79,7 +79,7 @@ impl Discord {
         let endpoint = Endpoint::Messages(Target::of(at)?.channel());
         let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
             Ok(page) => page,
-            // A thread that is still to be opened.
+            // A thread that is not opened yet.
             Err(error) if error.is(UNKNOWN_CHANNEL) => Vec::new(),
             Err(error) => return Err(CallError::while_asking(error)),
         };

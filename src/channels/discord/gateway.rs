@@ -1,11 +1,10 @@
-//! The gateway: a WebSocket over which Discord tells what happens. twilight-gateway speaks its
-//! protocol (heartbeats, RESUME, close codes); the loop is ours, and so are order, deadlines, and
-//! how far we have got. serenity's own gateway cannot be read from outside its runner, and that runner
-//! starts a task per event, looks every half second, and spins for up to a heartbeat after a close
-//! without a code.
+//! The gateway: a WebSocket over which Discord sends events. twilight-gateway implements the protocol (heartbeats,
+//! RESUME, close codes). The loop, the order, the deadlines and the position in the session are ours. serenity's own
+//! gateway cannot be read from outside its runner, and that runner starts a task per event, polls every half second, and
+//! spins for up to a heartbeat after a close without a code.
 //!
-//! Discord wants no acknowledgement: it tells a session again from any sequence number that it still
-//! has. So the number of the last event that was *kept* is ours to remember, beyond a restart.
+//! Discord expects no acknowledgement: it repeats a session's events from any sequence number that it still has. So we
+//! remember the number of the last event that was *stored*, beyond a restart.
 
 use futures_util::StreamExt as _;
 use serde::Deserialize;
@@ -19,27 +18,27 @@ use super::Deadlines;
 use super::call::token_not_accepted;
 use crate::channels::ChannelError;
 
-/// What is told of: no lists of members, no presences. Threads and servers are asked for when
-/// somebody speaks there.
+/// Subscribed events: no member lists, no presences. Threads and servers are requested when a message is
+/// sent there.
 const INTENTS: Intents =
     Intents::GUILD_MESSAGES.union(Intents::DIRECT_MESSAGES).union(Intents::MESSAGE_CONTENT);
 
-/// Tells in a row that could not be read, before the link counts as broken.
+/// Maximum number of unreadable frames in a row before the link counts as broken.
 const UNREADABLE_MAX: u32 = 20;
 
-/// How far we have got in a session.
+/// A position in a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// The bot that the session is of.
+    /// The bot that owns the session.
     pub bot: String,
     pub session: String,
-    /// Of the last event that needs not be told again.
+    /// Sequence number of the last event that need not be repeated.
     pub seq: u64,
     pub url: String,
 }
 
 impl Point {
-    /// Reads what [`Self::mark`] wrote; none if it is of another bot.
+    /// Parses the result of [`Self::mark`]. None if it belongs to another bot.
     pub fn from_mark(bot: &str, mark: &str) -> Option<Self> {
         let mut parts = mark.splitn(4, ' ');
         let (of, session) = (parts.next()?, parts.next()?);
@@ -54,58 +53,57 @@ impl Point {
     }
 }
 
-/// Whether it is an address to connect to; a library panics at others.
+/// Returns true for an address to connect to. The library panics at others.
 pub(super) fn is_gateway(url: &str) -> bool {
     url.parse::<url::Url>()
         .is_ok_and(|url| matches!(url.scheme(), "ws" | "wss") && url.host_str().is_some())
 }
 
-/// What came over the link.
+/// A message of the link.
 #[derive(Debug)]
 pub(super) enum Told {
-    /// A new session: what happened before it is not told.
+    /// A new session: earlier events are not sent.
     Ready(Point),
-    /// All that was missed has been told.
+    /// All missed events have been sent.
     Resumed,
-    /// The connection has ended. Another is made, on which the session is to be gone on with.
+    /// The connection has ended. Another one is made to resume the session.
     Lost,
-    /// Discord greets, and does not answer that the session is to be gone on with. Nothing more comes
-    /// after it.
+    /// Discord greets, but does not confirm that the session resumes. This is the last message.
     Unanswered,
-    /// The session that was to be gone on with cannot be. Nothing more comes after it.
+    /// The session cannot be resumed. This is the last message.
     Forgotten,
-    /// Discord wants us to begin a new session. Nothing more comes after it.
+    /// Discord demands a new session. This is the last message.
     Invalid,
     Event {
         name: String,
         data: Value,
         seq: u64,
     },
-    /// A sign of life.
+    /// An acknowledged heartbeat.
     Beat,
 }
 
-/// One link; it resumes by itself, and ends with an error.
+/// One gateway link. It resumes by itself, and ends with an error.
 pub(super) struct Gateway {
     shard: Shard<AtOnce>,
     deadlines: Deadlines,
     bot: String,
-    /// When the link counts as dead if nothing comes.
+    /// The link counts as dead if nothing arrives before this.
     until: Instant,
     unreadable: u32,
-    /// There has been no READY or RESUMED since the last connection.
+    /// There was no READY or RESUMED since the last connection.
     is_awaited: bool,
-    /// This connection was greeted, and so has said who we are.
+    /// Discord greeted this connection, which then has identified itself.
     is_greeted: bool,
-    /// There is a session to go on with.
+    /// There is a session to resume.
     has_session: bool,
-    /// An address where nobody answered has been given up already.
+    /// An address without an answer was given up already.
     has_fallen_back: bool,
-    /// The session is gone: the library would begin another by itself, whatever the limits are.
+    /// The session is gone. The library would begin another by itself, whatever the limits are.
     is_over: bool,
 }
 
-/// An IDENTIFY need not wait its turn: there is one shard, and the supervisor's back-off.
+/// A queue that lets each IDENTIFY pass at once: there is one shard, and the supervisor's back-off.
 #[derive(Debug)]
 struct AtOnce;
 
@@ -117,7 +115,7 @@ impl Queue for AtOnce {
     }
 }
 
-/// What every frame has, borrowed from it.
+/// The fields of every frame, borrowed from it.
 #[derive(Deserialize)]
 struct Frame<'a> {
     op: u8,
@@ -136,7 +134,7 @@ struct Ready {
 }
 
 impl Gateway {
-    /// `url` is what Discord gave us; `from` is where to go on.
+    /// Opens a link. `url` is the address that Discord gave us, and `from` the position to resume from.
     pub(super) fn open(
         token: &str,
         bot: &str,
@@ -146,7 +144,7 @@ impl Gateway {
     ) -> Self {
         let mut config = ConfigBuilder::new(token.to_owned(), INTENTS)
             .queue(AtOnce)
-            // It sends nothing but heartbeats.
+            // It sends only heartbeats.
             .ratelimit_messages(false)
             .proxy_url(url.trim_end_matches('/').to_owned());
         if let Some(from) = from {
@@ -168,17 +166,17 @@ impl Gateway {
         }
     }
 
-    /// Whether it still has to be told that the session goes.
+    /// Returns true while the confirmation of the session is missing.
     pub(super) fn is_awaited(&self) -> bool {
         self.is_awaited
     }
 
-    /// Returns true if Discord was asked to go on with a session, and has not said that it does.
+    /// Returns true if Discord was asked to resume a session, and has not confirmed it.
     pub(super) fn is_unresumed(&self) -> bool {
         self.is_awaited && self.is_greeted && self.has_session
     }
 
-    /// What comes next. May be dropped and called again.
+    /// Waits for the next message. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Told, ChannelError> {
         if self.is_over {
             return std::future::pending().await;
@@ -218,8 +216,8 @@ impl Gateway {
         }
     }
 
-    /// A link that goes lives by whatever comes. Until then only what was missed counts: a gateway may
-    /// acknowledge heartbeats for ever and never say that the session goes.
+    /// Extends the deadline. Any frame keeps a confirmed link alive. Before that only missed events
+    /// count: a gateway may acknowledge heartbeats forever and never confirm the session.
     fn put_off_deadline(&mut self, told: Option<&Told>) {
         let Deadlines { ready, silence, .. } = self.deadlines;
         match told {
@@ -237,7 +235,7 @@ impl Gateway {
         self.unreadable += 1;
         let cause = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
         if matches!(error.kind(), Reconnect) {
-            // The address to go on at may be gone; the library takes the usual one next.
+            // The address for resuming may be gone. The library tries the usual one next.
             if !std::mem::replace(&mut self.has_fallen_back, true) {
                 tracing::info!(%cause, "Cannot reach Discord's gateway, will try its other address");
                 return Ok(());
@@ -251,8 +249,8 @@ impl Gateway {
         Ok(())
     }
 
-    /// A connection that ended before the session went would end so again: the library tries at
-    /// once, and every try counts against the day's.
+    /// Notes a new connection. One that ended before the session was confirmed would end so again: the
+    /// library retries at once, and every attempt counts against the day's limit.
     fn connect_anew(&mut self) -> Result<(), ChannelError> {
         if std::mem::replace(&mut self.is_awaited, true) {
             return Err(ChannelError::unavailable("discord's gateway ends what it has not begun"));
@@ -262,7 +260,7 @@ impl Gateway {
         Ok(())
     }
 
-    /// None for what the library has done all about.
+    /// Parses a frame. None if the library has handled it completely.
     fn read(&mut self, text: &str) -> Result<Option<Told>, ChannelError> {
         let Ok(frame) = serde_json::from_str::<Frame<'_>>(text) else { return Ok(None) };
         Ok(match (frame.op, frame.t, frame.s, frame.d) {
@@ -285,7 +283,7 @@ impl Gateway {
                 Some(Told::Invalid)
             }
             (10, ..) => {
-                // A connection may also end without a close.
+                // A connection may also end without a close frame.
                 if !std::mem::replace(&mut self.is_greeted, true) {
                     return Ok(None);
                 }
@@ -293,7 +291,7 @@ impl Gateway {
                 self.is_greeted = true;
                 Some(Told::Lost)
             }
-            // Before that, there may be more to come of what was missed.
+            // Before that, more missed events may be coming.
             (11, ..) if !self.is_awaited => Some(Told::Beat),
             _ => None,
         })
@@ -304,11 +302,11 @@ impl Gateway {
     }
 }
 
-/// Not authenticated, a wrong sequence number, a session that timed out: the library would try to go
-/// on with the same session, for ever.
+/// Not authenticated, an invalid sequence number, or a session that timed out: the library would try to
+/// resume the same session forever.
 const FORGOTTEN: [u16; 3] = [4003, 4007, 4009];
 
-/// Close codes after which a new connection would end the same way.
+/// Returns an error for close codes after which a new connection would end the same way.
 fn fatal(code: u16) -> Option<ChannelError> {
     let words = match code {
         4004 => return Some(token_not_accepted("Authentication failed")),

@@ -1,5 +1,5 @@
-//! Decodes a message or an interaction. Pure: it and where it was said in, an [`Event`] out. What becomes of
-//! that is decided in [`hear`](crate::channels::hear).
+//! Decodes a message or an interaction. Pure: it and its address in, an [`Event`] out.
+//! [`hear`](crate::channels::hear) decides about the result.
 
 use chrono::{DateTime, Utc};
 
@@ -13,7 +13,7 @@ use crate::types::message::{
     Press, Quote, Said, Sender, ThreadId,
 };
 
-/// How much of a quoted message comes along, in characters.
+/// Maximum length of a quoted message, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
 
 /// Kinds of messages that people write (Message resource, types): plain ones and replies.
@@ -24,30 +24,31 @@ const THREAD_STARTER: u8 = 21;
 /// Marks a voice message (Message resource, flags).
 const IS_VOICE: u64 = 1 << 13;
 
-/// A text as long as that was perhaps cut by whoever wrote it (2000 are allowed without Nitro).
+/// Minimum length, in characters, of a text that its author may have split (the limit is 2000 without
+/// Nitro).
 const LONG_CHARS: usize = 1950;
 
-/// The bot itself.
+/// The bot's own account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
     pub id: Snowflake,
     pub name: String,
 }
 
-/// Where something was said, in Discord's terms.
+/// The address of a message in Discord's terms.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DiscordAddress {
     /// None in private.
     pub guild: Option<Snowflake>,
     pub chat: Snowflake,
     pub thread: Option<Snowflake>,
-    /// Whether threads can be opened from its messages.
+    /// True if threads can be opened from its messages.
     pub has_threads: bool,
-    /// The bot's own role in the server, where a message mentions roles.
+    /// The bot's own role in the server, if the message mentions roles.
     pub role: Option<Snowflake>,
 }
 
-/// What a message is decoded with.
+/// Context for decoding a message.
 #[derive(Clone, Copy)]
 pub struct ReadingContext<'a> {
     pub bot: &'a Identity,
@@ -55,13 +56,14 @@ pub struct ReadingContext<'a> {
     pub threads: Threads,
 }
 
-/// Returns whether anybody speaks but the bot itself, Discord or a webhook.
+/// Returns true unless the author is the bot itself, Discord or a webhook.
 pub fn is_speech(message: &Message, bot: &Identity) -> bool {
     let Message { kind, author, webhook_id, .. } = message;
     SPEECH.contains(kind) && author.id != bot.id && webhook_id.is_none()
 }
 
-/// Decodes one message; none if it is no speech, or says nothing. Total: nothing that a server sends makes it panic.
+/// Decodes one message. None if it is not written by a person or bot, or is empty. Total: no server input
+/// makes it panic.
 pub fn decode(
     message: &Message,
     at: &DiscordAddress,
@@ -85,7 +87,7 @@ pub fn decode(
     let heard_at = at.address(context.channel);
     let mut from = heard_at.clone();
     let opens = context.threads == Threads::Open && at.has_threads && from.thread.is_none();
-    // A command is about the place where it is given.
+    // A command concerns the place where it is given.
     if opens && !text.starts_with('/') {
         // A thread that is made from a message has its id.
         from.thread = Some(ThreadId::from(message.id.as_str()));
@@ -106,7 +108,7 @@ pub fn decode(
     Some(hear::Message { inbound, addressee, heard_at, context: words_of(message, bot), bot_ids })
 }
 
-/// Decodes a changed message; it was changed `now`, unless Discord tells when.
+/// Decodes an edited message. `now` is the time of the edit, unless Discord reports one.
 pub fn decode_edit(
     message: &Message,
     at: &DiscordAddress,
@@ -120,7 +122,7 @@ pub fn decode_edit(
     Some(Event::Edited { message, said })
 }
 
-/// Decodes a pressed button or an invoked command; none if it is nothing of ours.
+/// Decodes a pressed button or an invoked command. None if it is not ours.
 pub fn decode_interaction(
     interaction: &Interaction,
     at: &DiscordAddress,
@@ -148,8 +150,8 @@ pub fn decode_interaction(
     }))
 }
 
-/// A message as context; none if there is nothing in it. What a thread was made from stands there as
-/// a message of its own kind.
+/// Returns a message as context. None if it is empty. The message that a thread was made from is in the
+/// thread as a message of its own kind.
 pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
     if let (THREAD_STARTER, Some(starter)) = (message.kind, &message.referenced_message) {
         return line(starter, bot);
@@ -160,7 +162,7 @@ pub fn line(message: &Message, bot: &Identity) -> Option<Line> {
     (!text.is_empty()).then_some(Line { at, author, text })
 }
 
-/// All that a message says and passes on, files in words.
+/// The full text of a message, with its forwarded text and descriptions of its files.
 pub(super) fn words_of(message: &Message, bot: &Identity) -> String {
     let text = said(message, bot, &mention_forms(bot, None));
     hear::context(&media(message), forwarded(message).as_ref(), &text)
@@ -184,7 +186,7 @@ impl DiscordAddress {
     }
 }
 
-/// Snowflakes are unique over all of Discord.
+/// Dedup key of a message. Snowflakes are unique in all of Discord.
 pub fn key(bot: &Identity, message: &str) -> DedupKey {
     format!("discord:{}:{message}", bot.id).into()
 }
@@ -202,7 +204,7 @@ fn addressee(message: &Message, bot: &Identity, at: &DiscordAddress) -> Addresse
     let replied = referenced_message.as_ref().map(|said| said.author.id == bot.id);
     let names_us = mentions.iter().any(|user| user.id == bot.id)
         || mention_forms(bot, at.role.as_ref()).iter().any(|form| content.contains(form));
-    // Whoever wants it to stop does not stop to mention it.
+    // A person who wants it to stop does not take the time to mention it.
     let stops = content.trim().eq_ignore_ascii_case("/stop");
     if names_us || replied == Some(true) || stops {
         Addressee::Bot
@@ -213,8 +215,8 @@ fn addressee(message: &Message, bot: &Identity, at: &DiscordAddress) -> Addresse
     }
 }
 
-/// What is said, without the words that only address the bot, and without what is passed on: those
-/// words are another's, and none of them a command.
+/// Returns the text without mentions that only address the bot, and without forwarded text: that is
+/// another person's, and none of it is a command.
 fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
     let text = without_address(&message.content, address);
     let parts = other_things(message).map(|what| format!("[sent {what}]"));
@@ -223,13 +225,13 @@ fn said(message: &Message, bot: &Identity, address: &[String]) -> String {
     parts.join("\n")
 }
 
-/// How a mention of us is written.
+/// The written forms of a mention of the bot.
 fn mention_forms(bot: &Identity, role: Option<&Snowflake>) -> Vec<String> {
     let role = role.map(|role| format!("<@&{role}>"));
     [format!("<@{}>", bot.id), format!("<@!{}>", bot.id)].into_iter().chain(role).collect()
 }
 
-/// What only addresses us goes at either end. A text that is nothing else stays.
+/// Removes mentions of the bot at either end. A text that is nothing else stays.
 fn without_address(content: &str, address: &[String]) -> String {
     let whole = content.trim();
     let mut rest = whole;
@@ -244,7 +246,7 @@ fn without_address(content: &str, address: &[String]) -> String {
     if rest.is_empty() { whole.to_owned() } else { rest.to_owned() }
 }
 
-/// Discord's own marks as people see them: `<@7>` is `@Ada`, `<:crab:9>` is `:crab:`.
+/// Converts Discord's marks to their visible form: `<@7>` is `@Ada`, `<:crab:9>` is `:crab:`.
 fn readable(text: &str, mentions: &[User], bot: &Identity) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -283,7 +285,7 @@ fn shown_mark(mark: &str, mentions: &[User], bot: &Identity) -> Option<String> {
     is_emoji.then(|| format!(":{name}:"))
 }
 
-/// What a message passes on; Discord does not tell whose it was.
+/// The forwarded text of a message. Discord does not report its author.
 fn forwarded(message: &Message) -> Option<Quote> {
     let snapshots = message.message_snapshots.iter();
     let words = snapshots.map(|it| readable(&it.message.content, &[], &Identity::default()));
@@ -305,14 +307,14 @@ fn quoted(message: &Message, bot: &Identity) -> Option<Quote> {
         .filter(|quote| !quote.text.is_empty())
 }
 
-/// What was sent that is neither text nor a file that could be fetched.
+/// Describes sent objects that are neither text nor a file that could be fetched.
 fn other_things(message: &Message) -> impl Iterator<Item = String> {
     let polls = message.poll.iter().map(|poll| format!("a poll: {}", poll.question.text));
     let stickers = message.sticker_items.iter().filter(|sticker| picture_of(sticker).is_none());
     polls.chain(stickers.map(|sticker| format!("a sticker: {}", sticker.name)))
 }
 
-/// Ending and type of a sticker's picture. Lottie, the third kind, is none (Sticker resource).
+/// Extension and type of a sticker's image. Lottie, the third kind, is none (Sticker resource).
 fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
     match sticker.format_type {
         1 | 2 => Some(("png", "image/png")),
@@ -321,7 +323,7 @@ fn picture_of(sticker: &Sticker) -> Option<(&'static str, &'static str)> {
     }
 }
 
-/// The files that came, and whether they are of a message that is passed on.
+/// The attached files, each with true if it belongs to a forwarded message.
 fn attachments(message: &Message) -> impl Iterator<Item = (&Attachment, MediaKind, bool)> {
     let is_voice = message.flags & IS_VOICE != 0;
     let own = message.attachments.iter().map(|file| (file, false));

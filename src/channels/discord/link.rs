@@ -1,5 +1,5 @@
-//! One link from its beginning to its end, and how far we have got, for the one after it: in a
-//! session's sequence, and, for when the session is gone, in time.
+//! One link from beginning to end, and the position for the next one: in a session's sequence, and in
+//! time, in case the session is gone.
 
 use std::collections::VecDeque;
 use std::pin::pin;
@@ -21,34 +21,34 @@ use crate::channels::discord::events::{self, Listener};
 use crate::channels::discord::gateway::{self, Gateway, Point, Told};
 use crate::types::message::{Address, ChannelName};
 
-/// Events that are held while others are taken in; then nothing more is taken from the link.
+/// Maximum number of events that are held while others are accepted. After that the link is not read.
 const HELD_MAX: usize = 1000;
 
-/// Commands can be written too, so nobody waits for long until they are listed.
+/// Commands can also be typed, so their registration must not take long.
 const COMMANDS_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// How old the durable mark may be: so much is read once more after a crash.
+/// Maximum age of the durable mark. Events of that time are read once more after a crash.
 const MARK_EVERY: Duration = Duration::from_secs(60);
 
-/// Links in a row that ended before Discord went on with the session, until it is given up. With the
+/// Links in a row that ended before Discord resumed the session, until it is given up. With the
 /// supervisor's pauses that takes a minute or two; Discord itself keeps a session for a few.
 const UNRESUMED_MAX: u32 = 8;
 
-/// Begins a mark that tells a time and no session.
+/// Prefix of a mark that has a time and no session.
 const NO_SESSION: &str = "since";
 
-/// Begins the last word of a mark where places are still to be read back.
+/// Prefix of the last word of a mark if there are channels to read back.
 const UNREAD: &str = "unread=";
 
-/// How far we have got.
+/// The position in Discord's events.
 #[derive(Default)]
 pub(super) struct Progress {
     point: Option<Point>,
-    /// Until when all that was said was heard; none where nobody knows.
+    /// All messages before this time were received. None if that is unknown.
     pub(super) until: Option<DateTime<Utc>>,
-    /// When the durable mark was set.
+    /// Time at which the durable mark was set.
     marked: Option<Instant>,
-    /// Links in a row on which the session was not gone on with.
+    /// Links in a row that did not resume the session.
     unresumed: u32,
 }
 
@@ -67,7 +67,7 @@ impl Progress {
         if unread.is_empty() { mark } else { format!("{mark} {UNREAD}{}", unread.join(",")) }
     }
 
-    /// Reads a mark that was set at `at`; older ones tell no time. What is unread goes to the backlog.
+    /// Parses a mark that was set at `at`. Older marks have no time. Unread channels go to the backlog.
     fn from_mark(
         bot: &str,
         mark: &str,
@@ -92,7 +92,7 @@ impl Progress {
     }
 }
 
-/// Reads what a mark tells of a place that is unread.
+/// Parses an unread channel in a mark.
 fn read_unread(mark: &str) -> Option<(&str, Unread)> {
     let mut parts = mark.split(':');
     let (place, after, until) = (parts.next()?, parts.next()?, parts.next()?);
@@ -113,14 +113,14 @@ struct StartLimit {
     reset_after: u64,
 }
 
-/// A link, and what it has told that is not taken in yet.
+/// A link, and its messages that are not accepted yet.
 struct Reader {
     link: Gateway,
     held: VecDeque<Told>,
 }
 
 impl Reader {
-    /// Does something while the link is kept alive: what it tells meanwhile is held.
+    /// Awaits `doing` while the link is kept alive. Messages of the link are held meanwhile.
     async fn during<T>(
         &mut self,
         listener: &Listener<'_>,
@@ -132,7 +132,7 @@ impl Reader {
                 biased;
                 done = &mut doing => return done,
                 told = self.link.next(), if self.held.len() < HELD_MAX => match told? {
-                    // Whoever presses a button is answered within three seconds or not at all.
+                    // A pressed button is answered within three seconds or not at all.
                     Told::Event { name, data, .. } if name == events::INTERACTION => {
                         Box::pin(listener.receive(&name, &data)).await?;
                     }
@@ -155,10 +155,10 @@ impl Discord {
         let token = self.api.token();
         let link = Gateway::open(token, &bot.id, &url, from.as_ref(), self.deadlines);
         let mut reader = Reader { link, held: VecDeque::new() };
-        // It holds whatever call is made meanwhile.
+        // The future is large: it holds the calls that are made meanwhile.
         let ended = Box::pin(self.follow(&listener, &mut reader)).await;
         if reader.link.is_awaited() {
-            // Wherever the session was to be gone on with, nobody answers there.
+            // Nobody answers at the address for resuming.
             if let Some(point) = &mut self.progress().point {
                 point.url = url;
             }
@@ -169,7 +169,7 @@ impl Discord {
         ended
     }
 
-    /// Gives the session up once it could not be gone on with too often in a row.
+    /// Gives the session up after too many failures in a row to resume it.
     async fn note_unresumed(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let count = {
             let mut progress = self.progress();
@@ -183,7 +183,7 @@ impl Discord {
         self.forget_session(publisher).await
     }
 
-    /// Takes in what the link tells, in its order.
+    /// Accepts the link's messages in order.
     async fn follow(
         &self,
         listener: &Listener<'_>,
@@ -217,19 +217,19 @@ impl Discord {
                     self.progress().unresumed = 0;
                     publisher.link_up(about.clone());
                     let begun = Utc::now();
-                    // What was begun before knows nothing of what was missed since.
+                    // A read that began earlier does not know about the events missed since.
                     reading.set(backlog::read_round(listener, Duration::ZERO));
                     let until = self.progress().until;
                     let noted = async { Ok(backlog::note_missed(listener, until).await?) };
                     reader.during(listener, noted).await?;
-                    // What was missed comes first, but holds nobody up.
+                    // Missed messages come first, but delay nobody for long.
                     let first = timeout(self.deadlines.catch_up, &mut reading);
                     let is_done =
                         async { first.await.map_or(Ok(false), |read| read.map(|()| true)) };
                     if reader.during(listener, is_done).await? {
                         reading.set(backlog::read_round(listener, self.deadlines.again));
                     }
-                    // Not before: whoever goes on in this session is not told what came before it.
+                    // Not earlier: a daemon that resumes this session does not get the events before it.
                     let mark = {
                         let mut progress = self.progress();
                         (progress.point, progress.until) = (Some(point), Some(begun));
@@ -253,8 +253,8 @@ impl Discord {
                     is_renewed = true;
                     publisher.link_lost("discord wants a new session");
                     self.forget_session(publisher).await?;
-                    // As asked for (Gateway, resuming): those that lost their sessions together are
-                    // not to come back together.
+                    // As Discord demands (Gateway, resuming): clients that lost their sessions together
+                    // must not return together.
                     sleep(self.deadlines.identify.mul_f64(fastrand::f64())).await;
                     let url = self.gateway_url(false).await?;
                     let token = self.api.token();
@@ -276,7 +276,7 @@ impl Discord {
         }
     }
 
-    /// Tells Discord our commands, unless it has them. The link does not wait for that.
+    /// Registers our commands, if they differ. The link does not wait for that.
     async fn tell_commands_once(&self) {
         let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
         match timeout(COMMANDS_TIME_MAX, telling).await {
@@ -290,7 +290,7 @@ impl Discord {
         let found = self.api.get::<GatewayBot>(Endpoint::GatewayBot, &[]).await;
         let GatewayBot { url, session_start_limit } = found.map_err(CallError::while_asking)?;
         match session_start_limit {
-            // Beyond, Discord resets the bot's token.
+            // Beyond this limit Discord resets the bot's token.
             Some(StartLimit { remaining: 0, reset_after }) if !resumes => {
                 return Err(ChannelError::Unavailable {
                     after: Some(Duration::from_millis(reset_after)),
@@ -306,7 +306,7 @@ impl Discord {
         Ok(url)
     }
 
-    /// Where to go on: where the last link ended, or a daemon before this one.
+    /// Returns the position of the last link, or of an earlier daemon.
     async fn last_point(
         &self,
         bot: &Identity,
@@ -331,7 +331,7 @@ impl Discord {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes how far we have got; where something was `kept`, for a daemon after this one too.
+    /// Notes the position. If an event was `kept`, also durably for the next daemon.
     async fn get_to(
         &self,
         seq: u64,
@@ -344,8 +344,8 @@ impl Discord {
         self.mark(kept, publisher).await
     }
 
-    /// Notes that nothing was said until now that was not heard. Not so of an event: there may be
-    /// more to come of what was missed.
+    /// Notes that all messages up to now were received. An event does not prove that: more missed events
+    /// may follow.
     async fn heard_all(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         self.progress().until = Some(Utc::now());
         self.mark(false, publisher).await
@@ -369,7 +369,7 @@ impl Discord {
         Ok(publisher.set_mark(mark).await?)
     }
 
-    /// The session is gone; until when it told us everything is not forgotten.
+    /// Forgets the session, but not the time up to which everything was received.
     async fn forget_session(&self, publisher: &Publisher) -> Result<(), ChannelError> {
         let mark = {
             let mut progress = self.progress();

@@ -1,5 +1,5 @@
-//! Pages of what was said, for [`backlog`](crate::channels::backlog): Discord tells nothing of what was
-//! missed once a session is gone.
+//! Reads pages of messages for [`backlog`](crate::channels::backlog): after a lost session Discord does
+//! not repeat the missed ones.
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize as _;
@@ -14,13 +14,13 @@ use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLi
 use crate::channels::discord::wire::{self, Message};
 use crate::types::message::Address;
 
-/// Messages of one page (Message resource, get channel messages).
+/// Maximum number of messages of one page (Message resource, get channel messages).
 const PAGE: usize = 100;
 
 impl Pages for Listener<'_> {
-    /// Of the route, which is that of one channel.
+    /// The limit belongs to the route, and a route to one channel.
     const RATE_LIMIT: RateLimit = RateLimit::OfPlace;
-    /// As many as the journal tells.
+    /// As many as the journal returns.
     const CHANNELS_MAX: usize = 100;
     const THREADS_MAX: usize = 100;
     const IS_IN_ORDER: bool = true;
@@ -48,8 +48,8 @@ impl Pages for Listener<'_> {
         if page.is_empty() {
             return Ok(Page::default());
         }
-        // What REST gives does not say which server it is of; nothing is for the bot that was perhaps
-        // said to others.
+        // REST does not name the server of a message. A message that may have been meant for others is
+        // not taken as addressed to the bot.
         let address = self.discord.addresses.look(&self.discord.api, place).await?;
         let Some(address) = address else {
             return Err(PageError::Never("the bot may not look at this channel".to_owned()));

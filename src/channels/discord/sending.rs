@@ -1,5 +1,5 @@
-//! What goes out: messages under a nonce by which Discord knows a repetition, edits, threads that
-//! are opened when something is first said in them, files, reactions.
+//! Outgoing calls: messages with a nonce by which Discord recognizes a repetition, edits, threads that
+//! are opened for their first message, files, reactions.
 
 use chrono::{DateTime, Utc};
 use futures_util::stream;
@@ -18,28 +18,28 @@ use crate::channels::discord::wire::{self, Message, Posted};
 use crate::channels::{ChannelError, FileContent, Found, Sent};
 use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
 
-/// What Discord takes as a nonce (Message resource, create message).
+/// Maximum length of a nonce (Message resource, create message).
 const NONCE_CHARS: usize = 25;
 
-/// A thread's name (Channel resource).
+/// Maximum length of a thread's name (Channel resource).
 const NAME_CHARS_MAX: usize = 100;
 const LABEL_CHARS_MAX: usize = 80;
 const BUTTONS_IN_ROW: usize = 5;
 const ROWS_MAX: usize = 5;
 
-/// How far Discord's clock may be behind ours. No more: the same words from just before are those
-/// of another answer.
+/// Maximum lag of Discord's clock behind ours. No more, because an equal text from just before belongs to
+/// another answer.
 const SKEW: chrono::Duration = chrono::Duration::seconds(2);
 
-/// For how long Discord surely knows a nonce; it says "the past few minutes" (Message resource,
-/// create message).
+/// Time for which Discord certainly remembers a nonce. It documents "the past few minutes" (Message
+/// resource, create message).
 const NONCE_TIME: chrono::Duration = chrono::Duration::minutes(2);
 
-/// Messages of one look (Message resource, get channel messages), and looks for one message.
+/// Messages of one request (Message resource, get channel messages), and requests for one message.
 const PAGE: usize = 100;
 const PAGES_MAX: usize = 5;
 
-/// How much of a file is in memory at a time.
+/// Bytes of a file that are in memory at a time.
 const PIECE: usize = 64 * 1024;
 
 /// An [`Address`] in Discord's terms.
@@ -59,24 +59,24 @@ impl Target {
         Ok(Self { chat, thread: thread.transpose().map_err(stray)? })
     }
 
-    /// Where it is written to: a thread is a channel of its own.
+    /// The channel to write to: a thread is a channel of its own.
     pub(super) fn channel(self) -> id::ChannelId {
         self.thread.unwrap_or(self.chat)
     }
 }
 
-/// What came of something that needed its thread.
+/// Outcome for the thread that a call needed.
 enum Thread {
-    /// Nothing was wrong with the thread.
+    /// The thread was not the problem.
     Fine,
-    /// It is there now: do it again.
+    /// It exists now: repeat the call.
     Opened,
-    /// There will be none: do it around it.
+    /// It cannot be opened: repeat the call in the channel around it.
     Barred,
 }
 
 impl Discord {
-    /// Where things for an address go: around a thread that cannot be opened.
+    /// Returns the target of an address: the channel around a thread that cannot be opened.
     fn target(&self, address: &Address) -> Result<Target, ChannelError> {
         let to = Target::of(address)?;
         let is_barred =
@@ -84,8 +84,8 @@ impl Discord {
         Ok(if is_barred { Target { thread: None, ..to } } else { to })
     }
 
-    /// Where a message stands; the one that a thread was made from stands outside of it, but for
-    /// a forum's posts.
+    /// Returns the channel of a message. The message that a thread was made from is outside of it, except
+    /// in a forum's post.
     fn channel_of(&self, to: Target, message: id::MessageId) -> id::ChannelId {
         let holds = |thread: &id::ChannelId| {
             thread.get() != message.get() || self.addresses.is_post(&thread.to_string())
@@ -93,7 +93,7 @@ impl Discord {
         to.thread.filter(holds).unwrap_or(to.chat)
     }
 
-    /// Makes a message, in a thread that is opened for it if need be.
+    /// Sends a message, in a thread that is opened for it if necessary.
     pub(super) async fn post(&self, message: &Outbound) -> Result<Sent, ChannelError> {
         loop {
             let to = self.target(&message.to)?;
@@ -104,7 +104,7 @@ impl Discord {
             match thread {
                 Thread::Fine => return sent(posted),
                 Thread::Opened => return sent(post().await),
-                // Once: the next time, no thread is wanted.
+                // Happens once: the next attempt wants no thread.
                 Thread::Barred => {}
             }
         }
@@ -136,7 +136,7 @@ impl Discord {
         }
     }
 
-    /// Puts `message` into the place of `draft`.
+    /// Replaces `draft` by `message`.
     pub(super) async fn edit(
         &self,
         message: &Outbound,
@@ -149,14 +149,14 @@ impl Discord {
         let body = json!({
             "content": message.body.text(),
             "allowed_mentions": quiet(),
-            // Those of a question that is decided go.
+            // Removes the buttons of a decided question.
             "components": buttons(message),
         });
         let channel_id = self.channel_of(to, message_id);
         let endpoint = Endpoint::EditMessage(channel_id, message_id);
         match self.api.send::<Value>(endpoint, &body).await {
             Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
-            // A draft that may arrive late would take the answer's place.
+            // A draft that arrives late would replace the answer.
             Err(error) => Err(error.while_editing(message.id.0 == 0)),
         }
     }
@@ -200,16 +200,16 @@ impl Discord {
         reacted.map_err(CallError::while_asking)
     }
 
-    /// Looks for a message among what was written since its sending began. By its nonce where
-    /// Discord still tells it, else by its words and what it replies to.
+    /// Searches for a message among those written since its sending began: by its nonce if Discord still
+    /// reports it, else by its text and the message it replies to.
     pub(super) async fn look_for(
         &self,
         message: &Outbound,
         since: DateTime<Utc>,
     ) -> Result<Found, ChannelError> {
         if nonce(message).is_some() && Utc::now() - since < NONCE_TIME {
-            // Whether it is there or not, making it again gives the same one. Its words might be
-            // found in another answer.
+            // Sending it again gives the same message in both cases. Its text might be found in another
+            // answer.
             return Ok(Found::Absent);
         }
         let to = self.target(&message.to)?;
@@ -220,7 +220,7 @@ impl Discord {
             let endpoint = Endpoint::Messages(to.channel());
             let mut page: Vec<Message> = match self.api.get(endpoint, &query).await {
                 Ok(page) => page,
-                // A thread that is not there holds nothing.
+                // A thread that does not exist contains nothing.
                 Err(error) if error.is(UNKNOWN_CHANNEL) => return Ok(Found::Absent),
                 Err(error) => return Err(error.while_asking()),
             };
@@ -237,7 +237,7 @@ impl Discord {
         Ok(Found::Unknowable)
     }
 
-    /// Opens the thread that something failed for want of.
+    /// Opens the thread if a call failed because it was missing.
     async fn opened_for<T>(
         &self,
         to: Target,
@@ -258,7 +258,7 @@ impl Discord {
         }
     }
 
-    /// Opens the thread of a message; it has the message's id.
+    /// Opens the thread of a message. It has the message's id.
     async fn open_thread(
         &self,
         channel_id: id::ChannelId,
@@ -289,24 +289,26 @@ impl Discord {
         if let rows @ [_, ..] = buttons(message).as_slice() {
             body["components"] = json!(rows);
         }
-        // Around a thread that cannot be opened, it is plain from what it hangs on what is answered.
+        // Outside of a thread that cannot be opened, the reply names the message that the thread belongs
+        // to.
         let barred = message.to.thread.as_ref().filter(|_| to.thread.is_none());
         let asked = message.reply_to.as_ref().map(MessageId::as_str);
         let asked = barred.map(|thread| thread.as_str()).or(asked);
         let asked = asked.and_then(|id| message_id(id).ok());
-        // What a thread was made from stands outside of it.
+        // The message that a thread was made from is outside of it.
         let asked = asked.filter(|id| self.channel_of(to, *id) == to.channel());
         if let Some(id) = asked
             && (message.overtakes || !self.is_private(to).await?)
         {
-            // The question may have been deleted meanwhile; its answer is still wanted.
+            // The question may have been deleted meanwhile. Its answer is still wanted.
             body["message_reference"] =
                 json!({ "message_id": id.to_string(), "fail_if_not_exists": false });
         }
         Ok(body)
     }
 
-    /// In private it is plain what is answered, unless an older answer was overtaken.
+    /// Returns true for a private chat, where the question is obvious unless an older answer was
+    /// overtaken.
     async fn is_private(&self, to: Target) -> Result<bool, ChannelError> {
         if to.thread.is_some() {
             return Ok(false);
@@ -327,13 +329,13 @@ fn sent(posted: Result<Posted, CallError>) -> Result<Sent, ChannelError> {
     }
 }
 
-/// Nobody is pinged by what a model says, but whoever is answered.
+/// A model's text pings nobody, except the person it answers.
 fn quiet() -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(true)
 }
 
-/// By which Discord knows the same chunk again for some minutes. Drafts and notices are no
-/// deliveries, and have none.
+/// Returns the nonce by which Discord recognizes the same chunk for some minutes. Drafts and notices are
+/// no deliveries, and have none.
 fn nonce(message: &Outbound) -> Option<String> {
     let Outbound { id, part, to, reply_to, .. } = message;
     if id.0 == 0 {
@@ -372,7 +374,7 @@ fn buttons(message: &Outbound) -> Vec<CreateActionRow> {
     rows.map(|row| CreateActionRow::Buttons(row.to_vec())).collect()
 }
 
-/// The first words of a question.
+/// Returns a thread's name: the first words of a question.
 fn name_of(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.is_empty() {

@@ -1,5 +1,5 @@
-//! What we read of Discord's objects. Lenient: what is absent or has a new shape is as if it were
-//! not there, and only what makes no sense without is required.
+//! The parts of Discord's objects that we read. Lenient: a field that is absent or has a new shape counts
+//! as absent. Only fields that are indispensable are required.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer};
@@ -8,7 +8,7 @@ use serde_json::Value;
 /// An id. Discord sends them as strings.
 pub type Snowflake = String;
 
-/// Discord's ids count milliseconds from here, above 22 bits of other things (Reference, snowflakes).
+/// Start of Discord's ids, which have milliseconds above 22 bits of other data (Reference, snowflakes).
 const EPOCH_MS: i64 = 1_420_070_400_000;
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -23,7 +23,7 @@ pub struct User {
 }
 
 impl User {
-    /// What people see.
+    /// The visible name.
     pub fn shown(&self) -> &str {
         self.global_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.username)
     }
@@ -150,7 +150,7 @@ pub struct Tags {
     pub bot_id: Snowflake,
 }
 
-/// A message was deleted, or several.
+/// One or several deleted messages.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Deleted {
     pub channel_id: Snowflake,
@@ -162,7 +162,7 @@ pub struct Deleted {
     pub ids: Vec<Snowflake>,
 }
 
-/// A button was pressed or a command invoked.
+/// A pressed button or an invoked command.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Interaction {
     pub id: Snowflake,
@@ -184,7 +184,7 @@ pub struct Interaction {
     pub data: Invoked,
 }
 
-/// The message that a button stands under.
+/// The message above a button.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Shown {
     pub id: Snowflake,
@@ -202,7 +202,7 @@ pub struct Invoked {
     pub options: Vec<Given>,
 }
 
-/// What was typed into a field of a command.
+/// Text that was typed into an option of a command.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Given {
     #[serde(default)]
@@ -222,31 +222,30 @@ pub struct Command {
     pub options: Vec<Value>,
 }
 
-/// Of a sent message, all that we need; whatever else Discord tells of it cannot then be mistaken
-/// for a failure.
+/// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Posted {
     pub id: Snowflake,
 }
 
-/// When something with this id was made.
+/// Returns the creation time of an id.
 pub fn time_of(id: &str) -> Option<DateTime<Utc>> {
     let id: u64 = id.parse().ok()?;
     DateTime::from_timestamp_millis(i64::try_from(id >> 22).ok()?.checked_add(EPOCH_MS)?)
 }
 
-/// The id before all that were made since then.
+/// Returns an id just before all that were made since then.
 pub fn id_before(at: DateTime<Utc>) -> u64 {
     let since = u64::try_from(at.timestamp_millis() - EPOCH_MS).unwrap_or_default();
     since.saturating_sub(1) << 22
 }
 
-/// Ids of the same kind in the order in which they were made.
+/// Orders ids of the same kind by creation.
 pub fn order_of(id: &str) -> u64 {
     id.parse().unwrap_or_default()
 }
 
-/// What has another shape than ours counts as absent.
+/// Deserializes a value. An unexpected shape counts as absent.
 fn or_default<'de, T, D>(from: D) -> Result<T, D::Error>
 where
     T: Default + for<'a> Deserialize<'a>,
@@ -256,7 +255,7 @@ where
     Ok(T::deserialize(value).unwrap_or_default())
 }
 
-/// Those of a list that we can read.
+/// Deserializes the readable elements of a list.
 fn each<'de, T, D>(from: D) -> Result<Vec<T>, D::Error>
 where
     T: for<'a> Deserialize<'a>,

@@ -1,4 +1,4 @@
-//! What a file that came is called in the workspace, and what its bytes say that it is.
+//! Names an incoming file in the workspace, and detects its type from its bytes.
 
 use chrono::{DateTime, Utc};
 
@@ -7,16 +7,16 @@ use crate::types::message::{MediaKind, MediaRef};
 use crate::workspace::WorkspacePath;
 use crate::workspace::path::INBOX;
 
-/// The longest name that is kept of a file's own; more tells nobody more.
+/// Maximum number of characters that are kept of a file's own name. More is of no use to a reader.
 const NAME_CHARS_MAX: usize = 80;
 
-/// The longest name in bytes: with what is put before it, it must be a name that disks take.
+/// Maximum number of bytes of a name. With the prefix it must fit into a file system's limit.
 pub const NAME_BYTES_MAX: usize = 150;
 
-/// The longest ending that is one.
+/// Maximum number of characters of an extension.
 const ENDING_CHARS_MAX: usize = 8;
 
-/// Media types and the endings that people know them by.
+/// Media types and their common extensions.
 const ENDINGS: [(&str, &str); 18] = [
     ("image/jpeg", "jpg"),
     ("image/png", "png"),
@@ -38,7 +38,7 @@ const ENDINGS: [(&str, &str); 18] = [
     ("text/plain", "txt"),
 ];
 
-/// Always the same for the same file of the same message.
+/// Returns the path of a file. Always the same for the same file of the same message.
 pub(super) fn path(
     row: RowId,
     received: DateTime<Utc>,
@@ -50,7 +50,7 @@ pub(super) fn path(
     path.parse().expect("a name of letters, digits and a few signs is one")
 }
 
-/// The name of a file in the workspace, without anything that could lead elsewhere, or pass for something else.
+/// Returns a safe name for a file: nothing in it can lead elsewhere, or pass for something else.
 pub fn name(file: &MediaRef) -> String {
     let own = file.name.as_deref().unwrap_or_default();
     let own = own.rsplit(['/', '\\']).next().unwrap_or_default();
@@ -73,7 +73,7 @@ pub fn name(file: &MediaRef) -> String {
     name + &dotted
 }
 
-/// Letters and digits of any script, with `-` for everything between them.
+/// Keeps letters and digits of any script, and replaces everything between them by `-`.
 fn safe(text: &str) -> String {
     let mut safe = String::new();
     for sign in text.chars() {
@@ -98,7 +98,7 @@ fn word(kind: MediaKind) -> &'static str {
     }
 }
 
-/// By the media type, else what most platforms send of that kind.
+/// The extension for the media type, else the one that most platforms send for that kind.
 fn known_ending(file: &MediaRef) -> &'static str {
     let mime = file.mime.as_deref().and_then(|mime| mime.split(';').next()).unwrap_or_default();
     let known = ENDINGS.iter().find(|(known, _)| known.eq_ignore_ascii_case(mime.trim()));

@@ -1,4 +1,4 @@
-//! From a file in which somebody speaks to what the bot is told: words, or a command.
+//! Converts a voice file into the message that the bot receives: text, or a command.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use crate::provider::transcription::Transcriber;
 use crate::types::commands::is_control;
 use crate::workspace::{Workspace, WorkspacePath};
 
-/// Attempts at a transcript while the endpoint says that it may work later.
+/// Attempts at a transcript while the endpoint reports that it may work later.
 const ATTEMPTS_MAX: u32 = 3;
 
-/// Has a file written down, with patience; an error says in words why it cannot be.
+/// Transcribes a file, with retries. Returns an explanation if it fails.
 pub(super) async fn words(
     transcriber: &Transcriber,
     workspace: &Workspace,
@@ -38,8 +38,8 @@ pub(super) async fn words(
     unreachable!("the last attempt returns")
 }
 
-/// The name with an ending that endpoints know: the same format has several, of which they take one
-/// (OpenAI, Audio API: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav, webm).
+/// Returns the name with an extension that endpoints know. A format may have several extensions, of which
+/// they accept one (OpenAI, Audio API: flac, mp3, mp4, mpeg, mpga, m4a, ogg, wav, webm).
 fn known_name(name: &str) -> String {
     match name.rsplit_once('.') {
         Some((stem, "oga" | "opus")) => format!("{stem}.ogg"),
@@ -47,7 +47,7 @@ fn known_name(name: &str) -> String {
     }
 }
 
-/// The command that somebody said: "slash status", or the one word that must not wait, "stop".
+/// Returns the spoken command: "slash status", or the one word that must not wait, "stop".
 pub fn command(words: &str) -> Option<String> {
     let letters = |c: char| c.is_alphanumeric() || c == '/' || c.is_whitespace();
     let plain: String = words.to_lowercase().chars().filter(|c| letters(*c)).collect();

@@ -1,5 +1,5 @@
-//! Cuts a document into chunks. A place to cut is tried by writing out what is before it, so that
-//! what is counted is what is sent.
+//! Cuts a document into chunks. A candidate is rendered before it is measured, so the counted length is
+//! the length that is sent.
 
 use std::ops::Range;
 
@@ -21,11 +21,11 @@ pub(super) fn cut(document: &Document, dialect: &dyn Dialect, size: Size) -> Vec
     chunks
 }
 
-/// How much of the markup is written.
+/// Amount of markup in a chunk.
 #[derive(Clone, Copy)]
 enum ChunkForm {
     Whole,
-    /// Only the text: for where even one sign does not fit with what must be around it.
+    /// Only the text, for the case that even one character does not fit with its markup.
     Bare,
 }
 
@@ -36,7 +36,7 @@ struct Cutter<'a> {
 }
 
 impl Cutter<'_> {
-    /// The chunk that begins at `from`, and where it ends: after `from`.
+    /// Returns the chunk that begins at `from`, and its end, which is after `from`.
     fn chunk(&self, from: usize) -> (String, usize) {
         for form in [ChunkForm::Whole, ChunkForm::Bare] {
             let Some(limit) = self.limit(from, form) else { continue };
@@ -50,7 +50,7 @@ impl Cutter<'_> {
                 return found;
             }
         }
-        // Not reached: one escaped character is shorter than the least `max`.
+        // Not reached: one escaped character is shorter than the smallest `max`.
         let end = self.document.text.ceil_char_boundary(from + 1);
         (self.written(from..end, ChunkForm::Bare), end)
     }
@@ -66,16 +66,18 @@ impl Cutter<'_> {
         self.dialect.load(&self.written(range, form), self.size)
     }
 
-    /// The last place up to which what begins at `from` fits, or nearly; none if nothing does.
+    /// Returns the last place up to which the text from `from` fits, or nearly the last. None if nothing
+    /// fits.
     fn limit(&self, from: usize, form: ChunkForm) -> Option<usize> {
         let text = &self.document.text;
-        // Markup only adds.
+        // Markup only adds length.
         let mut over = from + text::fitting(&text[from..], self.size.max, self.size.unit);
         let mut load = self.load(from..over, form);
         if load.fits() {
             return Some(over);
         }
-        // As far as it goes if the rest is like what was tried, else halfway.
+        // Estimates the fitting length by assuming that the rest is like the part that was tried. If that
+        // fails, bisects.
         let mut next = from + (over - from) * load.max / load.used;
         let mut fitting = from;
         loop {
@@ -98,7 +100,7 @@ impl Cutter<'_> {
         }
     }
 
-    /// The best place to end what begins at `from`, up to `limit`.
+    /// Returns the best place up to `limit` to end the chunk that begins at `from`.
     fn best_break(&self, from: usize, limit: usize) -> usize {
         let text = &self.document.text;
         if limit == text.len() {
@@ -129,7 +131,7 @@ impl Cutter<'_> {
                     before = Some(char);
                 }
             }
-            // A heading stays with what it is above of.
+            // A heading stays with the text below it.
             if leaf.range.end <= limit && !matches!(leaf.kind, BlockKind::Heading(_)) {
                 let loose = leaves.get(number + 1).is_none_or(|next| next.loose);
                 mark(if loose { 3 } else { 2 }, leaf.range.end);
@@ -143,7 +145,8 @@ impl Cutter<'_> {
         })
     }
 
-    /// Where the next chunk begins, if one ended at `end`: after the white space that was there.
+    /// Returns the start of the next chunk after one that ended at `end`, without the white space
+    /// between.
     fn resume(&self, end: usize) -> usize {
         let text = &self.document.text;
         let next = self.document.leaves.partition_point(|leaf| leaf.range.end <= end);

@@ -1,5 +1,5 @@
-//! Discord's markdown: near to CommonMark, but read by other rules. What it shows in another way, or
-//! would take for formatting, is escaped.
+//! Discord's markdown: close to CommonMark, but parsed by other rules. Characters that it shows
+//! differently, or would take for formatting, are escaped.
 
 use super::document::{Marker, Piece, checkbox};
 use super::{Dialect, QuoteStyle, Size, has_scheme, with_fences, without_fences};
@@ -7,7 +7,7 @@ use crate::channels::markup::emphasis::{
     self, Attribute, EmphasisGroup, EmphasisMark, EmphasisSpan,
 };
 
-/// The deepest headings that Discord has.
+/// The deepest headings that Discord supports.
 const HEADINGS: [&str; 3] = ["# ", "## ", "### "];
 
 pub(super) struct Markdown;
@@ -62,13 +62,13 @@ impl Dialect for Markdown {
         out
     }
 
-    /// No longer than it was, with all its addresses.
+    /// No longer than the chunk, with all its addresses.
     fn plain(&self, chunk: &str, _: Size) -> String {
         plain(chunk)
     }
 }
 
-/// Whether each bracket has its other, and none is inside of others.
+/// Returns true if all brackets are paired and none are nested.
 fn has_even_brackets(label: &str) -> bool {
     let mut is_open = false;
     for char in label.chars().filter(|char| "[]".contains(*char)) {
@@ -80,7 +80,7 @@ fn has_even_brackets(label: &str) -> bool {
     !is_open
 }
 
-/// The signs of a group. Italic has two, each of which fails beside certain neighbours.
+/// Chooses the signs of a group. Italic has two, and each of them fails beside certain neighbours.
 fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
     let raw = |sign: char| {
         let is_raw = |span: &&EmphasisSpan<'_>| span.style.code || span.text.contains("://");
@@ -100,9 +100,9 @@ fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
     }
 }
 
-/// What is escaped in a line, besides what always is.
+/// Additional escapes of a line.
 struct Escape {
-    /// Because something reads like a link.
+    /// Escape brackets, because something looks like a link.
     brackets: bool,
     /// Also inside of words.
     underscores: bool,
@@ -153,7 +153,7 @@ impl Escape {
         match char {
             '*' | '`' => true,
             '_' => self.underscores || !is_word(before) || !is_word(after),
-            // Two of them have a meaning; the other one may be a sign of ours.
+            // Only a pair of them has a meaning, but the other one may be a sign of ours.
             '~' | '|' => [before, after].iter().any(|beside| beside.is_none_or(|it| it == char)),
             '\\' => after.is_none_or(|char| !char.is_alphanumeric() && !char.is_whitespace()),
             '[' | ']' => self.brackets,
@@ -162,7 +162,7 @@ impl Escape {
     }
 }
 
-/// Where the sign is that makes a line more than text: a heading, a point, a quote.
+/// Returns the offset of the sign that makes a line a heading, a list item or a quote.
 fn block_sign(line: &str) -> Option<usize> {
     let ends = |rest: &str| rest.is_empty() || rest.starts_with([' ', '\t']);
     let bare = line.trim_start();
@@ -179,8 +179,8 @@ fn block_sign(line: &str) -> Option<usize> {
     }
 }
 
-/// The length of the address that `text` begins with. Discord takes it as it is, so nothing in it
-/// may be escaped, and it ends before what must be.
+/// Returns the length of the URL at the start of `text`. Discord takes it verbatim, so nothing in it may
+/// be escaped, and it ends before a character that must be.
 fn url_length(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
     let ends = |char: char| char.is_whitespace() || "`*|\\<>[]~".contains(char);
@@ -188,7 +188,7 @@ fn url_length(text: &str) -> Option<usize> {
     (length > 0).then_some(text.len() - rest.len() + length)
 }
 
-/// The backticks to put around `code`; none if there are no fitting ones.
+/// Returns the backticks to put around `code`. None if no number of them fits.
 fn ticks(code: &str) -> Option<&'static str> {
     let runs: Vec<usize> =
         code.split(|char| char != '`').map(str::len).filter(|length| *length > 0).collect();
@@ -198,7 +198,7 @@ fn ticks(code: &str) -> Option<&'static str> {
     ["`", "``"].into_iter().find(|ticks| !runs.contains(&ticks.len()))
 }
 
-/// A chunk of ours without its signs.
+/// Returns a rendered chunk without its markup.
 fn plain(chunk: &str) -> String {
     let mut lines = Vec::new();
     let mut fence: Option<&str> = None;
@@ -259,7 +259,7 @@ fn plain_line(line: &str) -> String {
     out
 }
 
-/// The code in backticks that `text` begins with, and its length with them.
+/// Returns the inline code at the start of `text`, and its length with the backticks.
 fn inline_code(text: &str) -> Option<(&str, usize)> {
     let ticks = text.len() - text.trim_start_matches('`').len();
     if ticks == 0 {
@@ -280,7 +280,7 @@ fn inline_code(text: &str) -> Option<(&str, usize)> {
     }
 }
 
-/// The link that `text` begins with: its label, its address and its length.
+/// Returns the link at the start of `text`: its label, its address and its length.
 fn link(text: &str) -> Option<(&str, &str, usize)> {
     let inside = text.strip_prefix('[')?;
     let end = inside.find("](http")?;

@@ -1,11 +1,11 @@
-//! A text as it is to be shown, whatever the platform. Flat: its blocks and its formatted runs lie
-//! one after another over one string, so that a part of it is a range, and nothing here recurses.
+//! A parsed text, independent of the platform. Flat: blocks and formatted runs follow each other over one
+//! string, so that a part is a range, and nothing here recurses.
 
 use std::ops::Range;
 
 #[derive(Default)]
 pub(super) struct Document {
-    /// What is seen, without markers; leaves are one line's end apart, or two.
+    /// The visible text without markers. Leaves are separated by one line end, or two.
     pub text: String,
     pub leaves: Vec<Leaf>,
     /// Together they cover the leaves.
@@ -17,13 +17,13 @@ pub(super) struct Document {
 pub(super) struct Leaf {
     pub range: Range<usize>,
     pub kind: BlockKind,
-    /// The number of the quote that it is in; 0 outside of quotes.
+    /// The number of the quote around it. 0 outside of quotes.
     pub quote: u32,
     /// The column of its text.
     pub indent: usize,
-    /// What stands before its first line.
+    /// The marker before its first line.
     pub marker: Option<Marker>,
-    /// Whether an empty line comes before it.
+    /// True if an empty line precedes it.
     pub loose: bool,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Marker {
 }
 
 impl Marker {
-    /// The columns that it takes with the blank after it.
+    /// The columns that it takes with the following blank.
     pub(super) fn width(self) -> usize {
         match self {
             Self::Bullet | Self::Task { .. } => 2,
@@ -50,7 +50,7 @@ impl Marker {
         }
     }
 
-    /// As most platforms show it.
+    /// The form that most platforms show.
     pub(super) fn shown(self) -> String {
         match self {
             Self::Bullet => "• ".to_owned(),
@@ -75,11 +75,11 @@ pub(super) struct Style {
     pub italic: bool,
     pub strike: bool,
     pub code: bool,
-    /// Which of [`Document::links`]; each link has its own, and is one run.
+    /// Index in [`Document::links`]. Each link has its own entry, and is one run.
     pub link: Option<usize>,
 }
 
-/// Some of a line, in one style.
+/// A part of a line in one style.
 #[derive(Clone, Copy)]
 pub(super) struct Piece<'a> {
     pub text: &'a str,
@@ -88,7 +88,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Document {
-    /// A text in which no markup is read.
+    /// Creates a document from a text whose markup is not parsed.
     pub(super) fn printed(text: &str, is_prose: bool) -> Self {
         let mut flow = Flow::default();
         flow.push(text, Style::default());
@@ -106,7 +106,7 @@ impl Document {
         &self.leaves[first..end.max(first)]
     }
 
-    /// The lines of `range`, which lies in one leaf.
+    /// The lines of `range`, which lies within one leaf.
     pub(super) fn lines(&self, range: &Range<usize>) -> Vec<Vec<Piece<'_>>> {
         let mut lines = vec![Vec::new()];
         let first = self.runs.partition_point(|run| run.range.end <= range.start);
@@ -127,14 +127,14 @@ impl Document {
         lines
     }
 
-    /// Where the link begins that a cut at `at` would part.
+    /// Returns the start of the link that a cut at `at` would split.
     pub(super) fn link_around(&self, at: usize) -> Option<usize> {
         let run = &self.runs[self.runs.partition_point(|run| run.range.end <= at)..].first()?;
         (run.style.link.is_some() && run.range.start < at).then_some(run.range.start)
     }
 }
 
-/// Text that is being written, with its styles.
+/// Styled text under construction.
 #[derive(Default)]
 pub(super) struct Flow {
     pub text: String,
@@ -142,7 +142,7 @@ pub(super) struct Flow {
 }
 
 impl Flow {
-    /// Adds `text` but for its control characters, which no platform shows.
+    /// Adds `text` without its control characters, which no platform shows.
     pub(super) fn push(&mut self, text: &str, style: Style) {
         let start = self.text.len();
         self.text.extend(text.chars().filter(|char| is_shown(*char)));
@@ -154,7 +154,7 @@ impl Flow {
         }
     }
 
-    /// Cuts it down to `range`.
+    /// Reduces it to `range`.
     pub(super) fn trim(&mut self, range: Range<usize>) {
         self.text.truncate(range.end);
         self.text.drain(..range.start);

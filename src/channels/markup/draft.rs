@@ -1,8 +1,8 @@
-//! What is open while a text is read: the leaf that is being written, the lists and quotes it is in.
+//! The parser's state: the leaf under construction, and the lists and quotes around it.
 
 use super::document::{BlockKind, Flow, Marker, Style};
 
-/// A leaf that is being written.
+/// A leaf under construction.
 pub(super) struct DocumentDraft {
     pub flow: Flow,
     pub kind: BlockKind,
@@ -10,7 +10,7 @@ pub(super) struct DocumentDraft {
     pub indent: usize,
     pub marker: Option<Marker>,
     pub loose: bool,
-    /// Where it stands, if it is a link's definition.
+    /// Offset in the source, if it is a link definition.
     pub definition: Option<usize>,
 }
 
@@ -20,7 +20,7 @@ impl DocumentDraft {
         Self { flow, kind, quote: 0, indent: 0, marker: None, loose: false, definition: None }
     }
 
-    /// The draft without the white space around it; gives the marker back if nothing is left.
+    /// Returns the draft without the white space around it. Returns the marker if nothing is left.
     pub(super) fn trimmed(mut self) -> Result<Self, Option<Marker>> {
         let text = &self.flow.text;
         let end = text.trim_end().len();
@@ -36,7 +36,7 @@ impl DocumentDraft {
     }
 }
 
-/// How many of each are open.
+/// Number of open elements of each kind.
 #[derive(Default)]
 pub(super) struct Depths {
     pub bold: usize,
@@ -44,29 +44,29 @@ pub(super) struct Depths {
     pub strike: usize,
 }
 
-/// The outermost link or image that is open; what is inside of it is its label.
+/// The outermost open link or image. Everything inside of it is its label.
 pub(super) struct OpenLink {
     pub url: String,
-    /// Where its label begins.
+    /// Start of its label.
     pub start: usize,
-    /// How many are open, with those inside.
+    /// Number of open links and images, with those inside.
     pub depth: usize,
-    /// Whether it is only an address in `<>`.
+    /// True for an address in `<>` without a label.
     pub bare: bool,
     pub around: Style,
 }
 
-/// The lists and quotes that are open.
+/// The open lists and quotes.
 #[derive(Default)]
 pub(super) struct DraftPlace {
     pub quotes: u32,
     pub quote_depth: usize,
-    /// For each list the next number, if it has numbers.
+    /// For each list the next number, if it is numbered.
     pub lists: Vec<Option<u64>>,
     /// The width of each item's marker.
     pub widths: Vec<usize>,
     pub indent: usize,
-    /// Of the item whose first text has not come yet.
+    /// Marker of the item whose first text has not been read yet.
     pub marker: Option<Marker>,
 }
 

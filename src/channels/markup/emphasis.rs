@@ -1,5 +1,5 @@
-//! Bold, italic and strikethrough in one line: which signs go where, properly nested, and not around
-//! white space. A dialect may refuse a group, whose words then stand as they are.
+//! Bold, italic and strikethrough in one line: places the signs, properly nested, and not around white
+//! space. A dialect may refuse a group, whose text then has no formatting.
 
 use super::document::{Piece, Style};
 
@@ -10,7 +10,7 @@ pub(super) enum Attribute {
     Strike,
 }
 
-/// From the outside in.
+/// From outermost to innermost.
 const ATTRIBUTES: [Attribute; 3] = [Attribute::Bold, Attribute::Italic, Attribute::Strike];
 
 impl Attribute {
@@ -23,10 +23,10 @@ impl Attribute {
     }
 }
 
-/// What stands before and after.
+/// The signs before and after.
 pub(super) type EmphasisMark = (&'static str, &'static str);
 
-/// A piece of a line with its signs, from the outside in.
+/// A piece of a line with its signs, from outermost to innermost.
 #[derive(Clone, Copy)]
 pub(super) struct EmphasisSpan<'a> {
     pub text: &'a str,
@@ -35,14 +35,14 @@ pub(super) struct EmphasisSpan<'a> {
     pub marks: [Option<EmphasisMark>; 3],
 }
 
-/// Neighbours that have an attribute in common.
+/// Adjacent spans that share an attribute.
 pub(super) struct EmphasisGroup<'a> {
     pub attribute: Attribute,
     pub spans: &'a [EmphasisSpan<'a>],
-    /// The characters beside it.
+    /// The adjacent characters.
     pub before: Option<char>,
     pub after: Option<char>,
-    /// Whether an outer sign stands directly beside it.
+    /// True if an outer sign is directly beside it.
     pub touches_outer: bool,
 }
 
@@ -52,7 +52,7 @@ impl EmphasisGroup<'_> {
     }
 }
 
-/// Gives the pieces of a line the signs that `choose` has for each group.
+/// Assigns signs to the pieces of a line. `choose` decides for each group.
 pub(super) fn settle<'a>(
     line: &[Piece<'a>],
     choose: &dyn Fn(&EmphasisGroup<'_>) -> Option<EmphasisMark>,
@@ -98,7 +98,7 @@ pub(super) fn settle<'a>(
     spans
 }
 
-/// The pieces with the white space at their ends on its own, but for code's.
+/// Returns the pieces with the white space at their ends as pieces of its own, except in code.
 fn without_edges<'a>(line: &[Piece<'a>]) -> Vec<EmphasisSpan<'a>> {
     let mut spans = Vec::with_capacity(line.len());
     for piece in line {
@@ -130,7 +130,7 @@ fn is_blank(span: &EmphasisSpan<'_>) -> bool {
     !span.style.code && span.text.trim().is_empty()
 }
 
-/// Writes spans with their signs; `inner` writes one without.
+/// Writes spans with their signs. `inner` writes one span without signs.
 pub(super) fn write<'a>(
     out: &mut String,
     spans: &[EmphasisSpan<'a>],

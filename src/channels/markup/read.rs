@@ -1,6 +1,6 @@
-//! Reads CommonMark, with tables, strikethrough and task lists, into a [`Document`]. HTML is text;
-//! links that a platform does not have become "words (address)"; what is not finished yet, as in a
-//! draft, is shown as far as it goes.
+//! Parses CommonMark, with tables, strikethrough and task lists, into a [`Document`]. HTML is text. Links
+//! that a platform does not support become "words (address)". Unfinished markup, as in a draft, is shown
+//! as far as it goes.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -14,15 +14,15 @@ use super::document::{BlockKind, Document, Flow, Leaf, Marker, Style, StyledRun,
 use super::draft::{Depths, DocumentDraft, DraftPlace, OpenLink};
 use super::table::Table;
 
-/// The deepest column of a text. On a telephone, lists deeper than that would have no room.
+/// Maximum indentation, in columns. On a telephone, deeper lists would not fit.
 const INDENT_MAX: usize = 12;
-/// The parser takes time for each open quote and list on each line.
+/// Maximum nesting. The parser takes time for each open quote and list on each line.
 const NESTED_MAX: usize = 100;
-/// The longest name of a language that is a name.
+/// Maximum length of a language name.
 const LANGUAGE_MAX: usize = 32;
 const RULE: &str = "———";
 
-/// Reads `text`. Those links become text of which `keeps_link` says no to their label and address.
+/// Parses `text`. Links become text if `keeps_link` returns false for their label and address.
 pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Document {
     let source = clean(text);
     let options =
@@ -57,7 +57,7 @@ pub(super) fn read(text: &str, keeps_link: &dyn Fn(&str, &str) -> bool) -> Docum
     reader.finish()
 }
 
-/// `text` with plain line ends, no other control characters but tabs, and at most
+/// Returns `text` with plain line ends, without control characters except tabs, and with at most
 /// [`NESTED_MAX`] quotes and lists around a line: the sign of the next is escaped.
 fn clean(text: &str) -> Cow<'_, str> {
     let mut text = Cow::Borrowed(text);
@@ -75,7 +75,7 @@ fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(lines.collect())
 }
 
-/// The sign in `line` with which it is in more than [`NESTED_MAX`] quotes and lists.
+/// Returns the offset of the sign in `line` that exceeds [`NESTED_MAX`] quotes and lists.
 fn excess(line: &str) -> Option<usize> {
     let ends = |at: usize| line[at..].chars().next().is_none_or(char::is_whitespace);
     let mut at = 0;
@@ -98,9 +98,9 @@ fn excess(line: &str) -> Option<usize> {
 struct MarkdownReader<'a> {
     source: &'a str,
     keeps_link: &'a dyn Fn(&str, &str) -> bool,
-    /// Where link definitions stand that were not come to yet, the last first.
+    /// Positions of link definitions that were not reached yet, last first.
     definitions: Vec<Range<usize>>,
-    /// Where those begin that some link uses; the others are shown.
+    /// Starts of the definitions that a link uses. The others are shown.
     used: BTreeSet<usize>,
     drafts: Vec<DocumentDraft>,
     open: Option<DocumentDraft>,
@@ -108,7 +108,7 @@ struct MarkdownReader<'a> {
     link: Option<OpenLink>,
     links: Vec<String>,
     table: Option<Table>,
-    /// Up to where the source of a table's row was read.
+    /// End of the part of a table row that was read.
     cells_end: usize,
     place: DraftPlace,
 }
@@ -135,14 +135,14 @@ impl MarkdownReader<'_> {
                     self.open.as_mut().map_or(&mut self.place.marker, |open| &mut open.marker);
                 *marker = Some(Marker::Task { done });
             }
-            // Not asked for in the options.
+            // Not enabled in the options.
             Event::FootnoteReference(text) | Event::InlineMath(text) | Event::DisplayMath(text) => {
                 self.push(&text, at)
             }
         }
     }
 
-    /// Cells of a row beyond those of the head are dropped by the parser, and are shown as text.
+    /// Shows cells of a row beyond those of the head as text. The parser drops them.
     fn follow_row(&mut self, event: &Event<'_>, range: &Range<usize>) {
         match event {
             Event::Start(Tag::TableRow) => self.cells_end = range.start,
@@ -252,7 +252,7 @@ impl MarkdownReader<'_> {
         Style { bold: bold > 0, italic: italic > 0, strike: strike > 0, code: false, link }
     }
 
-    /// What is being written; a leaf begins at `at` if there is none.
+    /// Returns the text under construction. Begins a leaf at `at` if there is none.
     fn flow(&mut self, at: usize) -> &mut Flow {
         if self.open.is_none() {
             self.begin(BlockKind::Text, at);
@@ -280,7 +280,7 @@ impl MarkdownReader<'_> {
         }
     }
 
-    /// Begins a leaf that stands at `at` in the source.
+    /// Begins a leaf at offset `at` of the source.
     fn begin(&mut self, kind: BlockKind, at: usize) {
         self.close();
         while let Some(span) = self.definitions.pop_if(|span| span.start < at) {
@@ -401,7 +401,7 @@ impl MarkdownReader<'_> {
     }
 }
 
-/// Whether the line before that of `at` is empty, but for the signs of a quote.
+/// Returns true if the line before that of `at` is empty, except for quote signs.
 fn is_after_blank_line(source: &str, at: usize) -> bool {
     let line = source[..at].rfind('\n').unwrap_or(0);
     let before = &source[..line];
@@ -413,7 +413,7 @@ fn number(level: HeadingLevel) -> u8 {
     level as u8
 }
 
-/// The language that a fence names, if it is a name.
+/// Returns the language that a fence names, if it is a valid name.
 fn language(kind: &CodeBlockKind<'_>) -> String {
     let CodeBlockKind::Fenced(info) = kind else { return String::new() };
     let info: &CowStr<'_> = info;
@@ -422,7 +422,7 @@ fn language(kind: &CodeBlockKind<'_>) -> String {
     if end > LANGUAGE_MAX { String::new() } else { info[..end].to_owned() }
 }
 
-/// `url` without what would end it early in some markup.
+/// Returns `url` without characters that would end it early in some markup.
 fn encoded(url: &str) -> String {
     let mut out = String::with_capacity(url.len());
     for char in url.trim().chars() {

@@ -1,5 +1,5 @@
-//! Slack's mrkdwn. It has no way to escape its own signs, so what could be misread goes without
-//! formatting; `&`, `<` and `>` are escaped, so that no text can ping anybody.
+//! Slack's mrkdwn. Its signs cannot be escaped, so ambiguous text goes without formatting. `&`, `<` and
+//! `>` are escaped, so that no text can ping anybody.
 
 use super::document::{Marker, Piece};
 use super::telegram::{escaped, unescaped};
@@ -42,7 +42,8 @@ impl Dialect for Mrkdwn {
         format!("```\n{}\n```", without_fences(&escaped(code)))
     }
 
-    /// Slack has no way to escape its signs: those of formatting and of emoji, and of a quote at a line's beginning.
+    /// Slack cannot escape its signs: those of formatting, of emoji, and of a quote at the start of a
+    /// line.
     fn misreads(&self, text: &str) -> bool {
         let is_sign = |char: char| "*_~`:".contains(char);
         let has_sign = |word: &str| {
@@ -60,8 +61,8 @@ impl Dialect for Mrkdwn {
         without_fences(&escaped(text))
     }
 
-    /// With its signs, which read well as text too: they cannot be told from a text's own.
-    /// No longer than it was, with all its addresses.
+    /// Keeps the signs, which are readable as text: they cannot be distinguished from signs in the text
+    /// itself. No longer than the chunk, with all its addresses.
     fn plain(&self, chunk: &str, _: Size) -> String {
         let mut out = String::with_capacity(chunk.len());
         for (at, part) in chunk.split('<').enumerate() {
@@ -78,7 +79,7 @@ impl Dialect for Mrkdwn {
     }
 }
 
-/// The signs of a group: only between words, and if nothing inside looks like them.
+/// Chooses the signs of a group: only between words, and if nothing inside looks like them.
 fn mark(group: &EmphasisGroup<'_>) -> Option<EmphasisMark> {
     let (sign, mark) = match group.attribute {
         Attribute::Bold => ('*', ("*", "*")),

@@ -1,12 +1,12 @@
-//! Tables, which no chat platform has: in columns of code, or as a list where that would be too wide
-//! or would lose something.
+//! Renders tables, which no chat platform supports: in columns of code, or as a list if that would be too
+//! wide or would lose something.
 
 use pulldown_cmark::Alignment;
 use unicode_width::UnicodeWidthStr;
 
 use super::document::{BlockKind, Flow, Marker, Style};
 
-/// The widest table that is shown in columns: a desktop's width. Wider ones would be wrapped.
+/// Maximum width of a table in columns: a desktop's width. Wider ones would be wrapped.
 const COLUMNS_MAX: usize = 60;
 
 pub(super) struct Table {
@@ -15,7 +15,7 @@ pub(super) struct Table {
     pub rows: Vec<Vec<Flow>>,
 }
 
-/// A leaf of the document that shows some of a table.
+/// A leaf of the document that shows a part of a table.
 pub(super) struct Block {
     pub kind: BlockKind,
     pub flow: Flow,
@@ -40,7 +40,7 @@ impl Table {
         self.list()
     }
 
-    /// Whether columns of code show all of it: no links and no lines inside cells.
+    /// Returns true if columns of code show everything: no links and no line ends inside cells.
     fn is_simple(&self) -> bool {
         self.rows.iter().flatten().all(|cell| {
             !cell.text.contains('\n') && cell.runs.iter().all(|run| run.style.link.is_none())
@@ -81,7 +81,7 @@ impl Table {
         Block { kind: BlockKind::Code { language: String::new() }, flow, marker: None }
     }
 
-    /// One point for each row: "header: value", a line each.
+    /// Creates one list item for each row: "header: value", one per line.
     fn list(self) -> Vec<Block> {
         let mut rows = self.rows.into_iter();
         let head = rows.next().unwrap_or_default();

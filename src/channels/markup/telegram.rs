@@ -5,9 +5,10 @@ use super::{Dialect, Load, QuoteStyle, Size, has_scheme};
 use crate::channels::markup::emphasis::{self, Attribute, EmphasisSpan};
 use crate::channels::text;
 
-/// Telegram ignores the formatting beyond that in a message (Bot API, "Formatting options").
+/// Maximum number of entities. Telegram ignores further formatting in a message (Bot API, "Formatting
+/// options").
 const ENTITIES_MAX: usize = 100;
-/// How much longer a chunk may be than what it shows: keeps requests small.
+/// Maximum ratio of a chunk's length to its visible length, to keep requests small.
 const RAW_MAX: usize = 3;
 
 pub(super) struct Html;
@@ -31,7 +32,7 @@ impl Dialect for Html {
 
     fn line(&self, out: &mut String, pieces: &[Piece<'_>]) {
         let spans = emphasis::settle(pieces, &|group| {
-            // Telegram has no code inside of other formatting.
+            // Telegram does not support code inside of other formatting.
             let is_code = |span: &EmphasisSpan<'_>| span.style.code && span.url.is_none();
             (!group.spans.iter().any(is_code)).then_some(match group.attribute {
                 Attribute::Bold => ("<b>", "</b>"),
@@ -96,7 +97,7 @@ pub(super) fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// The text of a chunk of ours; with the addresses of links, if wanted.
+/// Returns the text of a rendered chunk, optionally with the addresses of links.
 fn shown(chunk: &str, with_addresses: bool) -> String {
     let mut out = String::with_capacity(chunk.len());
     let mut address = None;

@@ -1,4 +1,5 @@
-//! Writes a part of a document in a dialect: whole by itself, wherever it begins and ends.
+//! Renders a part of a document in a dialect. The result is complete by itself, wherever the part begins
+//! and ends.
 
 use std::ops::Range;
 
@@ -19,7 +20,7 @@ pub(super) fn write(document: &Document, range: &Range<usize>, dialect: &dyn Dia
     page.out
 }
 
-/// `part` of `leaf` without the white space around it that nobody sees.
+/// Returns `part` of `leaf` without invisible white space around it.
 fn shown(document: &Document, leaf: &Leaf, part: Range<usize>) -> Range<usize> {
     let text = &document.text[part.clone()];
     let end = part.start + text.trim_end().len();
@@ -34,7 +35,7 @@ struct ChunkPage<'a> {
     document: &'a Document,
     dialect: &'a dyn Dialect,
     out: String,
-    /// The number of the quote that is open.
+    /// The number of the open quote.
     quote: u32,
 }
 
@@ -88,7 +89,7 @@ impl ChunkPage<'_> {
         }
     }
 
-    /// Code stands in its first column, whatever it is inside of.
+    /// Writes code from the first column, whatever it is inside of.
     fn code(&mut self, lead: &str, is_marked: bool, code: &str) {
         for (at, line) in code.split('\n').enumerate() {
             if at > 0 {
@@ -117,7 +118,7 @@ impl ChunkPage<'_> {
         }
     }
 
-    /// Closes the quote that is open, and opens another; 0 is none.
+    /// Closes the open quote, and opens another. 0 is none.
     fn change_quote(&mut self, quote: u32) {
         if let QuoteStyle::Around { open, close } = self.dialect.quote()
             && self.quote != quote

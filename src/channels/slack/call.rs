@@ -1,6 +1,6 @@
-//! One call of the Web API: out, back, and sorted by what is certain about it. slack-morphism gives
-//! the requests; its caller is not used, since it has no deadlines and reads answers strictly: one
-//! new kind of block in a channel's history would be a failure.
+//! One call of the Web API, its answer, and its errors, sorted by what is certain. slack-morphism
+//! supplies the requests. Its client is not used, because it has no deadlines and parses answers
+//! strictly: one new kind of block in a channel's history would be a failure.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ use crate::channels::config::SLACK_URL;
 use crate::http::is_loopback;
 use crate::secret::Secret;
 
-/// Slack warns of JSON without its charset.
+/// Slack warns about JSON without a charset.
 const JSON: &str = "application/json; charset=utf-8";
 
 /// The Web API with our tokens.
@@ -34,21 +34,21 @@ pub(super) struct Api {
     deadline: Duration,
 }
 
-/// How a method takes its arguments: those that read know no JSON.
+/// Encoding of a method's arguments. Methods that read do not accept JSON.
 #[derive(Clone, Copy)]
 pub(super) enum Takes {
     Json,
     Form,
 }
 
-/// Which of the two tokens a method wants.
+/// The token that a method requires.
 #[derive(Clone, Copy)]
 pub(super) enum Token {
     Bot,
     App,
 }
 
-/// A request that knows its method.
+/// A request with the name of its method.
 pub(super) trait Method: Serialize + Sync {
     const NAME: &'static str;
     const TAKES: Takes = Takes::Json;
@@ -58,7 +58,7 @@ pub(super) trait Method: Serialize + Sync {
 #[derive(Serialize)]
 pub(super) struct AuthTest {}
 
-/// The SDK's request does not know that replies can come with their metadata.
+/// The SDK's request lacks the option to return metadata with replies.
 #[derive(Serialize)]
 pub(super) struct RepliesRequest {
     #[serde(flatten)]
@@ -121,7 +121,7 @@ impl Api {
         })
     }
 
-    /// Whether the Web API is on this machine, and so may be what it links to.
+    /// Returns true if the Web API is on this machine. Then its links may be, too.
     pub(super) fn is_here(&self) -> bool {
         is_loopback(&self.caller.base)
     }
@@ -134,7 +134,7 @@ impl Api {
         self.bot_token.reveal().trim()
     }
 
-    /// Calls the method and reads what it answers as `T`.
+    /// Calls the method and parses its answer as `T`.
     pub(super) async fn call<M: Method, T: DeserializeOwned>(
         &self,
         request: &M,
@@ -147,7 +147,7 @@ impl Api {
         let post =
             self.client().post(url).timeout(self.deadline).bearer_auth(token.reveal().trim());
         let post = match M::TAKES {
-            // The header that is there already stays.
+            // `json` keeps a header that is set already.
             Takes::Json => post.header(CONTENT_TYPE, JSON).json(request),
             Takes::Form => post.form(request),
         };

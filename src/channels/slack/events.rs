@@ -1,5 +1,5 @@
-//! What comes on a link: each envelope is decoded, kept, and then acknowledged. What was missed
-//! before is looked up beside it.
+//! Receives a link's envelopes: each is decoded, stored, and then acknowledged. Missed events are read in
+//! parallel.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -26,26 +26,26 @@ use crate::channels::{ChannelError, backlog};
 use crate::replies;
 use crate::types::message::{self, Inbound, Place};
 
-/// Reasons for which Slack ends a link now and then by itself.
+/// Reasons for which Slack routinely ends a link.
 const ORDINARY: &[&str] = &["warning", "refresh_requested", "socket_refresh_requested", ""];
 
-/// Private words that may be on their way at once; whoever presses still faster gets none.
+/// Maximum number of ephemeral messages being sent. A person who presses faster gets none.
 const WHISPERS_MAX: usize = 16;
 
-/// Chats that are known to have the bot in them; beyond, they are learnt again.
+/// Maximum number of chats that are known to contain the bot. Beyond it, they are learnt again.
 const CHATS_MAX: usize = 1000;
 
-/// What only one person is to see.
+/// An ephemeral message to one person.
 struct Whisper {
     at: message::Address,
     to: message::SenderId,
     words: &'static str,
 }
 
-/// What whoever did something is told of it at once.
+/// The immediate answer to a person's action.
 enum Answer {
     None,
-    /// Together with the acknowledgement.
+    /// Sent with the acknowledgement.
     Words(&'static str),
     Whisper(Whisper),
 }
@@ -58,13 +58,13 @@ pub(super) struct Listener<'a> {
 }
 
 impl Listener<'_> {
-    /// Takes in what comes until Slack wants a new link.
+    /// Receives envelopes until Slack wants a new link.
     pub(super) async fn receive(&self, socket: &mut Socket) -> Result<(), ChannelError> {
         let heard = || self.publisher.heard_byte();
         self.note_missed().await?;
         let deadlines = self.slack.deadlines;
         let mut reading = pin!(backlog::read_round(self, Duration::ZERO));
-        // What was missed comes first, but holds nobody up.
+        // Missed events come first, but delay nobody for long.
         if let Ok(read) = timeout(deadlines.catch_up, &mut reading).await {
             read?;
             reading.set(backlog::read_round(self, deadlines.again));
@@ -102,8 +102,7 @@ impl Listener<'_> {
         }
     }
 
-    /// Notes durably where something may have been missed: what is heard from here on does not make up
-    /// for it.
+    /// Notes durably where events may have been missed: new events do not prove that there were none.
     async fn note_missed(&self) -> Result<(), PublishError> {
         if !self.progress().is_restored {
             let mark = self.publisher.mark().await?;
@@ -119,7 +118,7 @@ impl Listener<'_> {
         self.set_mark().await
     }
 
-    /// An event is acknowledged that tells this time.
+    /// Notes the time of an acknowledged event.
     async fn heard_until(&self, event: &Value) -> Result<(), PublishError> {
         let ts = event["event_ts"].as_str().or(event["ts"].as_str()).unwrap_or_default();
         if self.progress().hear(ts) { self.set_mark().await } else { Ok(()) }
@@ -134,7 +133,7 @@ impl Listener<'_> {
         self.slack.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Once this returns, the envelope may be acknowledged.
+    /// Accepts an envelope. Once this returns, it may be acknowledged.
     async fn accept(&self, envelope: &Envelope) -> Result<Answer, PublishError> {
         let payload = &envelope.payload;
         match envelope.kind.as_str() {
@@ -164,19 +163,20 @@ impl Listener<'_> {
         }
     }
 
-    /// A slash command, which can be given where the bot is not: it could not answer there.
+    /// Accepts a slash command. It can be given in a chat without the bot, where the bot could not
+    /// answer.
     async fn command(&self, mut inbound: Inbound) -> Result<&'static str, PublishError> {
         match self.is_here(&inbound.from).await {
             Some(true) => {}
             Some(false) => return Ok(replies::COMMAND_ELSEWHERE),
-            // Two people's private chat looks like the bot's own.
+            // A private chat of two people looks like the bot's own.
             None => inbound.place = Place::Group,
         }
         let outcome = hear::receive_one(self.publisher, Event::Command(inbound)).await?;
         Ok(outcome.published().map_or(replies::COMMAND_NOT_TAKEN, hear::reply_to_command))
     }
 
-    /// Whether the bot is in a chat; none if Slack does not tell in time.
+    /// Returns true if the bot is in a chat. None if Slack does not answer in time.
     async fn is_here(&self, at: &message::Address) -> Option<bool> {
         let own = || self.slack.own_chats.lock().unwrap_or_else(PoisonError::into_inner);
         if own().contains(&at.chat) {
@@ -214,7 +214,7 @@ impl Listener<'_> {
         ReadingContext { bot, channel, threads: self.slack.threads, names }
     }
 
-    /// A pressed button; whoever may not press it is told so.
+    /// Accepts a pressed button. A person who may not press it gets an explanation.
     async fn press(&self, inbound: Inbound) -> Result<Answer, PublishError> {
         let (at, to) = (inbound.from.clone(), inbound.cause.sender().id.clone());
         let outcome = hear::receive_one(self.publisher, Event::Pressed(inbound)).await?;

@@ -1,4 +1,4 @@
-//! What a failed call of the Web API means, and who acts next. The errors are Slack's own words.
+//! The meaning of a failed call of the Web API, and who acts next. The error names are Slack's own.
 
 use std::time::Duration;
 
@@ -10,18 +10,18 @@ use crate::channels::call::{self, Kind, Platform, Row, row};
 
 pub(super) type CallError = call::CallError<WebApi>;
 
-/// What Slack says is its word for it, as `channel_not_found`; empty without one.
+/// A refusal. `said` is Slack's error name, such as `channel_not_found`, and empty without one.
 pub(super) type Denial = call::Denial<WebApi>;
 
-/// What only Slack tells of a refusal.
+/// Facts of a refusal that only Slack reports.
 #[derive(Debug, Default)]
 pub(super) struct WebApi {
-    /// The scopes that are missing, if that is it.
+    /// The missing scopes, if that is the reason.
     needed: String,
 }
 
-/// What Slack's refusals mean. Errors are as Slack's reference of chat.postMessage has them; the empty one
-/// is none.
+/// The meanings of Slack's refusals. The names are from Slack's reference of chat.postMessage. The empty
+/// name means no error name.
 const REFUSALS: &[Row<&str>] = &[
     row(
         &[],
@@ -52,13 +52,13 @@ const REFUSALS: &[Row<&str>] = &[
         "the app may not do this: Slack says {said}, {needed} is needed. Add it at \
          https://api.slack.com/apps under OAuth & Permissions, install the app again, and restart",
     ),
-    // Some aspect of the operation may have succeeded before, as Slack's reference says of these.
+    // Slack's reference: some aspect of the operation may have succeeded before these errors.
     row(&[], &["fatal_error", "internal_error"], Kind::Perhaps, ""),
-    // A gateway that gave up may have passed the request on; one that was overloaded has not.
+    // A gateway that gave up may have passed the request on. One that was overloaded has not.
     row(&[500, 502, 504], &[""], Kind::Perhaps, ""),
     row(&[429], &[], Kind::Limited, ""),
     row(&[], &["ratelimited", "rate_limited", "message_limit_exceeded"], Kind::Limited, ""),
-    // Slack always says why; something on the way to it need not.
+    // Slack always gives a reason. A proxy on the way may not.
     row(&[], &["", "service_unavailable", "request_timeout", "team_added_to_org"], Kind::Later, ""),
     row(&[500, 501, 502, 503, 504], &[], Kind::Later, ""),
     refused(&["channel_not_found"], "there is no such channel, or the bot cannot see it"),
@@ -86,11 +86,11 @@ const fn refused(errors: &'static [&'static str], meaning: &'static str) -> Row<
     row(&[], errors, Kind::Unsendable, meaning)
 }
 
-/// Where Slack does not say how long: its limits are counted by the minute.
+/// Pause for a rate limit without a given time. Slack counts its limits by the minute.
 const RATE_LIMIT_PAUSE: Duration = Duration::from_secs(30);
 
 impl CallError {
-    /// For what may be repeated without harm, but refused: an edit, say.
+    /// The error of a call that may be repeated without harm, but may be refused: an edit, for example.
     pub(super) fn while_editing(self) -> ChannelError {
         match self {
             Self::Denied(denial) if denial.kind() == Kind::Perhaps => denial.unavailable(),
@@ -106,8 +106,8 @@ impl CallError {
         }
     }
 
-    /// For what may be repeated without harm, unless something else may be said there meanwhile:
-    /// then, "perhaps" matters.
+    /// The error of a call that may be repeated without harm, unless other text may appear there
+    /// meanwhile. Then "perhaps" matters.
     pub(super) fn while_drafting(self) -> ChannelError {
         match self {
             Self::Lost(_) | Self::NotSent(_) | Self::Denied(_) => self.while_sending(),
@@ -115,7 +115,7 @@ impl CallError {
         }
     }
 
-    /// The scopes that are missing, if that is it.
+    /// The missing scopes, if that is the reason.
     pub(super) fn missing_scope(&self) -> Option<&str> {
         match self {
             Self::Denied(denial) if denial.said == MISSING_SCOPE => Some(denial.scope()),
@@ -123,7 +123,7 @@ impl CallError {
         }
     }
 
-    /// How long Slack wants us to wait, if that is all that is wrong.
+    /// The wait that Slack demands, if the rate limit is the only problem.
     pub(super) fn wait(&self) -> Option<Duration> {
         match self {
             Self::Denied(denial) if denial.kind() == Kind::Limited => {
@@ -158,14 +158,14 @@ impl Platform for WebApi {
 }
 
 impl Denial {
-    /// As Slack words it.
+    /// A refusal with Slack's error name.
     pub(super) fn of(status: StatusCode, after: Option<Duration>, answer: &Value) -> Self {
         let field = |name| answer.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
         let own = WebApi { needed: field("needed") };
         Self { said: field("error"), own, ..Self::silent(status, after, None) }
     }
 
-    /// Without a word of Slack's.
+    /// A refusal without Slack's error name.
     pub(super) fn silent(
         status: StatusCode,
         after: Option<Duration>,
@@ -174,7 +174,7 @@ impl Denial {
         Self { status: status.as_u16(), after, doubt, ..Self::default() }
     }
 
-    /// Slack will say the same next time, and would of any other message.
+    /// Returns true if Slack would refuse again, and any other message, too.
     pub(super) fn is_no(&self) -> bool {
         self.kind() == Kind::Unsendable || self.said == MISSING_SCOPE
     }

@@ -1,5 +1,5 @@
-//! Files that come and go. Slack hands out addresses for both: ours to check, since a token goes
-//! along on the way in.
+//! Transfers files in both directions. Slack supplies the URLs for both. We check them, because a token
+//! is sent with a download.
 
 use std::time::Duration;
 
@@ -23,13 +23,13 @@ use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::http::is_loopback;
 use crate::types::message::{MediaKind, MediaRef, Outbound};
 
-/// The largest file that Slack takes.
+/// Maximum size of a file on Slack, in bytes.
 pub(super) const FILE_MAX: u64 = 1_000_000_000;
 
-/// For the bytes of one file; below the time that a delivery has.
+/// For the content of one file. Below the deadline of a delivery.
 const TRANSFER_TIME_MAX: Duration = Duration::from_secs(240);
 
-/// Read and sent at a time.
+/// Bytes that are read and sent at a time.
 const PIECE_BYTES: usize = 64 << 10;
 
 const NO_SCOPE: &str = "the app may not read files: give it the scope files:read at \
@@ -65,7 +65,7 @@ struct Place {
     file_id: String,
 }
 
-/// A file as an event tells of it; none for one that is not there any more.
+/// Parses a file of an event. None for a deleted one.
 pub(super) fn read(file: &Value) -> Option<MediaRef> {
     let field = |name: &str| file.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     if matches!(field("mode"), Some("tombstone" | "hidden_by_limit")) {
@@ -84,7 +84,7 @@ pub(super) fn read(file: &Value) -> Option<MediaRef> {
         name: field("name").or(field("title")).map(str::to_owned),
         mime: mime.map(str::to_owned),
         size: file.get("size").and_then(Value::as_u64),
-        // Of files from other workspaces only the id is told.
+        // For files from other workspaces Slack reports only the id.
         handle: address(file).or(field("id"))?.to_owned(),
         fetched: None,
         quoted: false,
@@ -96,7 +96,7 @@ fn address(file: &Value) -> Option<&str> {
     field("url_private_download").or(field("url_private"))
 }
 
-/// Streams a file to where it is wanted.
+/// Streams a file into `into`.
 pub(super) async fn fetch(
     api: &Api,
     media: &MediaRef,
@@ -121,7 +121,7 @@ pub(super) async fn fetch(
     Ok(())
 }
 
-/// Slack shows a page to log in to whom it does not know, and calls that a success.
+/// Checks the answer to a download. Without access, Slack answers with a login page and a success status.
 fn downloaded(response: Response, media: &MediaRef) -> Result<Response, ChannelError> {
     let status = response.status();
     let kind = response.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
@@ -140,7 +140,7 @@ fn lost(error: &reqwest::Error) -> ChannelError {
     ChannelError::unavailable(format!("slack: {}", in_words(error)))
 }
 
-/// Only Slack gets our token, and our files.
+/// Returns an error unless `url` is Slack's: nobody else gets our token and our files.
 fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
     let host = url.host_str().unwrap_or_default();
     let is_slack = host == "slack.com" || host.ends_with(".slack.com");
@@ -152,7 +152,7 @@ fn check(api: &Api, url: &Url) -> Result<(), ChannelError> {
     }
 }
 
-/// Sends a file; until the last call, nobody sees anything of it.
+/// Uploads a file. It is invisible until the last call.
 pub(super) async fn upload(
     api: &Api,
     message: &Outbound,
@@ -177,13 +177,13 @@ pub(super) async fn upload(
         .opt_thread_ts(to.thread)
         .opt_initial_comment((!caption.is_empty()).then(|| caption.to_owned()));
     match api.call::<_, Value>(&complete).await {
-        // Slack does not tell which message it has become.
+        // Slack does not report the message that contains the file.
         Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: None }),
         Err(error) => Err(no_scope(&error).unwrap_or_else(|| error.while_sending())),
     }
 }
 
-/// An app that may not send files is of use all the same.
+/// A missing scope refuses only the file: an app without it is still useful.
 fn no_scope(error: &CallError) -> Option<ChannelError> {
     let words = format!(
         "the app may not send files: {} is needed. Add it at https://api.slack.com/apps under \

@@ -1,8 +1,7 @@
-//! Decodes an event. Pure: Slack's event in, ours out; what becomes of that is decided in
-//! [`hear`](crate::channels::hear). Slack tells of one mention twice, as `message` and as
-//! `app_mention`, in any order: both are read alike and have one key, and whether we are spoken to is
-//! read from the text. The structs are our own, since the SDK's refuse
-//! an event as a whole for one new kind of block in it.
+//! Decodes an event. Pure: Slack's event in, ours out. [`hear`](crate::channels::hear) decides about the
+//! result. Slack sends a mention twice, as `message` and as `app_mention`, in any order: both are decoded
+//! alike and have one key, and the text shows if the bot is addressed. The structs are our own, because
+//! the SDK's reject a whole event for one new kind of block in it.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +16,13 @@ use crate::types::message::{
     Address, Cause, ChannelName, DedupKey, Inbound, Place, Quote, Said, Sender, SenderId, ThreadId,
 };
 
-/// How much of a forwarded message comes along, in characters.
+/// Maximum length of a forwarded message, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
 
-/// Files of one message that are told of; Slack takes ten at a time.
+/// Maximum number of files of one message. Slack accepts ten at a time.
 const FILES_MAX: usize = 20;
 
-/// The bot itself, as `auth.test` tells.
+/// The bot's own account, from `auth.test`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Identity {
     #[serde(rename = "user_id")]
@@ -38,16 +37,16 @@ pub struct Identity {
     pub team_name: String,
 }
 
-/// What an event is decoded with.
+/// Context for decoding an event.
 pub struct ReadingContext<'a> {
     pub bot: &'a Identity,
     pub channel: &'a ChannelName,
     pub threads: Threads,
-    /// Of people, by id; who is not among them is called by their id.
+    /// Names of people by id. A person without a name here is called by the id.
     pub names: &'a BTreeMap<String, String>,
 }
 
-/// Of an event, all that we read.
+/// The fields of an event that we read.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 struct Event {
@@ -60,17 +59,17 @@ struct Event {
     text: Option<String>,
     ts: Option<String>,
     thread_ts: Option<String>,
-    /// Who wrote the message that the thread hangs on.
+    /// The author of the thread's first message.
     parent_user_id: Option<String>,
     files: Option<Vec<Value>>,
     attachments: Option<Vec<Value>>,
-    /// The message that was changed, as it is now and as it was.
+    /// The edited message, after and before the edit.
     message: Option<Box<Self>>,
     previous_message: Option<Box<Self>>,
     deleted_ts: Option<String>,
 }
 
-/// The people that an event names, so that they may be asked for before it is read.
+/// Returns the people whom an event names, so that their names can be requested before it is decoded.
 pub fn people(event: &Value) -> Vec<String> {
     let mut people = Vec::new();
     for event in [Some(event), event.get("message")].into_iter().flatten() {
@@ -82,7 +81,7 @@ pub fn people(event: &Value) -> Vec<String> {
     people
 }
 
-/// Decodes one event. Total: nothing that a server sends makes it panic.
+/// Decodes one event. Total: no server input makes it panic.
 pub fn decode(event: &Value, context: &ReadingContext<'_>) -> hear::Event {
     let kind = event.get("type").and_then(Value::as_str).unwrap_or_default();
     if !matches!(kind, "message" | "app_mention") {
@@ -97,7 +96,7 @@ pub fn decode(event: &Value, context: &ReadingContext<'_>) -> hear::Event {
     context.decode(&whole)
 }
 
-/// What was said, without all that is beside it: some of that has a shape that is new.
+/// Keeps only the essential fields. Another one may have a new shape.
 fn bare(event: &Value) -> Value {
     const ESSENTIAL: &[&str] = &[
         "type",
@@ -128,7 +127,7 @@ impl ReadingContext<'_> {
         decoded.unwrap_or(hear::Event::Ignored)
     }
 
-    /// Links that unfold and threads that grow are changes too, to Slack.
+    /// Decodes a change. Slack also reports unfolding links and growing threads as changes.
     fn change(&self, event: &Event, message: &Event) -> Option<hear::Event> {
         if message.subtype.as_deref() == Some("tombstone") {
             return self.deletion(event);
@@ -148,7 +147,7 @@ impl ReadingContext<'_> {
         let ts = event.deleted_ts.as_ref().or(before.and_then(|before| before.ts.as_ref()))?;
         let chat = event.channel.as_deref()?;
         let thread = before.and_then(|before| before.thread_ts.as_deref());
-        // What a thread hangs on is told as part of it, but stands in the channel.
+        // A thread's first message is reported as part of the thread, but it is in the channel.
         let at = self.address(chat, thread.filter(|thread| thread != ts));
         Some(hear::Event::Deleted { at, id: ts.as_str().into(), key: self.key(chat, ts) })
     }
@@ -158,11 +157,11 @@ impl ReadingContext<'_> {
         let (sender, bot_ids) = self.sender(event)?;
         let place = place(chat, event.channel_type.as_deref());
         let raw = event.text.as_deref().unwrap_or_default();
-        // What a thread hangs on is told as part of it, but stands in the channel.
+        // A thread's first message is reported as part of the thread, but it is in the channel.
         let thread = event.thread_ts.as_deref().filter(|thread| *thread != ts);
         let body = self.said(event, raw)?;
         let is_ours = mrkdwn::mentions(raw, &self.bot.user)
-            // Whoever wants it to stop does not stop to mention it.
+            // A person who wants it to stop does not take the time to mention it.
             || body.text.eq_ignore_ascii_case("/stop");
         let addressee = match thread {
             _ if is_ours => Addressee::Bot,
@@ -191,7 +190,7 @@ impl ReadingContext<'_> {
         Some(Message { inbound, addressee, heard_at, context, bot_ids })
     }
 
-    /// Who speaks, and by which ids the config may know them if it is another bot; none for
+    /// Returns the sender, and for another bot the ids by which the config may admit it. None for
     /// ourselves.
     fn sender(&self, event: &Event) -> Option<(Sender, Vec<SenderId>)> {
         let (user, bot) = (event.user.as_deref(), event.bot_id.as_deref());
@@ -216,7 +215,7 @@ impl ReadingContext<'_> {
         self.names.get(person).cloned().unwrap_or_else(|| person.to_owned())
     }
 
-    /// What is said, without the words that only address the bot; none if nothing is.
+    /// Returns the content without mentions that only address the bot. None if it is empty.
     fn said(&self, event: &Event, raw: &str) -> Option<Said> {
         let words = mrkdwn::without_address(raw, &self.bot.user);
         let mut text = command(&mrkdwn::plain(words, &|person| self.name_of(person)));
@@ -230,7 +229,7 @@ impl ReadingContext<'_> {
         Some(Said { text, quoted, media, ..Said::default() })
     }
 
-    /// A message that was forwarded; none for the other things that hang on to one.
+    /// Returns a forwarded message. None for other attachments.
     fn quote(&self, attachment: &Value) -> Option<Quote> {
         let field = |name: &str| attachment.get(name).and_then(Value::as_str);
         let is = |name: &str| attachment.get(name).and_then(Value::as_bool).unwrap_or_default();
@@ -249,24 +248,25 @@ impl ReadingContext<'_> {
     }
 
     fn key(&self, chat: &str, ts: &str) -> DedupKey {
-        // Two bots of a workspace hear one message, and each is to answer it.
+        // Two bots of a workspace receive one message, and each of them must answer it.
         format!("slack:{}:{}:{chat}:{ts}", self.bot.team, self.bot.user).into()
     }
 }
 
-/// Slack's own bot speaks as a user.
+/// Slack's own bot appears as a user.
 const SLACKBOT: &str = "USLACKBOT";
 
-/// What stands for the words of who only passes on those of another.
+/// Text of a message that only forwards another one.
 const FORWARDED: &str = "[forwarded a message]";
 
-/// Whether somebody says something thereby; the other kinds tell of joining, of topics, of pins.
+/// Returns true if a message of this kind is written by somebody. The other kinds report joins, topics
+/// and pins.
 fn is_said(subtype: Option<&str>) -> bool {
     const SAID: &[&str] = &["bot_message", "file_share", "me_message", "thread_broadcast"];
     subtype.is_none_or(|subtype| SAID.contains(&subtype))
 }
 
-/// `!stop` is `/stop`: in threads, Slack takes no slashes.
+/// Converts `!stop` to `/stop`: Slack allows no slash commands in threads.
 fn command(text: &str) -> String {
     let text = text.trim();
     match text.strip_prefix('!').map(|rest| format!("/{rest}")) {
@@ -279,7 +279,7 @@ pub(super) fn is_command(text: &str) -> bool {
     commands::find(text).is_some()
 }
 
-/// An `app_mention` does not tell the kind of its channel, but its id does.
+/// Returns the kind of a chat. An `app_mention` does not have it, but the chat's id shows it.
 pub(super) fn place(chat: &str, kind: Option<&str>) -> Place {
     match kind {
         Some("im") => Place::Private,
@@ -288,7 +288,7 @@ pub(super) fn place(chat: &str, kind: Option<&str>) -> Place {
     }
 }
 
-/// Slack's `1610241741.000200`.
+/// Parses Slack's time, such as `1610241741.000200`.
 pub(super) fn moment(ts: &str) -> Option<DateTime<Utc>> {
     let (seconds, micros) = ts.split_once('.').unwrap_or((ts, "0"));
     let nanos = micros.parse::<u32>().ok()?.checked_mul(1000)?;

@@ -1,5 +1,5 @@
-//! What people do besides writing: slash commands, and the buttons of our questions. Pure, as
-//! `inbound` is.
+//! Decodes actions besides messages: slash commands, and the buttons of our questions. Pure, as `inbound`
+//! is.
 
 use chrono::{DateTime, Utc};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ struct Slash {
     trigger_id: String,
 }
 
-/// Reads `/peacrab stop` as `/stop`, said where the command was given, which is never in a thread.
+/// Decodes `/peacrab stop` as `/stop` in the chat where it was given, which is never a thread.
 pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
     let Ok(slash) = Slash::deserialize(payload) else {
         return unreadable(context.bot, payload);
@@ -35,7 +35,7 @@ pub fn decode_slash(payload: &Value, context: &ReadingContext<'_>, now: DateTime
     };
     let name = if slash.user_name.is_empty() { slash.user_id.clone() } else { slash.user_name };
     Event::Command(Inbound {
-        // The same in every delivery of it.
+        // The same in every delivery of the event.
         key: format!("slack:{}:slash:{}", context.bot.team, slash.trigger_id).into(),
         at: now,
         from: context.address(&slash.channel_id, None),
@@ -85,12 +85,12 @@ struct Action {
     action_ts: String,
 }
 
-/// Reads the press of one of our buttons.
+/// Decodes the press of one of our buttons.
 pub fn decode_press(payload: &Value, context: &ReadingContext<'_>, now: DateTime<Utc>) -> Event {
     if payload.get("type").and_then(Value::as_str) != Some("block_actions") {
         return Event::Ignored;
     }
-    // Those in views, and of other shapes, are not of our messages.
+    // Buttons in views, and of other shapes, do not belong to our messages.
     let Ok(Interaction { user, channel, container, actions }) = Interaction::deserialize(payload)
     else {
         return Event::Ignored;

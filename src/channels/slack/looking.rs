@@ -1,4 +1,4 @@
-//! What was said in a place before the bot was called there.
+//! Reads messages that were sent before the bot was addressed.
 
 use serde_json::Value;
 
@@ -10,11 +10,11 @@ use crate::channels::hear::Event;
 use crate::channels::slack::inbound::{self, ReadingContext};
 use crate::types::message::{Address, Line, MessageId};
 
-/// Pages of a thread that are turned for its end.
+/// Maximum number of pages that are read to reach a thread's end.
 const PAGES_MAX: usize = 5;
 
 impl Slack {
-    /// The last lines of a place, oldest first.
+    /// Returns the last messages at an address, oldest first.
     pub(super) async fn look_back(
         &self,
         at: &Address,
@@ -28,13 +28,13 @@ impl Slack {
         for _ in 0..PAGES_MAX {
             let page = match messages(&self.api, &spot, None, cursor).await {
                 Ok(page) => page,
-                // What Slack does not show is not to be had.
+                // Slack does not show these messages.
                 Err(CallError::Denied(denial)) if denial.is_no() => return Ok(Vec::new()),
                 Err(error) => return Err(error.while_asking()),
             };
             found.extend(page.messages.iter().cloned());
             cursor = page.next();
-            // Channels are told from their end, threads from their beginning.
+            // Slack returns channels from their end, and threads from their beginning.
             if cursor.is_none() || spot.thread.is_none() && found.len() > max {
                 break;
             }

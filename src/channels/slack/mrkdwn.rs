@@ -1,14 +1,14 @@
-//! What people wrote, out of what Slack makes of it: `&lt;` is `<` again, and `<@U1>` a name.
+//! Converts Slack's markup to the text that people wrote: `&lt;` becomes `<`, and `<@U1>` a name.
 
 /// A part of a text as Slack sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part<'a> {
     Words(&'a str),
-    /// What stood between `<` and `>`.
+    /// The text between `<` and `>`.
     Link(&'a str),
 }
 
-/// The people whose names [`plain`] will ask for.
+/// Returns the people whose names [`plain`] will need.
 pub(super) fn people(text: &str) -> impl Iterator<Item = &str> {
     parts(text).filter_map(|part| match part {
         Part::Link(link) => {
@@ -19,13 +19,13 @@ pub(super) fn people(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Whether `person` is mentioned.
+/// Returns true if `person` is mentioned.
 pub(super) fn mentions(text: &str, person: &str) -> bool {
     parts(text).any(|part| is_mention(part, person))
 }
 
-/// Whether the text is addressed to somebody, whoever that is: by its first word, or by calling
-/// many together.
+/// Returns true if the text addresses anybody: by a mention at its start, or by calling many people at
+/// once.
 pub(super) fn addresses(text: &str) -> bool {
     const CALLS: &[&str] = &["!here", "!channel", "!everyone"];
     let calls = |part| match part {
@@ -36,8 +36,8 @@ pub(super) fn addresses(text: &str) -> bool {
         || parts(text).any(calls)
 }
 
-/// The text without the mentions of `person` that only address them, at either end. A text that is
-/// nothing but that stays.
+/// Returns the text without mentions of `person` at either end that only address them. A text that is
+/// nothing else stays.
 pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
     let mut rest = text.trim();
     while let Some((link, after)) = rest.strip_prefix('<').and_then(|rest| rest.split_once('>')) {
@@ -55,7 +55,7 @@ pub(super) fn without_address<'a>(text: &'a str, person: &str) -> &'a str {
     if rest.is_empty() { text.trim() } else { rest }
 }
 
-/// The text as its author saw it. `name_of` gives a person's name by their id.
+/// Returns the text as its author saw it. `name_of` returns a person's name for an id.
 pub(super) fn plain(text: &str, name_of: &dyn Fn(&str) -> String) -> String {
     parts(text)
         .map(|part| match part {
@@ -79,7 +79,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
             (true, _) => return None,
             (_, Some(link)) => match link.split_once('>') {
                 Some((link, after)) => (Part::Link(link), after),
-                // Slack escapes every other `<`; whatever this is stays as it is.
+                // Slack escapes every other `<`. An unexpected one stays as it is.
                 None => (Part::Words(rest), ""),
             },
             (_, None) => {
@@ -92,7 +92,7 @@ fn parts(text: &str) -> impl Iterator<Item = Part<'_>> {
     })
 }
 
-/// A link's target, and how it is labelled.
+/// Splits a link into its target and its label.
 fn split(link: &str) -> (&str, Option<&str>) {
     match link.split_once('|') {
         Some((target, label)) => (target, Some(label).filter(|label| !label.is_empty())),
@@ -118,7 +118,7 @@ fn shown(link: &str, name_of: &dyn Fn(&str) -> String) -> String {
             let target = unescaped(target);
             let bare = target.strip_prefix("mailto:").or(target.strip_prefix("tel:"));
             match label {
-                // Slack labels what looks like a link by itself: `example.com`, an address.
+                // Slack itself labels text that looks like a link: `example.com`, an address.
                 Some(label) if Some(label.as_str()) == bare => label,
                 Some(label) if target.ends_with(label.as_str()) => target,
                 Some(label) => format!("{label} ({target})"),
@@ -128,7 +128,7 @@ fn shown(link: &str, name_of: &dyn Fn(&str) -> String) -> String {
     }
 }
 
-/// Slack escapes these three, and nothing else.
+/// Unescapes the three characters that Slack escapes.
 fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
 }

@@ -1,4 +1,4 @@
-//! How people are called. Slack's events have ids only; names are asked for once, and kept.
+//! Looks up people's names. Slack's events have only ids. A name is requested once and remembered.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,20 +12,22 @@ use tokio::time::timeout;
 
 use super::call::Api;
 
-/// People whose names are kept; then they are asked for afresh, so that changed ones are noticed.
+/// Maximum number of remembered names. When it is reached, all are requested again, so that changes are
+/// noticed.
 const KEPT_MAX: usize = 1000;
 
-/// People of one event that are asked for.
+/// Maximum number of people of one event who are looked up.
 const ASKED_MAX: usize = 10;
 
-/// What people are called when Slack does not let us ask: nothing will change that soon.
+/// Refusals after which the id serves as the name, because they will not change soon.
 const NO_NAME: &[&str] =
     &["missing_scope", "user_not_found", "user_not_visible", "users_not_found"];
 
 /// Names by id.
 #[derive(Default)]
 pub(super) struct Names(
-    // A mutex because hearing and catching up look up beside each other; it guards copies of words.
+    // A mutex, because the listener and the backlog look names up in parallel. It guards copies of short
+    // strings.
     Mutex<BTreeMap<String, String>>,
 );
 
@@ -59,7 +61,7 @@ impl User {
 }
 
 impl Names {
-    /// The names of these people, as far as they can be had within the time.
+    /// Returns the names of these people that are known or arrive within the time limit.
     pub(super) async fn of(
         &self,
         people: &[String],

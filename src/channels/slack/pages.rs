@@ -1,4 +1,4 @@
-//! Pages of what was said, for [`backlog`]: Slack brings some of what was missed again, but not all.
+//! Reads pages of messages for [`backlog`]: Slack repeats some missed events, but not all.
 
 use std::cmp::Reverse;
 
@@ -17,14 +17,14 @@ use crate::channels::backlog::{Backlog, Page, PageError, Pages, Position, RateLi
 use crate::channels::slack::sending::{self, PAGE, SlackAddress, messages, ts_of};
 use crate::types::message::Address;
 
-/// How long before what is read a thread may have begun that has grown since; no more than a page of
-/// those.
+/// Maximum age of the first message of a thread that is checked for new replies, before the oldest missed
+/// message. At most one page of such messages is read.
 const ROOT_AGE_MAX: chrono::Duration = chrono::Duration::hours(24);
 
 impl Pages for Listener<'_> {
-    /// Of the method (conversations.history).
+    /// The limit belongs to the method (conversations.history).
     const RATE_LIMIT: RateLimit = RateLimit::OfAll;
-    /// Slack lets an app look 50 times a minute (tier 3, conversations.history).
+    /// An app may call it 50 times a minute (tier 3, conversations.history).
     const CHANNELS_MAX: usize = 40;
     const THREADS_MAX: usize = 40;
     const IS_IN_ORDER: bool = false;
@@ -46,7 +46,7 @@ impl Pages for Listener<'_> {
         let (api, oldest) = (&self.slack.api, SlackTs(from.after.0.clone()));
         let cursor = from.cursor.clone().map(SlackCursorId);
         let mut page = messages(api, &to, Some(oldest), cursor).await?;
-        // A channel tells only what its threads hang on.
+        // A channel's history contains only the first messages of its threads.
         let roots = match (&at.thread, &from.cursor) {
             (None, None) => roots(api, &to, &from.after.0).await?.messages,
             _ => Vec::new(),
@@ -61,13 +61,13 @@ impl Pages for Listener<'_> {
         let mut events = Vec::new();
         for mut message in messages {
             let position = Position(field(&message, "ts").to_owned());
-            // The history does not say what is plain where it stands.
+            // The history omits the fields that follow from the request.
             if let Some(event) = message.as_object_mut() {
                 event.insert("channel".to_owned(), at.chat.as_str().into());
                 event.entry("type").or_insert_with(|| "message".into());
             }
             events.push((position, self.decode(&message).await));
-            // The link beside is not to fall silent while two hundred are decoded.
+            // The link must not fall silent while two hundred messages are decoded.
             tokio::task::yield_now().await;
         }
         Ok(Page { events, next, threads })
@@ -83,13 +83,13 @@ impl From<CallError> for PageError {
         match (error.wait(), error) {
             (Some(wait), _) => Self::Limited(wait),
             (None, CallError::Denied(denial)) if denial.is_no() => Self::Never(denial.said),
-            // A token that is not accepted ends the link by itself.
+            // A rejected token ends the link by itself.
             (None, error) => Self::Later(error.while_asking().to_string()),
         }
     }
 }
 
-/// What threads hang on that began up to `since`.
+/// Returns the first messages of threads that began up to `since`.
 async fn roots(api: &Api, at: &SlackAddress, since: &str) -> Result<sending::Page, CallError> {
     let Some(begun) = moment(since) else { return Ok(sending::Page::default()) };
     let history = SlackApiConversationsHistoryRequest::new()
@@ -101,7 +101,7 @@ async fn roots(api: &Api, at: &SlackAddress, since: &str) -> Result<sending::Pag
     api.call(&history).await
 }
 
-/// The threads of a channel that have grown since then, those that grew last first.
+/// Returns the threads of a channel with replies after `since`, the latest first.
 fn grown<'a>(at: &Address, since: &str, roots: impl Iterator<Item = &'a Value>) -> Vec<Address> {
     let mut grown: Vec<_> = roots.filter(|root| field(root, "latest_reply") > since).collect();
     grown.sort_by_key(|root| Reverse(field(root, "latest_reply")));

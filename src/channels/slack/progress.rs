@@ -1,5 +1,5 @@
-//! How far we have heard, and what outlives the program of that and of what is still missed: what comes
-//! later in a place does not make up for what was missed there.
+//! The position in Slack's events, and the durable mark of it and of missed messages. A later event of a
+//! conversation does not prove that nothing was missed there.
 
 use chrono::{DateTime, Duration, Utc};
 use serde::{Deserialize, Serialize};
@@ -8,32 +8,32 @@ use super::inbound::moment;
 use crate::channels::backlog::{Backlog, LATE_MAX, Position, Unread};
 use crate::types::message::{Address, ChannelName, ThreadId};
 
-/// How old the durable mark may be: so much is looked up once more after a crash.
+/// Maximum age of the durable mark. Events of that time are read once more after a crash.
 const MARK_EVERY: Duration = Duration::seconds(60);
 
 #[derive(Default)]
 pub(super) struct Progress {
-    /// The time of the newest event that was acknowledged.
+    /// Time of the newest acknowledged event.
     until: Option<String>,
-    /// The mark of a daemon before this one was read.
+    /// True once the mark of an earlier daemon was read.
     pub(super) is_restored: bool,
-    /// Until when the durable mark says that all was told.
+    /// The time in the durable mark.
     marked: Option<DateTime<Utc>>,
 }
 
-/// What is durable.
+/// The durable state.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default)]
 struct Mark {
-    /// The bot, as a user.
+    /// The bot's user id.
     bot: String,
     until: Option<String>,
-    /// Chat, thread, and after which message.
+    /// Chat, thread, and the last message that was received there.
     missed: Vec<(String, Option<String>, String)>,
 }
 
 impl Progress {
-    /// Goes on from a mark, unless it is another bot's.
+    /// Restores the position from a mark, unless it belongs to another bot.
     pub(super) fn restore(
         &mut self,
         mark: &str,
@@ -53,7 +53,7 @@ impl Progress {
         }
     }
 
-    /// The durable mark, as it is to be set now.
+    /// Returns the durable mark to store now.
     pub(super) fn mark(&mut self, bot: &str, backlog: &Backlog) -> String {
         self.marked = self.until();
         let missed = backlog.places().into_iter().map(|(at, unread)| {
@@ -65,14 +65,14 @@ impl Progress {
         serde_json::to_string(&mark).unwrap_or_default()
     }
 
-    /// Until when all was told that was said, whether it was for the bot or not; none if unknown.
+    /// Time up to which all events were received, for the bot or not. None if unknown.
     pub(super) fn until(&self) -> Option<DateTime<Utc>> {
         self.until.as_deref().and_then(moment)
     }
 
-    /// An event of this time is acknowledged; true if the mark is to be set.
+    /// Notes an acknowledged event. Returns true if the mark must be stored.
     pub(super) fn hear(&mut self, ts: &str) -> bool {
-        // A time that is not yet would hide what is to come.
+        // A time in the future would hide events that are still to come.
         let at = moment(ts).filter(|at| *at <= Utc::now() + LATE_MAX);
         let Some(at) = at else { return false };
         if self.until.as_deref().is_none_or(|until| until < ts) {

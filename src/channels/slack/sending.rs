@@ -1,5 +1,4 @@
-//! What is sent, and how it is found again: a message carries our id in its metadata, where people
-//! do not see it.
+//! Sends messages, and finds them again: a message has our id in its metadata, which people do not see.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,22 +28,24 @@ use crate::channels::{ChannelError, Found, Sent, Unit, text};
 use crate::replies;
 use crate::types::message::{Address, Body, MessageId, Outbound, Press, Question, Reaction};
 
-/// The kind of our metadata.
+/// The event type of our metadata.
 const DELIVERY: &str = "peacrab_delivery";
 
-/// How far Slack's clock and ours may be apart.
+/// Tolerance for a difference between Slack's clock and ours.
 const SKEW: Duration = Duration::minutes(5);
 
-/// The same for files, which carry no id: one of the same name that was sent just before is another.
+/// The same for files, which have no id: one of the same name that was sent just before is a different
+/// one.
 const FILE_SKEW: Duration = Duration::seconds(2);
 
-/// Messages that Slack gives at a time.
+/// Messages of one page.
 pub(super) const PAGE: u16 = 200;
 
-/// Pages that are looked through for a message: more than is said while an answer is on its way.
+/// Maximum number of pages that are searched for a message: more than people write while an answer is on
+/// its way.
 const PAGES_MAX: usize = 10;
 
-/// Of one section block, and of a button's label (Block Kit); in characters.
+/// Maximum characters of a section block, and of a button's label (Block Kit).
 const SECTION_MAX: usize = 3000;
 const LABEL_MAX: usize = 75;
 
@@ -56,7 +57,7 @@ impl Method for SlackApiReactionsAddRequest {
     const NAME: &'static str = "reactions.add";
 }
 
-/// What chat.update says when there is nothing that we could edit.
+/// Errors of chat.update if there is nothing to edit.
 const GONE_DRAFT: &[&str] = &[
     "message_not_found",
     "cant_update_message",
@@ -65,7 +66,7 @@ const GONE_DRAFT: &[&str] = &[
     "is_inactive",
 ];
 
-/// What Slack says when it never shows a status for this app.
+/// Errors that mean that Slack never shows a status for this app.
 const NO_STATUS: &[&str] = &[
     "access_denied",
     "method_not_supported_for_channel_type",
@@ -74,8 +75,7 @@ const NO_STATUS: &[&str] = &[
     "unknown_method",
 ];
 
-/// Of a sent message, all that we need; whatever else Slack tells of it cannot then be mistaken for
-/// a failure.
+/// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Deserialize)]
 struct Posted {
     ts: String,
@@ -140,17 +140,17 @@ pub(super) async fn send(api: &Api, message: &Outbound) -> Result<Sent, ChannelE
     }
 }
 
-/// What the message is found by: the same for every try, another for each part of an answer. The
-/// text counts too, for a bot with a new home counts from one again.
+/// Returns the id by which a message is found: the same for every attempt, and different for each part of
+/// an answer. It includes the text, because a bot with a new home counts from one again.
 fn delivery_id(message: &Outbound) -> String {
     let text = message.body.text();
-    // A repetition that is marked as such is the same message.
+    // A copy that is marked as repeated is the same message.
     let digest = Sha256::digest(text.strip_prefix(&replies::perhaps_repeated("")).unwrap_or(text));
     let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
     format!("{}.{}.{digest}", message.id.0, message.part)
 }
 
-/// A question with its buttons under it.
+/// Renders a question with its buttons below.
 fn blocks(message: &Outbound, question: &Question) -> Vec<SlackBlock> {
     let sections = text::split(&question.text, SECTION_MAX, Unit::Chars).into_iter().map(|part| {
         let text = SlackBlockMarkDownText::new(part).with_verbatim(true);
@@ -186,8 +186,8 @@ async fn post(
     }
 }
 
-/// Puts the content into the place of a draft. An edit may be repeated without harm, so "perhaps"
-/// is "not yet"; but a draft that may arrive late would take the answer's place.
+/// Replaces a draft by the content. An edit may be repeated without harm, so an ambiguous one is
+/// `Unavailable`. But a draft that arrives late would replace the answer.
 async fn edit(
     api: &Api,
     to: SlackAddress,
@@ -198,7 +198,7 @@ async fn edit(
     if !is_ts(draft.as_str()) {
         return Err(ChannelError::DraftGone);
     }
-    // Blocks that are not mentioned would stay.
+    // Existing blocks would stay if they were omitted.
     let content = if content.blocks.is_none() { content.with_blocks(Vec::new()) } else { content };
     let ts = SlackTs(draft.as_str().to_owned());
     let request = SlackApiChatUpdateRequest::new(to.channel, content, ts);
@@ -210,14 +210,14 @@ async fn edit(
     }
 }
 
-/// Looks for a message in the place that it was sent to.
+/// Searches for a message at the address that it was sent to.
 pub(super) async fn find(
     api: &Api,
     bot: &Identity,
     message: &Outbound,
     since: DateTime<Utc>,
 ) -> Result<Found, ChannelError> {
-    // An edit is simply made again.
+    // An edit is simply repeated.
     if message.replaces.is_some() {
         return Ok(Found::Unknowable);
     }
@@ -262,7 +262,7 @@ fn has_file(message: &Value, name: &str) -> bool {
     files.into_iter().flatten().any(|file| file["name"] == name || file["title"] == name)
 }
 
-/// A sign at a message; one that is there already is as good.
+/// Adds a reaction. One that exists already counts as success.
 pub(super) async fn react(
     api: &Api,
     at: &Address,
@@ -281,7 +281,7 @@ pub(super) async fn react(
     }
 }
 
-/// Takes a draft away; one that is gone already is as good.
+/// Deletes a draft. One that is gone already counts as success.
 pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<(), ChannelError> {
     let (channel, ts) = (SlackAddress::of(at)?.channel, SlackTs(draft.as_str().to_owned()));
     match api.call::<_, Value>(&SlackApiChatDeleteRequest::new(channel, ts)).await {
@@ -290,7 +290,7 @@ pub(super) async fn erase(api: &Api, at: &Address, draft: &MessageId) -> Result<
     }
 }
 
-/// A page of what is in a place, with its metadata; what came after `oldest`.
+/// Returns a page of the messages at an address after `oldest`, with their metadata.
 pub(super) async fn messages(
     api: &Api,
     at: &SlackAddress,
@@ -329,8 +329,8 @@ pub(super) fn ts_of(at: DateTime<Utc>) -> SlackTs {
     SlackTs(format!("{}.{:06}", at.timestamp(), at.timestamp_subsec_micros()))
 }
 
-/// Slack shows that a bot works only in the threads of its assistant pane, which are private. An
-/// empty status takes it away.
+/// Shows a status. Slack shows it only in the threads of the assistant pane, which are private. An empty
+/// status clears it.
 pub(super) async fn show_status(
     api: &Api,
     to: &Address,

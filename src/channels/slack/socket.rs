@@ -1,6 +1,6 @@
-//! One Socket Mode link. The loop is ours, and not the SDK's: that one hides pings and `hello`, so
-//! that a silent link would go unnoticed; it has no deadlines, and reconnects for ever where only
-//! the operator can help.
+//! One Socket Mode link. The loop is ours, not the SDK's: the SDK hides pings and `hello`, so that a
+//! silent link would go unnoticed. It has no deadlines, and reconnects forever when only the operator can
+//! help.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use super::Deadlines;
 use crate::channels::ChannelError;
 use crate::http::is_loopback;
 
-/// Far more than an event with its blocks and files takes.
+/// Far more than an event with its blocks and files needs.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
-/// Events are a few kilobytes; this is held for as long as the link is.
+/// Events are a few kilobytes. The buffer lives as long as the link.
 const BUFFER_BYTES: usize = 16 << 10;
 
 pub(super) struct Socket {
     stream: WebSocketStream<MaybeTlsStream<TcpStream>>,
     deadlines: Deadlines,
     opened: Instant,
-    /// When the link counts as dead if not a byte comes.
+    /// The link counts as dead if not a byte arrives before this.
     silent_at: Instant,
     ping_at: Instant,
 }
 
-/// What came.
+/// A message of the link.
 #[derive(Debug)]
 pub(super) enum Frame {
     Envelope(Envelope),
-    /// Slack wants us to connect anew, or says why it will not have us.
+    /// Slack wants a new connection, or gives a reason why it rejects us.
     Disconnect(String),
 }
 
-/// Something to acknowledge.
+/// A message to acknowledge.
 #[derive(Debug)]
 pub(super) struct Envelope {
     pub(super) id: String,
@@ -60,7 +60,7 @@ struct Raw {
 }
 
 impl Socket {
-    /// Connects, and waits until Slack greets. `url` holds a ticket, and is never shown.
+    /// Connects, and waits for Slack's greeting. `url` contains a ticket, and is never shown.
     pub(super) async fn open(
         url: &str,
         may_be_plain: bool,
@@ -96,14 +96,13 @@ impl Socket {
         }
     }
 
-    /// For how long the link has been open.
+    /// Returns how long the link has been open.
     pub(super) fn age(&self) -> Duration {
         self.opened.elapsed()
     }
 
-    /// The next thing that concerns us; calls `heard` for every byte. Ends with an error when the
-    /// link is lost, or silent although we knock. Nothing is lost if this is dropped and called
-    /// again.
+    /// Waits for the next message. Calls `heard` for every byte. Returns an error if the link is lost, or
+    /// silent in spite of our pings. Cancel-safe.
     pub(super) async fn next(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Frame, ChannelError> {
         loop {
             let Some(raw) = self.frame(heard).await? else { continue };
@@ -120,7 +119,8 @@ impl Socket {
         }
     }
 
-    /// Says that what came in the envelope is kept; `answer` is for whoever gave a command alone.
+    /// Confirms that the envelope's event is stored. `answer` is shown only to the person who gave a
+    /// command.
     pub(super) async fn acknowledge(
         &mut self,
         envelope: &str,
@@ -133,11 +133,11 @@ impl Socket {
         self.send(Message::text(words.to_string())).await
     }
 
-    /// The next text; none if it is not one of Slack's.
+    /// Reads the next text. None if it is not one of Slack's.
     async fn frame(&mut self, heard: &(dyn Fn() + Sync)) -> Result<Option<Raw>, ChannelError> {
         let now = Instant::now();
         if now >= self.silent_at {
-            // We were busy elsewhere for so long, and neither knocked nor listened.
+            // The program was busy elsewhere for so long, and neither pinged nor read.
             self.silent_at = now + self.deadlines.silence;
         }
         loop {
@@ -161,7 +161,7 @@ impl Socket {
                 Message::Text(text) => {
                     let raw = serde_json::from_str(text.as_str());
                     if let Err(error) = &raw {
-                        // No envelope, so nothing to acknowledge.
+                        // It is no envelope, so there is nothing to acknowledge.
                         tracing::warn!(%error, "Slack said something that cannot be read");
                     }
                     return Ok(raw.ok());
@@ -182,7 +182,8 @@ impl Socket {
     }
 }
 
-/// Why Slack ends a link. What it does now and then by itself is no error.
+/// Returns the error for the reason that Slack gave for ending a link. A routine end is handled
+/// elsewhere.
 pub(super) fn refused(reason: &str) -> ChannelError {
     match reason {
         "link_disabled" => ChannelError::Closed(
@@ -199,7 +200,7 @@ pub(super) fn refused(reason: &str) -> ChannelError {
 
 fn lost(error: &Error) -> ChannelError {
     let reason = match error {
-        // Its text may hold the URL, and so the ticket.
+        // Its text may contain the URL, and so the ticket.
         Error::Url(_) | Error::Http(_) | Error::HttpFormat(_) => "slack's link was refused".into(),
         other => format!("slack's link was lost: {other}"),
     };

@@ -1,5 +1,5 @@
-//! One call of the Bot API: out, back, and sorted by what is certain about it. teloxide's own
-//! caller is not used, since it sleeps for ten seconds on a 5xx and drops the status code.
+//! One call of the Bot API, its answer, and its errors, sorted by what is certain. teloxide's own client
+//! is not used, because it sleeps for ten seconds on a 5xx and drops the status code.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ use crate::channels::config::TELEGRAM_URL;
 /// The Bot API with our token.
 pub(super) struct Api {
     caller: Caller,
-    /// Ends in `/bot<token>/`, so it is not shown.
+    /// Ends in `/bot<token>/`, so it is never shown.
     base: Url,
-    /// Ends in `/file/bot<token>/`, likewise.
+    /// Ends in `/file/bot<token>/`, and is never shown either.
     files: Url,
 }
 
@@ -27,7 +27,7 @@ pub(super) type CallError = call::CallError<BotApi>;
 
 type Denial = call::Denial<BotApi>;
 
-/// What only Telegram tells of a refusal.
+/// Facts of a refusal that only Telegram reports.
 #[derive(Debug, Default)]
 pub(super) struct BotApi {
     /// The supergroup that the group has become.
@@ -69,7 +69,7 @@ impl Api {
         Ok(Self { caller, base, files })
     }
 
-    /// Calls `P`'s method and reads its result as `T`, within `deadline`.
+    /// Calls `P`'s method and parses its result as `T`, within `deadline`.
     pub(super) async fn call<P: Payload + serde::Serialize, T: DeserializeOwned>(
         &self,
         payload: &P,
@@ -79,7 +79,7 @@ impl Api {
         self.answer(self.caller.client.post(url).timeout(deadline).json(payload)).await
     }
 
-    /// Calls a method that takes a file along.
+    /// Calls a method with a file.
     pub(super) async fn upload<T: DeserializeOwned>(
         &self,
         method: &str,
@@ -90,7 +90,8 @@ impl Api {
         self.answer(self.caller.client.post(url).timeout(deadline).multipart(form)).await
     }
 
-    /// Begins to read a file, at a path that `getFile` gave. All of it has to come within `deadline`.
+    /// Starts the download of a file from a path that `getFile` returned. `deadline` applies to the whole
+    /// file.
     pub(super) async fn download(
         &self,
         path: &str,
@@ -123,11 +124,11 @@ impl Api {
     }
 }
 
-/// A file on its way in.
+/// A file that is being downloaded.
 pub(super) struct Download(Response);
 
 impl Download {
-    /// The next bytes; none at the end.
+    /// Returns the next bytes. None at the end.
     pub(super) async fn chunk(&mut self) -> Result<Option<impl AsRef<[u8]> + use<>>, CallError> {
         self.0.chunk().await.map_err(|error| CallError::Lost(call::in_words(&error)))
     }
@@ -155,7 +156,7 @@ impl CallError {
         }
     }
 
-    /// Why the message itself is refused, where it is not about the place that it goes to.
+    /// Returns the reason if the content of a message is refused, rather than its destination.
     pub(super) fn refuses_content(&self) -> Option<&str> {
         match self {
             Self::Denied(denial) if matches!(denial.status, 400 | 413) => {
@@ -166,7 +167,7 @@ impl CallError {
     }
 }
 
-/// What Telegram's refusals mean. Descriptions are as the Bot API's server words them, in small letters.
+/// The meanings of Telegram's refusals. Descriptions are those of the Bot API's server, in lower case.
 const REFUSALS: &[Row<&str>] = &[
     row(
         &[401, 404],
@@ -189,7 +190,7 @@ const REFUSALS: &[Row<&str>] = &[
         "another program polls Telegram with the same token: stop it, or give each a token of its own",
     ),
     row(&[429], &[], Kind::Limited, ""),
-    // A server that broke while it worked, or one before it that got no answer, may have done it.
+    // A server that failed while it worked, or a proxy that got no answer, may have carried out the call.
     row(&[500, 502, 503, 504], &[], Kind::Perhaps, ""),
     refused(&["blocked by the user"], "this person has blocked the bot"),
     refused(&["user is deactivated"], "this person's account is gone"),

@@ -1,4 +1,5 @@
-//! Files, in and out: streamed, never held whole. No error tells an address: it has the token in it.
+//! Transfers files in both directions: streamed, never wholly in memory. No error contains a URL, because
+//! it has the token in it.
 
 use std::io::{self, Read as _, Seek as _};
 use std::path::Path;
@@ -18,16 +19,16 @@ use crate::channels::{ChannelError, FileContent, MediaSink, Sent};
 use crate::replies;
 use crate::types::message::{MediaKind, MediaRef, Outbound};
 
-/// Larger pictures are sent as files (Bot API, sendPhoto), in bytes.
+/// Maximum size of a photo, in bytes. Larger images are sent as files (Bot API, sendPhoto).
 const PHOTO_MAX: u64 = 10 << 20;
 
-/// How much of a file is in memory at a time.
+/// Bytes of a file that are in memory at a time.
 const CHUNK: usize = 64 << 10;
 
-/// How often a file is asked for that Telegram says it cannot reach.
+/// Maximum number of requests for a file that Telegram cannot reach.
 const ASKED_MAX: u32 = 3;
 
-/// What Telegram says of a picture or voice that it would take as a file.
+/// Telegram's errors for an image or a voice that it would accept as a file.
 const NOT_AS_THAT: &[&str] = &[
     "image_process_failed",
     "photo_invalid_dimensions",
@@ -38,13 +39,13 @@ const NOT_AS_THAT: &[&str] = &[
     "voice_messages_forbidden",
 ];
 
-/// Where `getFile` says that a file lies.
+/// The location of a file from `getFile`.
 #[derive(Deserialize)]
 struct Located {
     file_path: Option<String>,
 }
 
-/// As what a file is shown.
+/// The form in which a file is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shape {
     Photo,
@@ -55,7 +56,8 @@ enum Shape {
 }
 
 impl Shape {
-    /// Of each kind, Telegram shows only some formats; whatever else is a file.
+    /// Returns the form for a file. Telegram shows only some formats of each kind; all others are sent as
+    /// files.
     fn of(file: &FileContent) -> Self {
         let extension = Path::new(&file.name).extension().and_then(|extension| extension.to_str());
         let extension = extension.unwrap_or_default().to_ascii_lowercase();
@@ -82,7 +84,7 @@ impl Shape {
         }
     }
 
-    /// The name of the parameter that has the file.
+    /// The name of the parameter with the file.
     fn field(self) -> &'static str {
         match self {
             Self::Photo => "photo",
@@ -95,7 +97,7 @@ impl Shape {
 }
 
 impl Telegram {
-    /// Sends a file, as what Telegram takes it.
+    /// Sends a file in a form that Telegram accepts.
     pub(super) async fn send_file(
         &self,
         message: &Outbound,
@@ -134,7 +136,8 @@ impl Telegram {
         let mut asked = 1;
         let located: Located = loop {
             match self.api.call(&ask, self.deadlines.call).await {
-                // What Telegram says of a file that is gone, and of one that it cannot reach just now.
+                // Telegram gives this error for a file that is gone, and for one that it cannot reach at
+                // the moment.
                 Err(error) if asked < ASKED_MAX && error.says(&["temporarily unavailable"]) => {
                     sleep(self.deadlines.ask_again * asked).await;
                     asked += 1;
@@ -143,7 +146,7 @@ impl Telegram {
             }
         };
         let path = located.file_path;
-        // A server of the operator's own may name a place on its disk, which is not ours to read.
+        // An operator's own server may return a path on its disk, which we must not read.
         let path = path.filter(|path| !path.starts_with('/'));
         let path = path.ok_or_else(|| ChannelError::Refused(replies::FILE_GONE.to_owned()))?;
         let file = self.api.download(&path, self.deadlines.file).await;
@@ -174,7 +177,7 @@ fn not_downloaded(error: CallError) -> ChannelError {
     }
 }
 
-/// The parameters of a call, with the file from its beginning.
+/// Returns the parameters of a call, with the file from its beginning.
 fn form(attempt: &Attempt, shape: Shape, file: &FileContent) -> io::Result<Form> {
     let mut content = file.file.try_clone()?;
     content.rewind()?;
@@ -196,14 +199,14 @@ fn form(attempt: &Attempt, shape: Shape, file: &FileContent) -> io::Result<Form>
     Ok(form.part(shape.field(), part))
 }
 
-/// A name that stays whole in a header.
+/// Returns a name that is safe in a header.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_control() || matches!(c, '"' | '\\') { '_' } else { c };
     name.chars().map(plain).collect()
 }
 
-/// Exactly so many bytes of a file: it may grow or shrink meanwhile, and what is sent has a length
-/// that was told before.
+/// Streams exactly `length` bytes of a file. It may grow or shrink meanwhile, but the length was
+/// announced before.
 fn chunks(file: std::fs::File, length: u64) -> impl Stream<Item = io::Result<Vec<u8>>> {
     stream::try_unfold((file, length), |(file, left)| async move {
         if left == 0 {

@@ -1,5 +1,5 @@
-//! Decodes an update. Pure: an update in, an [`Event`] out. What becomes of that is decided in
-//! [`hear`](crate::channels::hear).
+//! Decodes an update. Pure: an update in, an [`Event`] out. [`hear`](crate::channels::hear) decides about
+//! the result.
 
 mod forward;
 mod marks;
@@ -19,28 +19,28 @@ use crate::types::message::{
 use marks::{For, Mark, marks, without_address};
 use media::{MEDIA, description};
 
-/// How much of a quoted message comes along, in characters.
+/// Maximum length of a quoted message, in characters.
 const QUOTE_CHARS_MAX: usize = 500;
 
-/// Clients cut what somebody pastes at 4096 units or before: at the best break in the second half of
-/// that. From this length on, the rest may follow.
+/// Minimum length, in UTF-16 units, of a text whose rest may follow. Clients cut a pasted text at 4096
+/// units or before: at the best break in the second half of that.
 const PASTE_MIN: usize = 2048;
 
-/// The bot itself, as `getMe` tells.
+/// The bot's own account, from `getMe`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Identity {
     pub id: u64,
     pub username: String,
-    /// Whether it is shown more of groups than what speaks to it.
+    /// True if the bot also receives messages in groups that do not address it.
     #[serde(default)]
     pub can_read_all_group_messages: bool,
 }
 
-/// What an update is decoded with.
+/// Context for decoding an update.
 pub struct ReadingContext<'a> {
     pub bot: &'a Identity,
     pub channel: &'a ChannelName,
-    /// The album of this chat that addressed the bot before: only one picture of it has the words.
+    /// The album of this chat that addressed the bot before: only one of its pictures has the text.
     pub album: Option<&'a str>,
     pub now: DateTime<Utc>,
 }
@@ -49,7 +49,7 @@ pub struct ReadingContext<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decoded {
     pub event: Event,
-    /// The callback query that is to be answered, whichever button it was.
+    /// The callback query to answer, whichever button it was.
     pub query: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl From<Event> for Decoded {
     }
 }
 
-/// Decodes one update. Total: nothing that a server sends makes it panic.
+/// Decodes one update. Total: no server input makes it panic.
 pub fn decode(update: &Value, context: &ReadingContext<'_>) -> Decoded {
     let decoded = if let Some(raw) = update.get("message") {
         read_message(raw, context, Event::New).map(Decoded::from)
@@ -77,7 +77,7 @@ pub fn decode(update: &Value, context: &ReadingContext<'_>) -> Decoded {
     })
 }
 
-/// The kinds that we know and do not use are ignored; none for those that nobody knows.
+/// Decodes other updates. Known kinds are ignored. None for unknown kinds.
 fn read_other(update: &Value) -> Option<Event> {
     match Update::deserialize(update) {
         Ok(Update { kind: UpdateKind::Error(_), .. }) | Err(_) => None,
@@ -85,13 +85,13 @@ fn read_other(update: &Value) -> Option<Event> {
     }
 }
 
-/// When a message was first said, however often it was changed since.
+/// Returns the time at which a message was first sent, however often it was edited since.
 fn said_at(raw: &Value, context: &ReadingContext<'_>) -> DateTime<Utc> {
     let said = raw.get("date").and_then(Value::as_i64);
     said.and_then(|said| DateTime::from_timestamp(said, 0)).unwrap_or(context.now)
 }
 
-/// Reads a message; none if it cannot be read.
+/// Decodes a message. None if it is unreadable.
 fn read_message(
     raw: &Value,
     context: &ReadingContext<'_>,
@@ -107,8 +107,9 @@ fn read_message(
     Some(heard(&message, raw, context).map_or(Event::Ignored, to_event))
 }
 
-/// The message without what we do not read, and as a text if somebody said it. A new kind of
-/// entity, or a file without a MIME type, would otherwise make the whole message unreadable.
+/// Returns the message without the fields that we do not read, and as a text if somebody sent it.
+/// Otherwise a new kind of entity, or a file without a MIME type, would make the whole message
+/// unreadable.
 fn legible(raw: &Value) -> Value {
     const UNREAD: &[&str] = &[
         "effect_id",
@@ -132,7 +133,7 @@ fn legible(raw: &Value) -> Value {
         }
     }
     if forward::is_one(raw) {
-        // Whoever passes on what somebody else said to the bot does not say it to the bot.
+        // A forwarded message that addressed the bot does not address it again.
         object.remove("entities");
     }
     if let Some(Value::Array(entities)) = object.get_mut("entities") {
@@ -150,7 +151,7 @@ fn legible(raw: &Value) -> Value {
     message
 }
 
-/// What was said, without all that is beside it: some of that has a shape that is new.
+/// Keeps only the essential fields. Another one may have a new shape.
 fn bare(mut message: Value) -> Value {
     const ESSENTIAL: &[&str] = &[
         "message_id",
@@ -173,7 +174,7 @@ fn bare(mut message: Value) -> Value {
     message
 }
 
-/// None if it is nothing to the bot.
+/// Builds the message. None if it is irrelevant to the bot.
 fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option<hear::Message> {
     let place = match &message.chat {
         chat if chat.is_private() => Place::Private,
@@ -184,7 +185,7 @@ fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option
     let bot_ids = if sender.bot { vec![sender.id.clone()] } else { Vec::new() };
     let unknown = matches!(message.kind, MessageKind::Empty {}) && place == Place::Private;
     let described = match description(raw) {
-        // Some new kind of media, most likely. In groups, a new kind of service message.
+        // Most likely some new kind of media. In groups, a new kind of service message.
         None if unknown => Some("[sent something that cannot be read here]".to_owned()),
         described => described,
     };
@@ -217,8 +218,8 @@ fn heard(message: &Message, raw: &Value, context: &ReadingContext<'_>) -> Option
     Some(hear::Message { inbound, addressee, heard_at: from, context: words, bot_ids })
 }
 
-/// What was said; none if nothing was. What is passed on is quoted: its words are another's, and none
-/// of them a command.
+/// Returns the content of a message. None if it is empty. Forwarded text is quoted: it is another
+/// person's, and none of it is a command.
 fn said(
     message: &Message,
     raw: &Value,
@@ -238,7 +239,7 @@ fn said(
         let quoted = Some(Quote { author, text, by_others: true });
         return Some(Said { quoted, media, more, ..Said::default() });
     }
-    // What can be fetched needs no words, but for what a sticker stands for.
+    // A file that can be fetched needs no description, except a sticker's emoji.
     let described = described.filter(|_| own.is_none() || raw.get("sticker").is_some());
     let text = spoken_text(message, described, bot, place);
     if text.is_none() && own.is_none() {
@@ -248,7 +249,7 @@ fn said(
     Some(Said {
         text: text.unwrap_or_default(),
         quoted: quoted(message, raw, bot),
-        // Who replies to a picture asks about it.
+        // A person who replies to a picture asks about it.
         media: own.into_iter().chain(beside).collect(),
         more,
         ..Said::default()
@@ -259,7 +260,8 @@ fn quoted_file(file: MediaRef) -> MediaRef {
     MediaRef { quoted: true, ..file }
 }
 
-/// Who speaks; none for what a channel posts into its discussion group. Anonymous admins speak as the chat.
+/// Returns the sender. None for a channel's post in its discussion group. Anonymous admins appear as the
+/// chat.
 fn sender(message: &Message) -> Option<Sender> {
     if message.is_automatic_forward() {
         return None;
@@ -282,7 +284,7 @@ fn addressee(message: &Message, bot: &Identity) -> Addressee {
     if command.is_some_and(|command| command.is_for == For::Another) {
         return Addressee::AnotherBot;
     }
-    // Whoever wants it to stop does not stop to mention it.
+    // A person who wants it to stop does not take the time to mention it.
     let stop = |command: &Mark<'_>| command.text.eq_ignore_ascii_case("/stop");
     let is_ours = marks.iter().any(|mark| mark.is_for == For::Us)
         || command.is_some_and(stop)
@@ -290,7 +292,8 @@ fn addressee(message: &Message, bot: &Identity) -> Addressee {
     if is_ours { Addressee::Bot } else { Addressee::Others }
 }
 
-/// What is said, media in words, without the words that only address the bot; none if nothing is.
+/// Returns the text with a description of media, without mentions that only address the bot. None if it
+/// is empty.
 fn spoken_text(
     message: &Message,
     described: Option<String>,
@@ -305,7 +308,7 @@ fn spoken_text(
     }
 }
 
-/// The message that is replied to, unless it only stands for the forum topic.
+/// Returns the message that is replied to, unless it only represents the forum topic.
 fn replied(message: &Message) -> Option<&Message> {
     message
         .reply_to_message()
@@ -317,7 +320,7 @@ fn replies_to_us(message: &Message, bot: &Identity) -> bool {
     author.is_some_and(|author| author.id.0 == bot.id)
 }
 
-/// What is replied to, as it came: a message here, or one of another chat.
+/// Returns the raw message that is replied to: one of this chat, or of another.
 fn beside<'a>(message: &Message, raw: &'a Value) -> Option<&'a Value> {
     match replied(message) {
         Some(_) => raw.get("reply_to_message"),
@@ -349,7 +352,7 @@ fn quoted(message: &Message, raw: &Value, bot: &Identity) -> Option<Quote> {
     Some(Quote { author, text, by_others: is_forward || !who.is_some_and(own) })
 }
 
-/// Never made of the update's id, which Telegram may give twice.
+/// Dedup key of a message. Never made from the update's id, which Telegram may use twice.
 fn key(bot: &Identity, chat: i64, message: i64) -> DedupKey {
     format!("telegram:{}:{chat}:{message}", bot.id).into()
 }

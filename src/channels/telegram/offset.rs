@@ -1,22 +1,22 @@
-//! Where reading goes on, as a value: what to ask for, and what to write down.
+//! The polling offset, as a value: the id to request, and the mark to store.
 
 use chrono::{DateTime, Duration, Utc};
 
-/// After a week without updates Telegram goes on from a random id, often a lower one (Bot API,
-/// `Update.update_id`). From a day before that on, we ask for whatever there is; all that we have
-/// read was confirmed long before.
+/// After a week without updates Telegram continues from a random id, often a lower one (Bot API,
+/// `Update.update_id`). From a day before that on, we request all updates. Those that we have read were
+/// confirmed long before.
 const QUIET_MAX: Duration = Duration::days(6);
 
-/// The id to go on from, for one bot.
+/// The offset of one bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Offset {
     bot: u64,
-    /// The last id that was received, and one; never a maximum. With it, when it was received.
+    /// The last received id plus one, never a maximum, and the time it was received.
     next: Option<(i32, DateTime<Utc>)>,
 }
 
 impl Offset {
-    /// Reads a mark that [`Offset::mark`] wrote at that time. Another bot's mark means nothing.
+    /// Parses a mark that [`Offset::mark`] wrote at that time. Another bot's mark is ignored.
     pub fn from_mark(bot: u64, mark: Option<(String, DateTime<Utc>)>) -> Self {
         let next = mark.and_then(|(mark, at)| {
             let (of, next) = mark.split_once(':')?;
@@ -29,12 +29,12 @@ impl Offset {
         self.next.map(|(next, _)| format!("{}:{next}", self.bot))
     }
 
-    /// What to poll with. All updates below it are confirmed thereby.
+    /// Returns the offset to poll with. Polling confirms all updates below it.
     pub fn ask(&self, now: DateTime<Utc>) -> Option<i32> {
         self.next.filter(|(_, at)| now - at < QUIET_MAX).map(|(next, _)| next)
     }
 
-    /// Goes on after the update `id`, which is accepted.
+    /// Advances beyond the accepted update `id`.
     pub fn advance(&mut self, id: i32, now: DateTime<Utc>) {
         self.next = Some((id.saturating_add(1), now));
     }

@@ -1,6 +1,5 @@
-//! What goes out, but for files: texts and questions as new messages or in the place of old ones,
-//! signs, and answers to whoever presses a button. Sent in Telegram's HTML, and as plain text where
-//! Telegram does not accept that.
+//! Outgoing calls, except files: texts and questions as new messages or as edits, reactions, and answers
+//! to pressed buttons. Sent in Telegram's HTML, and as plain text if Telegram rejects that.
 
 use std::time::Duration;
 
@@ -24,20 +23,20 @@ use crate::types::message::{
     Address, Body, Choice, MessageId, Outbound, Press, Question, Reaction,
 };
 
-/// Longer labels stand one in a row, so that they can be read on a telephone.
+/// Longer labels get a row of their own, so that they can be read on a telephone.
 const LABEL_CHARS_IN_ROW: usize = 16;
 const IN_ROW_MAX: usize = 3;
 
-/// What is left of a longer label would not be shown either.
+/// Maximum characters of a button's label. Telegram would not show more of it.
 const LABEL_CHARS_MAX: usize = 64;
 
-/// Whoever pressed a button sees it wait.
+/// The person who pressed a button sees it wait.
 const PRESS_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// What Telegram says when it cannot read our markup; nothing was sent then.
+/// Telegram's errors for markup that it cannot parse. Nothing was sent then.
 const NOT_READ: &[&str] = &["can't parse", "unsupported start tag", "entity", "entities_too_long"];
 
-/// What editMessageText says when there is nothing to edit.
+/// Errors of editMessageText if there is nothing to edit.
 const GONE_DRAFT: &[&str] = &[
     "message to edit not found",
     "message can't be edited",
@@ -46,8 +45,7 @@ const GONE_DRAFT: &[&str] = &[
     "there is no text in the message to edit",
 ];
 
-/// Of a sent message, all that we need; whatever else Telegram tells of it cannot then be
-/// mistaken for a failure.
+/// The needed part of a sent message. Other fields are ignored, so they cannot be mistaken for a failure.
 #[derive(Deserialize)]
 pub(super) struct Posted {
     message_id: i64,
@@ -78,13 +76,13 @@ impl Place {
     }
 }
 
-/// How one message is to be sent; changed where Telegram tells how else.
+/// An attempt to send a message. It is changed if Telegram's error shows how.
 pub(super) struct Attempt {
     pub(super) to: Place,
     pub(super) reply_to: Option<TelegramMessageId>,
     pub(super) text: String,
     markup: Markup,
-    /// The longest text that it may have, in UTF-16 units.
+    /// Maximum length of its text, in UTF-16 units.
     text_max: usize,
     moved: bool,
 }
@@ -92,7 +90,7 @@ pub(super) struct Attempt {
 impl Attempt {
     pub(super) fn new(message: &Outbound) -> Result<Self, ChannelError> {
         let to = Place::of(&message.to)?;
-        // In private it is plain what is answered, but for an overtaking answer. Groups have negative ids.
+        // In private the question is obvious, except for an overtaking answer. Groups have negative ids.
         let asked = message.reply_to.as_ref().filter(|_| to.chat.0 < 0 || message.overtakes);
         let reply_to = asked.and_then(parse_message_id);
         let text = message.body.text().to_owned();
@@ -108,11 +106,12 @@ impl Attempt {
     }
 
     pub(super) fn reply_parameters(&self) -> Option<ReplyParameters> {
-        // The question may have been deleted meanwhile; its answer is still wanted.
+        // The question may have been deleted meanwhile. Its answer is still wanted.
         self.reply_to.map(|id| ReplyParameters::new(id).allow_sending_without_reply())
     }
 
-    /// Whether to try once more, after an error with which nothing was sent.
+    /// Changes the attempt after an error with which nothing was sent. Returns true if it should be
+    /// repeated.
     pub(super) fn mend(&mut self, error: &CallError) -> bool {
         if self.parse_mode().is_some() && error.says(NOT_READ) {
             tracing::warn!("Telegram cannot read our markup, sending plain text");
@@ -132,7 +131,7 @@ impl Attempt {
     }
 }
 
-/// What became of a message that was to be posted.
+/// Returns the result of a message that was to be posted.
 pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallError> {
     match result {
         Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
@@ -159,8 +158,9 @@ impl Telegram {
             return match edited {
                 Ok(()) => Ok(Sent { id: Some(draft.clone()) }),
                 Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),
-                // An edit may be repeated without harm, so "perhaps" is "not yet". A draft's may arrive
-                // behind the answer's, in its place: nobody may then edit it as if it were there.
+                // An edit may be repeated without harm, so an ambiguous one is `Unavailable`. An
+                // ambiguous edit of a draft may arrive after the answer's, and replace it: nobody may
+                // then edit it as if it were there.
                 Err(error) => match error.while_sending() {
                     ChannelError::Ambiguous(reason) if !is_draft(message) => {
                         Err(ChannelError::unavailable(reason))
@@ -188,7 +188,7 @@ impl Telegram {
         posted(self.api.call(&payload, self.deadlines.call).await)
     }
 
-    /// Puts a text into the place of a draft, or of a question; buttons go unless there are new ones.
+    /// Replaces a draft or a question by a text. Its buttons disappear unless there are new ones.
     async fn edit(
         &self,
         attempt: &Attempt,
@@ -238,7 +238,7 @@ impl Telegram {
         shown.map(drop).map_err(CallError::while_sending)
     }
 
-    /// Tells whoever pressed a button what came of it. Best effort: what was said by it is kept.
+    /// Notifies the person who pressed a button of the result. Best effort: the press itself is stored.
     pub(super) async fn answer_press(&self, query: String, published: Option<Published>) {
         let words = published.and_then(hear::reply_to_press);
         let mut payload = AnswerCallbackQuery::new(CallbackQueryId(query));
@@ -251,7 +251,7 @@ impl Telegram {
     }
 }
 
-/// Drafts are no rows of the outbox, and have no ids.
+/// Returns true for a draft, which is no row of the outbox and has no id.
 fn is_draft(message: &Outbound) -> bool {
     message.id.0 == 0
 }

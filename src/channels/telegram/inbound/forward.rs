@@ -1,9 +1,9 @@
-//! Messages that somebody passes on, and who said them.
+//! Forwarded messages and their authors.
 
 use serde_json::Value;
 
-/// Fields by which a message is known to be passed on; servers of an operator's own may still send the
-/// older ones, which have no `forward_origin` (Bot API 7.0).
+/// Fields of a forwarded message. An operator's own server may still send the older ones, without
+/// `forward_origin` (Bot API 7.0).
 const SIGNS: &[&str] =
     &["forward_origin", "forward_date", "forward_from", "forward_from_chat", "forward_sender_name"];
 
@@ -11,7 +11,7 @@ pub(super) fn is_one(raw: &Value) -> bool {
     SIGNS.iter().any(|sign| raw.get(sign).is_some_and(|value| !value.is_null()))
 }
 
-/// Who said what is passed on, as its quote tells; none where nothing is.
+/// Returns the author of a forwarded message, for its quote. None if it is not forwarded.
 pub(super) fn author(raw: &Value) -> Option<String> {
     let origin = raw.get("forward_origin");
     let chat = || raw.get("forward_from_chat").and_then(|chat| text(chat, "title"));
@@ -23,7 +23,7 @@ pub(super) fn author(raw: &Value) -> Option<String> {
     is_one(raw).then(|| format!("forwarded from {}", name.as_deref().unwrap_or("somebody")))
 }
 
-/// Who said what stands in another chat (Bot API, MessageOrigin).
+/// Returns the author of a message in another chat (Bot API, MessageOrigin).
 pub(super) fn author_of(origin: &Value) -> Option<String> {
     let chat = ["sender_chat", "chat"].into_iter().find_map(|chat| origin.get(chat));
     let user = origin.get("sender_user").and_then(full_name);

@@ -1,5 +1,5 @@
-//! Mentions and commands in a text: whom they mean, and the text without those that only address
-//! the bot.
+//! Mentions and commands in a text: their addressees, and the text without those that only address the
+//! bot.
 
 use teloxide::types::{Message, MessageEntity, MessageEntityKind};
 
@@ -49,7 +49,8 @@ impl<'a> Mark<'a> {
     }
 }
 
-/// Telegram counts in UTF-16 units. None beyond the end or inside a character.
+/// Converts an offset in UTF-16 units, as Telegram counts, to bytes. None beyond the end or inside a
+/// character.
 fn byte_at(text: &str, units: usize) -> Option<usize> {
     let mut passed = 0;
     for (at, char) in text.char_indices() {
@@ -61,12 +62,12 @@ fn byte_at(text: &str, units: usize) -> Option<usize> {
     (passed == units).then_some(text.len())
 }
 
-/// `/command@us args` → `/command args`; in groups a mention of us at either end goes. A text
-/// that is nothing but a mention stays.
+/// Converts `/command@us args` to `/command args`. In groups it removes a mention of us at either end. A
+/// text that is nothing but a mention stays.
 pub(super) fn without_address(text: &str, marks: &[Mark<'_>], place: Place) -> String {
     let mut rest = text.to_owned();
     for mark in marks.iter().rev().filter(|mark| mark.is_for == For::Us) {
-        // Entities that overlap would not be there any more.
+        // Overlapping entities would not be there any more.
         let (Some(before), Some(after)) = (rest.get(..mark.start), rest.get(mark.end..)) else {
             continue;
         };

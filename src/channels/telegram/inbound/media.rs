@@ -1,14 +1,14 @@
-//! What people send besides text: files that can be fetched, and words for all that.
+//! Content besides text: files that can be fetched, and descriptions of all of it.
 
 use serde_json::Value;
 
 use crate::types::message::{MediaKind, MediaRef};
 
-/// What Telegram's own server gives to bots, in bytes (Bot API, getFile).
+/// Maximum size, in bytes, of a file that Telegram's own server gives to bots (Bot API, getFile).
 const FETCH_MAX: u64 = 20 << 20;
 
-/// What people send besides text. Telegram repeats some under an older key: an animation is a
-/// document too, a venue a location; the first that is there counts.
+/// Kinds of content besides text. Telegram repeats some under an older key: an animation is a document
+/// too, a venue a location. The first match counts.
 pub(super) const MEDIA: &[&str] = &[
     "animation",
     "audio",
@@ -29,7 +29,7 @@ pub(super) const MEDIA: &[&str] = &[
     "voice",
 ];
 
-/// What else than text was sent, in words for the model; none for text and service messages.
+/// Describes content other than text for the model. None for text and service messages.
 pub(super) fn description(raw: &Value) -> Option<String> {
     let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
     let field = |name: &str| match media.get(name) {
@@ -82,7 +82,7 @@ pub(super) fn description(raw: &Value) -> Option<String> {
     Some(format!("[sent {what}]"))
 }
 
-/// The file that was sent, if it can be fetched.
+/// Returns the attached file, if it can be fetched.
 pub(super) fn file(raw: &Value) -> Option<MediaRef> {
     let (kind, media) = MEDIA.iter().find_map(|kind| Some((*kind, raw.get(kind)?)))?;
     let (kind, mime, media) = match kind {
@@ -106,7 +106,7 @@ pub(super) fn file(raw: &Value) -> Option<MediaRef> {
     })
 }
 
-/// Of the sizes that Telegram keeps of a photo, the largest that it gives away.
+/// Returns the largest size of a photo that Telegram gives to bots.
 fn largest(sizes: &Value) -> Option<&Value> {
     let number = |size: &Value, name: &str| size.get(name).and_then(Value::as_u64).unwrap_or(0);
     let sizes = sizes.as_array()?.iter();
@@ -115,7 +115,7 @@ fn largest(sizes: &Value) -> Option<&Value> {
         .max_by_key(|size| number(size, "width").saturating_mul(number(size, "height")))
 }
 
-/// Stickers come without a type of their own.
+/// Returns the media type of a sticker. Telegram does not send one.
 fn sticker_type(sticker: &Value) -> &'static str {
     let is = |name: &str| sticker.get(name).and_then(Value::as_bool).unwrap_or_default();
     match (is("is_animated"), is("is_video")) {

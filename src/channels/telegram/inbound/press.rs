@@ -1,4 +1,4 @@
-//! A pressed button: which one, by whom, and where.
+//! Decodes a pressed button: which one, by whom, and where.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::{Decoded, ReadingContext};
 use crate::channels::hear::Event;
 use crate::types::message::{Address, Cause, Inbound, Place, Press, Said, Sender};
 
-/// Of a callback query, what we need; the message may be too old to be shown whole.
+/// The needed part of a callback query. The message may be too old to be included completely.
 #[derive(Deserialize)]
 struct Query {
     id: String,
@@ -35,11 +35,11 @@ struct Chat {
     r#type: String,
 }
 
-/// None where it cannot be read.
+/// Decodes a callback query. None if it is unreadable.
 pub(super) fn read(raw: &Value, context: &ReadingContext<'_>) -> Option<Decoded> {
     let query = Query::deserialize(raw).ok()?;
     let press: Option<Press> = query.data.as_deref().and_then(|data| data.parse().ok());
-    // What somebody posted by way of the bot has no message here, and no buttons of ours.
+    // A message that was sent inline by way of the bot has no message here, and no buttons of ours.
     let (Some(press), Some(shown)) = (press, query.message) else {
         return Some(Decoded { event: Event::Ignored, query: Some(query.id) });
     };
@@ -48,7 +48,7 @@ pub(super) fn read(raw: &Value, context: &ReadingContext<'_>) -> Option<Decoded>
     let person = Sender::person(query.from.id.0.to_string(), query.from.full_name());
     let inbound = Inbound {
         key: format!("telegram:{}:cb:{}", context.bot.id, query.id).into(),
-        // A query does not tell when; it is delivered at once, or within a day.
+        // A query has no time. It is delivered at once, or within a day.
         at: context.now,
         from: Address {
             channel: context.channel.clone(),
