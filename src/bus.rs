@@ -1,5 +1,5 @@
-//! The in-process bus: the journal on the way in, the outbox on the way out, and a way to wake who
-//! waits for either. A message is on it once, in the store.
+//! The in-process bus: the journal on the way in, the outbox on the way out, and a wake-up for the tasks
+//! that wait for either. A message exists once, in the store.
 
 mod admission;
 mod arrivals;
@@ -26,23 +26,23 @@ pub use arrivals::Arrival;
 use freshness::{ClockLag, Heard, since_boot};
 use overheard::Overheard;
 
-/// How long what is done is remembered: longer than any platform delivers again, or any catch-up
-/// reaches back.
+/// Retention of finished rows: longer than any platform repeats a message, or any backlog is read.
 pub const KEPT: Duration = Duration::days(90);
 
-/// How long a place that fell silent is looked at for what was missed.
+/// Maximum silence of an address whose missed messages are read back.
 const CAUGHT_UP: Duration = Duration::days(30);
 
-/// The change that takes in a new message.
+/// The store's label for accepting a new message.
 const PUBLISH: &str = "publish";
 
-/// What is kept of a message that could not be read.
+/// Maximum number of characters that are kept of an unreadable message.
 const RAW_CHARS_MAX: usize = 20_000;
 
-/// Chats that may wait to be told that the store fails; more are told when they write again.
+/// Maximum number of chats that wait for a notice that the store fails. Others get one when they write
+/// again.
 const REJECTED_MAX: usize = 64;
 
-/// Wakes whoever watches. A wake-up between two looks is never missed.
+/// Wakes all watchers. A wake-up between two reads is never missed.
 #[derive(Clone)]
 pub struct Wake(watch::Sender<()>);
 
@@ -67,13 +67,13 @@ impl Wake {
 pub struct Bus {
     pub store: Store,
     pub people: People,
-    /// Rows wait in the journal.
+    /// Wakes when rows wait in the journal.
     pub inbox: Wake,
-    /// Rows wait in the outbox.
+    /// Wakes when rows wait in the outbox.
     pub outbox: Wake,
-    /// Jobs were changed, or runs of them have ended.
+    /// Wakes when jobs were changed, or runs of them have ended.
     pub jobs: Wake,
-    /// Messages that may wait at one address.
+    /// Maximum number of messages that wait at one address.
     pub waiting_max: usize,
     pub overheard: Overheard,
     pub clock_lag: ClockLag,
@@ -94,7 +94,7 @@ impl Bus {
         }
     }
 
-    /// A channel's way onto the bus, and where it says that the store took nothing.
+    /// Returns a channel's publisher, and the queue of addresses whose messages the store rejected.
     pub fn publisher(&self, channel: &ChannelName, link: Arc<Link>) -> (Publisher, Rejected) {
         let (rejected, told) = mpsc::channel(REJECTED_MAX);
         let publisher = Publisher { bus: self.clone(), channel: channel.clone(), link, rejected };
@@ -102,33 +102,33 @@ impl Bus {
     }
 }
 
-/// Addresses whose messages the store could not take.
+/// Addresses whose messages could not be stored.
 pub type Rejected = mpsc::Receiver<Address>;
 
-/// The store could not take a message; it was not accepted and must not be acknowledged.
+/// The store failed. The message was not accepted and must not be acknowledged.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot keep what arrived: {0}")]
 pub struct PublishError(#[from] pub StoreError);
 
-/// What became of a message; each of them may be acknowledged to the platform.
+/// The outcome for a message. In each case it may be acknowledged to the platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Published {
     Accepted,
-    /// It had been accepted before.
+    /// It was accepted before.
     Repeated,
-    /// It cannot be taken, and its sender was told so where that is polite.
+    /// It is not admitted. Its sender was notified where that is polite.
     TurnedAway,
-    /// Too many wait there already; its sender was told so.
+    /// Too many messages wait there. Its sender was notified.
     Full,
-    /// A button was pressed by somebody who may not.
+    /// A button was pressed by a person who may not press it.
     NotYours,
     /// Another button of the question was pressed before.
     Decided,
-    /// A button of a question that nobody remembers.
+    /// The question of the button was forgotten.
     Gone,
 }
 
-/// A channel's way onto the bus.
+/// Publishes a channel's messages on the bus.
 pub struct Publisher {
     bus: Bus,
     channel: ChannelName,
@@ -141,33 +141,33 @@ impl Publisher {
         &self.channel
     }
 
-    /// When the bot answers in a group, which the config may name by any of these ids, the closest
-    /// first.
+    /// Returns when the bot answers in a group. The config may name the group by any of these ids; the
+    /// first one counts most.
     pub fn groups<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Groups {
         let access = self.bus.people.access(&self.channel);
         access.map(|access| access.listed(ids).unwrap_or(access.groups)).unwrap_or_default()
     }
 
-    /// Whether another bot may speak to this one.
+    /// Returns true if another bot may address this one.
     pub fn lets_bot(&self, id: &SenderId) -> bool {
         let access = self.bus.people.access(&self.channel);
         access.is_some_and(|access| access.bots.iter().any(|bot| bot == id.as_str()))
     }
 
-    /// Admits a message and commits it to the journal. When this returns `Ok`, the platform may be
-    /// told that the message has arrived.
+    /// Admits a message and commits it to the journal. When this returns `Ok`, the message may be
+    /// acknowledged to the platform.
     pub async fn publish(&self, inbound: Inbound) -> Result<Published, PublishError> {
         self.take(PUBLISH, inbound, admission::admit).await
     }
 
-    /// A message was changed: while it waits, so does what it says now. One that was not known
-    /// did not speak to the bot before, and is published.
+    /// Replaces the content of an edited message while it waits. One that was not known did not address
+    /// the bot before, and is published.
     pub async fn edit(&self, inbound: Inbound) -> Result<Published, PublishError> {
         self.take("edit", inbound, admission::edit).await
     }
 
-    /// A message was changed that does not speak to the bot by itself: while it waits, so does what
-    /// it says now. False if it was not known; then nothing was done.
+    /// Replaces the content of an edited message that does not address the bot by itself, while it waits.
+    /// Returns false, and does nothing, if it was not known.
     pub async fn amend(&self, inbound: Inbound) -> Result<bool, PublishError> {
         let key = inbound.key.clone();
         let is_known = self.bus.store.read(move |store| journal::has(store, &key)).await?;
@@ -183,7 +183,7 @@ impl Publisher {
         inbound: Inbound,
         take: fn(&Connection, &Bus, Inbound) -> rusqlite::Result<Published>,
     ) -> Result<Published, PublishError> {
-        // One that was changed was said before.
+        // An edited message was sent earlier.
         self.heard_event((label == PUBLISH).then_some(&inbound));
         let (from, bus) = (inbound.from.clone(), self.bus.clone());
         let taken = move |store: &Connection| take(store, &bus, inbound);
@@ -200,7 +200,8 @@ impl Publisher {
         }
     }
 
-    /// Notes that messages came, and by how much the clocks differ if they have just been said.
+    /// Notes that messages arrived, and the difference of the clocks if they have certainly just been
+    /// sent.
     fn heard_event<'a>(&self, messages: impl IntoIterator<Item = &'a Inbound>) {
         let now = Utc::now();
         let mut is_steady = false;
@@ -214,7 +215,7 @@ impl Publisher {
         }
     }
 
-    /// A message was deleted: if nothing has begun with it, nothing will.
+    /// Withdraws a deleted message, if it still waits.
     pub async fn withdraw(
         &self,
         at: &Address,
@@ -224,42 +225,42 @@ impl Publisher {
         self.bus.overheard.forget(at, id);
         let withdraw = move |store: &Connection| journal::take_back(store, &key);
         self.bus.store.write("withdraw", Sync::Now, withdraw).await?;
-        // Others may have waited behind its files.
+        // Other messages may have waited behind its files.
         self.bus.inbox.up();
         Ok(())
     }
 
-    /// A line that does not speak to the bot. Kept in memory, as context for one that will.
+    /// Remembers a line that does not address the bot. Kept in memory, as context for one that does.
     pub fn overheard(&self, at: &Address, id: MessageId, line: Line) {
         self.link.heard(|state| state.last_event = Some(Utc::now()));
         self.bus.overheard.push(at, id, line);
     }
 
-    /// An overheard line was changed: while it is remembered, so is what it says now.
+    /// Replaces the text of an edited line while it is remembered.
     pub fn reword_overheard(&self, at: &Address, id: &MessageId, line: Line) {
         self.bus.overheard.reword(at, id, line);
     }
 
-    /// An overheard line is not context any more.
+    /// Removes a line from the context.
     pub fn forget_overheard(&self, at: &Address, id: &MessageId) {
         self.bus.overheard.forget(at, id);
     }
 
-    /// Whether the bot was spoken to at this address before.
+    /// Returns true if the bot was addressed here before.
     pub async fn takes_part(&self, at: &Address) -> Result<bool, PublishError> {
         let at = at.clone();
         Ok(self.bus.store.read(move |store| journal::knows(store, &at)).await?)
     }
 
-    /// The newest message of each address that has lately spoken to the bot: where to look for what
-    /// was missed. The newest place first.
+    /// Returns the newest message of each address that has recently addressed the bot, where missed
+    /// messages are read back. Newest address first.
     pub async fn last_heard(&self) -> Result<Vec<(Address, MessageId)>, PublishError> {
         let (channel, since) = (self.channel.clone(), Utc::now() - CAUGHT_UP);
         let last = move |store: &Connection| journal::last_heard(store, &channel, since);
         Ok(self.bus.store.read(last).await?)
     }
 
-    /// Keeps what could not be read, for a person to look at.
+    /// Stores an unreadable message for a person to look at.
     pub async fn keep_raw(&self, key: DedupKey, raw: String) -> Result<(), PublishError> {
         tracing::warn!(channel = %self.channel, %key, "Kept a message that could not be read");
         let channel = self.channel.clone();
@@ -268,7 +269,7 @@ impl Publisher {
         Ok(self.bus.store.write("keep raw", Sync::Now, keep).await?)
     }
 
-    /// Notes that the platform's server was heard from just now.
+    /// Notes that bytes of the platform's server arrived.
     pub fn heard_byte(&self) {
         self.link.heard(|_| {});
     }
@@ -282,12 +283,12 @@ impl Publisher {
         });
     }
 
-    /// Notes that the link has ended and is being made anew. `reason` is shown by `status`.
+    /// Notes that the link has ended and is being reopened. `reason` is shown by `status`.
     pub fn link_lost(&self, reason: &str) {
         self.link.down(reason);
     }
 
-    /// The channel's own durable mark (an offset, say), and when it was set.
+    /// Returns the channel's own durable mark (an offset, for example), and the time it was set.
     pub async fn mark(&self) -> Result<Option<(String, DateTime<Utc>)>, PublishError> {
         let channel = self.channel.clone();
         Ok(self.bus.store.read(move |store| marks::of_channel(store, &channel)).await?)
@@ -301,31 +302,31 @@ impl Publisher {
     }
 }
 
-/// As much of what could not be read as is kept.
+/// Cuts an unreadable message to the length that is kept.
 fn raw_bounded(raw: &str) -> String {
     raw.chars().take(RAW_CHARS_MAX).collect()
 }
 
-/// How a channel's link to its platform is, for `status`.
+/// The state of a channel's link to its platform, for `status`.
 #[derive(Default)]
 pub struct Link(
-    // Woken are those who wait for the link to go up or down.
+    // Notifies watchers when the link goes up or down.
     watch::Sender<LinkState>,
 );
 
 #[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct LinkState {
     pub up: bool,
-    /// How often it has come up since the start.
+    /// Number of times that it has come up since the start.
     #[serde(skip)]
     pub ups: u64,
     pub about: String,
     pub last_byte: Option<DateTime<Utc>>,
     pub last_event: Option<DateTime<Utc>>,
-    /// Since it was last down.
+    /// Reception since it was last down.
     #[serde(skip)]
     pub heard: Option<Heard>,
-    /// Why it is down.
+    /// The reason why it is down.
     pub trouble: Option<String>,
 }
 
@@ -347,7 +348,7 @@ impl Link {
         });
     }
 
-    /// Waits until the link has been up for so long without a break.
+    /// Waits until the link has been up for `steady` without a break.
     pub async fn holds(&self, steady: std::time::Duration) {
         let mut state = self.0.subscribe();
         loop {

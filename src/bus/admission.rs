@@ -1,5 +1,5 @@
-//! Who is let in with what: each message is admitted or turned away in the transaction that writes
-//! it into the journal.
+//! Access control: each message is admitted or turned away in the transaction that writes it into the
+//! journal.
 
 use chrono::{Duration, Utc};
 use rusqlite::Connection;
@@ -15,10 +15,10 @@ use crate::types::message::{
     Sender,
 };
 
-/// So many messages of bots in a row, with no person between them, are a loop.
+/// This many messages of bots in a row, without a person between them, are a loop.
 const BOTS_IN_A_ROW_MAX: usize = 5;
 
-/// A loop that has rested for so long may begin again.
+/// A loop may begin again after this pause.
 const LOOP_FORGOTTEN: Duration = Duration::hours(1);
 
 pub(super) fn admit(
@@ -54,7 +54,7 @@ pub(super) fn admit(
     }
 }
 
-/// Takes an admitted message in, if there is room.
+/// Accepts an admitted message, if there is room.
 fn accept(
     store: &Connection,
     bus: &Bus,
@@ -63,14 +63,14 @@ fn accept(
 ) -> rusqlite::Result<Published> {
     let sender = inbound.cause.sender();
     let from = &inbound.from;
-    // At a terminal nobody may sit any more when there is something to tell.
+    // A terminal may be closed when the owner must be notified.
     let stays = sender.id.as_str() != people::LOCAL || people::owner_place(store)?.is_none();
     if role == Role::Owner && inbound.place == Place::Private && stays {
         people::set_owner_place(store, from, &sender.id)?;
     }
     let control = is_control(&inbound.body.text);
     if !control && journal::count_waiting(store, from)? >= bus.waiting_max {
-        // Said once, until there is room again.
+        // Sent once, until there is room again.
         if !journal::refused_last(store, from)? {
             let words = replies::too_many_waiting(bus.waiting_max);
             outbox::put(store, from, inbound.id.as_ref(), &words)?;
@@ -82,7 +82,8 @@ fn accept(
     Ok(Published::Accepted)
 }
 
-/// A press says what its button says: once, by who may, where the question was asked.
+/// Accepts a press as a message with the button's text: once, from an entitled person, where the question
+/// was asked.
 fn admit_press(
     store: &Connection,
     bus: &Bus,
@@ -109,7 +110,7 @@ fn admit_press(
         Pressed::Before => return Ok(Published::Decided),
         Pressed::NotYet => {}
     }
-    // The answer to a press goes where the question was asked.
+    // The answer to a press goes to the address of the question.
     inbound.from = to;
     inbound.body.text.clone_from(&choice.says);
     inbound.body.quoted = Some(Quote {
@@ -138,15 +139,15 @@ pub(super) fn edit(
     }
     if let Some(Waiting { inbound: before, .. }) = journal::waiting(store, &inbound.key)? {
         inbound.body.receive(&before.body.media);
-        // Where it was said and by whom does not change, however the change is told.
+        // The address and the sender stay the same, however the edit is reported.
         let now = Inbound { at: inbound.at, body: inbound.body, ..before };
         journal::replace(store, &now, is_control(&now.body.text))?;
     }
     Ok(Published::Repeated)
 }
 
-/// Notes what became of a message's files, if it still waits. It becomes ready once all are there;
-/// a voice message may turn out to be a command.
+/// Records the outcome for a message's files, if it still waits. It becomes ready once all are there. A
+/// voice message may turn out to be a command.
 pub fn receive(
     store: &Connection,
     key: &DedupKey,
@@ -159,17 +160,17 @@ pub fn receive(
     Ok(if inbound.body.awaits_files() { Received::Partly } else { Received::Ready })
 }
 
-/// What a message is once files of it have come.
+/// State of a message after some of its files were fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Received {
     Ready,
-    /// It was changed meanwhile, and has other files now.
+    /// It was edited meanwhile, and has other files now.
     Partly,
-    /// Nobody waits for them any more.
+    /// Nobody waits for the files any more.
     Withdrawn,
 }
 
-/// Answers a stranger in private with a code or a refusal; says nothing in groups.
+/// Answers a stranger in private with a code or a refusal. Sends nothing in groups.
 fn turn_away(
     store: &Connection,
     people: &People,
@@ -197,7 +198,7 @@ fn turn_away(
     Ok(())
 }
 
-/// Asks the owner whether to let somebody in.
+/// A question to the owner about admitting a stranger.
 fn stranger_asks(sender: &Sender, inbound: &Inbound, code: &str) -> Body {
     let choice = |label: &str, verb: &str| Choice {
         label: label.to_owned(),

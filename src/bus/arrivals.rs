@@ -1,4 +1,4 @@
-//! What a platform tells in one go, taken in with one transaction: a batch costs one sync, and the channel's
+//! Accepts a batch of a platform's events in one transaction: a batch costs one sync, and the channel's
 //! mark none of its own.
 
 use rusqlite::Connection;
@@ -7,33 +7,33 @@ use super::{Bus, PublishError, Published, Publisher, admission, journal, marks, 
 use crate::store::Sync;
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, MessageId};
 
-/// One of the things that a platform told.
+/// An event of a platform.
 #[derive(Clone)]
 pub enum Arrival {
-    /// A message that speaks to the bot; see [`Publisher::publish`].
+    /// A message that addresses the bot. See [`Publisher::publish`].
     New(Inbound),
-    /// One that was changed; see [`Publisher::edit`].
+    /// An edited message. See [`Publisher::edit`].
     Changed(Inbound),
-    /// One that was changed and does not speak to the bot by itself; see [`Publisher::amend`].
+    /// An edited message that does not address the bot by itself. See [`Publisher::amend`].
     Amended(Inbound),
-    /// One that was deleted; see [`Publisher::withdraw`].
+    /// A deleted message. See [`Publisher::withdraw`].
     Withdrawn { at: Address, id: MessageId, key: DedupKey },
-    /// What could not be read; see [`Publisher::keep_raw`].
+    /// An unreadable event. See [`Publisher::keep_raw`].
     Unreadable { key: DedupKey, raw: String },
 }
 
 impl Publisher {
-    /// Takes arrivals in, in order, and sets the channel's mark with them: all in one transaction, or, if that
-    /// fails, one after the other until one cannot be taken in. When this returns `Ok`, the platform may be
-    /// told that they have arrived. Says of each message what became of it; nothing of one that was not
-    /// known, was withdrawn, or could not be read. Lines that were overheard are the caller's.
+    /// Accepts events in order, and sets the channel's mark: all in one transaction, or, if that fails,
+    /// one by one up to the first that cannot be accepted. When this returns `Ok`, they may be
+    /// acknowledged to the platform. Returns the outcome of each message. None for one that was not
+    /// known, was withdrawn, or is unreadable. Overheard lines are up to the caller.
     pub async fn publish_all(
         &self,
         arrivals: Vec<Arrival>,
         mark: Option<String>,
     ) -> Result<Vec<Option<Published>>, PublishError> {
         if arrivals.is_empty() {
-            // Told again after a crash, nothing would be taken in either: the next mark will do.
+            // If they are repeated after a crash, nothing is accepted either: the next mark suffices.
             return Ok(Vec::new());
         }
         if arrivals.len() == 1 && mark.is_none() {

@@ -1,12 +1,12 @@
-//! Questions aside: commands that take as long as a model does. While one is being answered its row
-//! is in a turn that is none, so that it holds up no other command, and a crash leaves a trace.
+//! Side questions: commands that take as long as a model. While one is being answered, its row is
+//! `in turn` without a turn. It then delays no other command, and a crash leaves a trace.
 
 use rusqlite::{Connection, params};
 
 use crate::bus::journal::{self, Fate, RowId, Waiting};
 use crate::types::message::{Address, SenderId};
 
-/// Somebody works on it now; false if it does not wait any more.
+/// Marks a side question as being answered. Returns false if it does not wait any more.
 pub fn begin(store: &Connection, row: RowId) -> rusqlite::Result<bool> {
     let begun = store
         .prepare_cached(
@@ -16,7 +16,7 @@ pub fn begin(store: &Connection, row: RowId) -> rusqlite::Result<bool> {
     Ok(begun > 0)
 }
 
-/// Settles one that was begun; false if it has had its outcome.
+/// Settles a side question in progress. Returns false if it has an outcome already.
 pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bool> {
     let settled = store
         .prepare_cached(
@@ -27,7 +27,7 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
     Ok(settled > 0)
 }
 
-/// Those that were begun and have no outcome, oldest first.
+/// Returns the side questions in progress without an outcome, oldest first.
 pub fn begun(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
@@ -37,7 +37,7 @@ pub fn begun(store: &Connection) -> rusqlite::Result<Vec<Waiting>> {
     journal::readable(rows)
 }
 
-/// Those that were begun wait again, for the next start.
+/// Makes the side questions in progress wait again, for the next start.
 pub fn put_back(store: &Connection) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE inbound SET state = 'waiting' WHERE state = 'in turn' AND turn IS NULL",
@@ -46,7 +46,7 @@ pub fn put_back(store: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Ends those at an address: all of them, or one sender's.
+/// Stops the side questions at an address: all of them, or one sender's.
 pub fn stop(
     store: &Connection,
     at: &Address,

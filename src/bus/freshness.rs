@@ -1,17 +1,19 @@
-//! Tells by how much our clock and the platforms' differ: what a channel tells after it was heard for a while
-//! without a gap has just been said, whatever the clocks show. By a clock that nobody sets and that goes on while
-//! the machine sleeps.
+//! Measures the difference between our clock and the platforms'. A message of a channel that was received
+//! without a gap for a while has just been sent, whatever the clocks show. Uses a clock that nobody sets
+//! and that continues while the machine sleeps.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// After a longer silence, what comes may have waited at the platform. Each platform is heard once a minute.
+/// Maximum silence without a gap. After a longer one, a message may have waited at the platform. Each
+/// platform sends something once a minute.
 const GAP_MAX: Duration = Duration::from_secs(3 * 60);
 
-/// By then, what had waited has come: history is read at a call or two a minute where a platform allows no more.
+/// Minimum time without a gap. By then all waiting messages have arrived: some platforms allow only a
+/// call or two a minute for reading history.
 const STEADY_MIN: Duration = Duration::from_secs(10 * 60);
 
-/// When a channel was heard, in time since the machine was booted.
+/// The period in which a channel was received without a gap, in time since the machine was booted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heard {
     since: Duration,
@@ -19,23 +21,23 @@ pub struct Heard {
 }
 
 impl Heard {
-    /// It is heard at a moment, after it was heard `before`.
+    /// Extends the period `before` to the moment `at`, or begins a new one after a gap.
     pub fn again(before: Option<Self>, at: Duration) -> Self {
         let steady = before.filter(|before| at.saturating_sub(before.last) <= GAP_MAX);
         Self { since: steady.map_or(at, |steady| steady.since), last: at }
     }
 
-    /// Returns true if what is told now has just been said.
+    /// Returns true if a message that arrives now has just been sent.
     pub fn is_steady(self) -> bool {
         self.last - self.since >= STEADY_MIN
     }
 }
 
-/// How much later than its platform says the last message was found that had certainly just been said: that is what
-/// the clocks differ by. Of all channels: ours is one.
+/// Delay of the last message that had certainly just been sent: our clock minus its platform's. That is
+/// the difference of the clocks. One value for all channels, because our clock is one.
 #[derive(Clone, Default)]
 pub struct ClockLag(
-    // A mutex because channels are different tasks; it guards one number.
+    // A mutex, because channels are different tasks. It guards one number.
     Arc<Mutex<Option<chrono::Duration>>>,
 );
 
@@ -49,7 +51,7 @@ impl ClockLag {
     }
 }
 
-/// The time since the machine was booted, its sleep included.
+/// Time since the machine was booted, including sleep.
 #[cfg(target_os = "linux")]
 pub(super) fn since_boot() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
@@ -58,7 +60,7 @@ pub(super) fn since_boot() -> Duration {
     Duration::new(seconds.unwrap_or_default(), nanoseconds.unwrap_or_default())
 }
 
-/// The time since this was first asked; a sleep of the machine may be missing.
+/// Time since the first call. A sleep of the machine may be missing.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn since_boot() -> Duration {
     static FIRST: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();

@@ -1,4 +1,4 @@
-//! The journal of what was accepted, which is also the queue: rows wait, enter a turn, are done.
+//! The journal of accepted messages, which is also the queue: rows wait, enter a turn, are done.
 
 mod origins;
 mod past;
@@ -31,18 +31,18 @@ use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// Rows that one turn takes in at once; the rest follows in the next.
+/// Maximum number of rows that enter one turn. The rest follows in the next.
 const TAKEN_MAX: usize = 20;
 
-/// Messages of a channel whose files are looked after at a time.
+/// Maximum number of messages of a channel whose files are fetched at a time.
 const UNREADY_MAX: usize = 100;
 
 pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
     store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
 }
 
-/// Whether an accepted message was answered, obeyed or stopped as its sender wished; none while it
-/// has not had its outcome.
+/// Returns false if an accepted message was refused, and true for every other outcome. None while it has
+/// no outcome.
 pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<bool>> {
     let outcome: Option<Fate> = store
         .prepare_cached("SELECT outcome FROM inbound WHERE key = ?")?
@@ -50,7 +50,7 @@ pub fn went_well(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<
     Ok(outcome.map(|outcome| outcome != Fate::Refused))
 }
 
-/// Adds a message: waiting, or at once done with the fate given.
+/// Adds a message: waiting, or done at once with the given outcome.
 pub fn add(
     store: &Connection,
     inbound: &Inbound,
@@ -60,8 +60,8 @@ pub fn add(
     insert(store, &(&inbound.from).into(), inbound, control, done)
 }
 
-/// Adds what a background task is to do, which waits for a turn like any message. `inbound` says on whose
-/// behalf, and where people are told what comes of it.
+/// Adds the task of a background task, which waits for a turn like any message. `inbound` names the
+/// person on whose behalf it runs, and the address for its result.
 pub fn add_task(store: &Connection, origin: &Origin, inbound: &Inbound) -> rusqlite::Result<RowId> {
     insert(store, origin, inbound, false, None)
 }
@@ -96,7 +96,7 @@ fn insert(
     Ok(RowId(store.last_insert_rowid()))
 }
 
-/// Replaces what a message says, and whether it is a command, while it waits.
+/// Replaces a message while it waits, and its mark as a command.
 pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -112,7 +112,7 @@ pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite
     Ok(())
 }
 
-/// A message as it waits; none if it does not.
+/// Returns a waiting message. None if it does not wait.
 pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Waiting>> {
     let row = store
         .prepare_cached(
@@ -123,8 +123,8 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
     Ok(row.and_then(Result::ok))
 }
 
-/// Messages on a channel whose files are still to be fetched: the oldest of each chat, then the
-/// second of each, so that one chat's do not fill the list.
+/// Returns messages of a channel whose files are still to be fetched: the oldest of each chat, then the
+/// second of each, so that one chat does not fill the list.
 pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Vec<Waiting>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM
@@ -138,12 +138,12 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
     readable(rows)
 }
 
-/// No command waits for its files.
+/// Returns true if a turn may begin with the message. Commands do not wait for files.
 fn is_ready(inbound: &Inbound, control: bool) -> bool {
     control || !inbound.body.awaits_files()
 }
 
-/// Takes a message back that still waits; commands are obeyed at once, and stay.
+/// Withdraws a message that still waits. Commands are handled at once, and stay.
 pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -154,7 +154,7 @@ pub fn take_back(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Whether the message that follows at an address still waits for its files, and came from the same
+/// Returns true if the next message at an address still waits for its files, and came from the same
 /// person within that time.
 pub fn next_is_unready(
     store: &Connection,
@@ -177,7 +177,7 @@ pub fn next_is_unready(
     Ok(unready == Some(true))
 }
 
-/// How many messages wait at an address.
+/// Returns the number of messages that wait at an address.
 pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize> {
     store
         .prepare_cached(
@@ -188,8 +188,8 @@ pub fn count_waiting(store: &Connection, at: &Address) -> rusqlite::Result<usize
         .map(|count| usize::try_from(count).unwrap_or_default())
 }
 
-/// Where messages (not commands) wait, the one that waits longest first, each
-/// with its newest row.
+/// Returns the origins with waiting messages (not commands), each with its newest row. The one that waits
+/// longest is first.
 pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     let mut rows = store.prepare_cached(
         "SELECT channel, chat, thread, max(id) FROM inbound
@@ -198,7 +198,7 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
     rows.query_map([], |row| Ok((read_origin(row)?, RowId(row.get(3)?))))?.collect()
 }
 
-/// The commands that wait, oldest first; the index holds nothing else.
+/// Returns the waiting commands, oldest first. The index contains nothing else.
 pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound INDEXED BY inbound_controls
@@ -214,8 +214,8 @@ pub fn controls(store: &Connection) -> rusqlite::Result<Controls> {
     Ok(found)
 }
 
-/// The messages of one voice that are next for an origin: those within `rows`, up to the first of
-/// somebody else, or whose files are still to be fetched. With a `sender`, only theirs.
+/// Returns the next messages of one sender for an origin: those within `rows`, up to the first of another
+/// sender, or one whose files are still to be fetched. With a `sender`, only theirs.
 pub fn next(
     store: &Connection,
     at: &Origin,
@@ -240,7 +240,8 @@ pub fn next(
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
 }
 
-/// What one person, or all have said at an address, within `rows`, up to what has files still to be fetched.
+/// Returns the messages of one person or of all at an address, within `rows`, up to one whose files are
+/// still to be fetched.
 pub fn said_by(
     store: &Connection,
     at: &Address,
@@ -263,7 +264,8 @@ pub fn said_by(
     Ok(found.into_iter().take_while(|(ready, _)| *ready).filter_map(|(_, row)| row).collect())
 }
 
-/// Whether a person has said something at an address, within `rows`, that a turn could begin with.
+/// Returns true if a person has sent a message at an address, within `rows`, that a turn could begin
+/// with.
 pub fn speaks_again(
     store: &Connection,
     at: &Origin,
@@ -282,7 +284,7 @@ pub fn speaks_again(
         .exists(params![channel, chat, thread, sender.as_str(), rows.after.0, rows.until.0])
 }
 
-/// Those of the rows that still wait, as they are now; without one that was given other files.
+/// Reads those of the rows again that still wait. Omits one that was given other files.
 pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting>> {
     let mut again = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
@@ -292,7 +294,7 @@ pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting
     readable(found.filter_map(Result::transpose))
 }
 
-/// Whether a row still waits, and was not changed since it was read.
+/// Returns true if a row still waits, and was not changed since it was read.
 fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
@@ -302,7 +304,7 @@ fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
         .exists([row.id.0, row.revision])
 }
 
-/// Whether all of these rows still wait, and none was changed since it was read.
+/// Returns true if all of these rows still wait, and none was changed since it was read.
 pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
     for row in rows {
         if !is_unchanged(store, row)? {
@@ -312,7 +314,7 @@ pub fn wait(store: &Connection, rows: &[Waiting]) -> rusqlite::Result<bool> {
     Ok(true)
 }
 
-/// Moves waiting rows into a turn. One that was edited since it was read stays for the next one.
+/// Moves waiting rows into a turn. A row that was edited since it was read stays for the next turn.
 pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Result<()> {
     let mut take =
         store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
@@ -324,7 +326,7 @@ pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Res
     Ok(())
 }
 
-/// Settles the rows that are in a turn.
+/// Settles the rows of a turn.
 pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -334,7 +336,7 @@ pub fn settle_turn(store: &Connection, turn: TurnId, fate: Fate) -> rusqlite::Re
     Ok(())
 }
 
-/// Settles one waiting row; false if it does not wait any more.
+/// Settles one waiting row. Returns false if it does not wait any more.
 pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bool> {
     let settled = store
         .prepare_cached(
@@ -344,8 +346,8 @@ pub fn settle(store: &Connection, row: RowId, fate: Fate) -> rusqlite::Result<bo
     Ok(settled > 0)
 }
 
-/// Withdraws what waits at an address and is older than `before`: all of it, or one sender's. A command
-/// that still waits is one that is being carried out beside the conversation.
+/// Withdraws the messages that wait at an address and are older than `before`: all of them, or one
+/// sender's. A command that still waits is being carried out beside the conversation.
 pub fn withdraw(
     store: &Connection,
     at: &Origin,

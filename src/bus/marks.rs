@@ -1,5 +1,5 @@
-//! Durable marks: how far a channel has read what its platform tells (an offset, say), and the newest time that
-//! was believed.
+//! Durable marks: a channel's position in its platform's events (an offset, for example), and the newest
+//! time that was believed.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::store::Time;
 use crate::types::message::ChannelName;
 
-/// Returns a channel's own mark, and when it was set.
+/// Returns a channel's own mark, and the time it was set.
 pub(super) fn of_channel(
     store: &Connection,
     channel: &ChannelName,
@@ -32,7 +32,7 @@ pub(super) fn set_of_channel(
         .map(drop)
 }
 
-/// Returns the newest time that was believed; none was before.
+/// Returns the newest time that was believed. None if there is none.
 pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let at = store
         .prepare_cached("SELECT at FROM marks WHERE channel = '' AND name = 'clock'")?
@@ -41,7 +41,7 @@ pub fn last_believed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc
     Ok(at.map(|at| at.0))
 }
 
-/// Notes a time that is believed.
+/// Stores a time that is believed.
 pub fn note_believed(store: &Connection, at: DateTime<Utc>) -> rusqlite::Result<()> {
     store
         .prepare_cached(

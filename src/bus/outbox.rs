@@ -1,5 +1,5 @@
-//! The outbox: messages on their way out, each cut into chunks once, each chunk `pending`,
-//! `sending`, `sent` or `dead`. What to do about a failure is decided in `channels::deliver`.
+//! The outbox: outgoing messages, each cut into chunks once, each chunk `pending`, `sending`, `sent` or
+//! `dead`. `channels::deliver` decides how to handle a failure.
 
 mod failing;
 mod lanes;
@@ -20,7 +20,7 @@ pub use failing::{
 };
 pub use lanes::{Head, Lane, hasten, heads};
 
-/// A message and how far it has got.
+/// A message and its progress.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub message: Outbound,
@@ -28,7 +28,7 @@ pub struct Delivery {
     pub attempts: u32,
     /// None while it does not fail.
     pub failures: Option<Failures>,
-    /// Those that were not sent yet, in order; none before it was cut.
+    /// The chunks that were not sent yet, in order. Empty before the message was cut.
     pub chunks: Vec<Chunk>,
 }
 
@@ -37,9 +37,9 @@ pub struct Chunk {
     pub seq: u32,
     /// In the platform's markup.
     pub body: Body,
-    /// When its sending began, if nobody knows yet how that ended.
+    /// Start of the send whose result is still unknown.
     pub sending_since: Option<DateTime<Utc>>,
-    /// Sendings of which nobody will ever know.
+    /// Number of sends whose result will never be known.
     pub doubts: u32,
 }
 
@@ -53,7 +53,7 @@ pub fn put(
     put_over(store, to, reply_to, None, text)
 }
 
-/// Queues a text that takes the place of a draft, if there is one.
+/// Queues a text that replaces a draft, if there is one.
 pub fn put_over(
     store: &Connection,
     to: &Address,
@@ -80,7 +80,7 @@ pub fn put_body(store: &Connection, to: &Address, body: &Body) -> rusqlite::Resu
     insert(store, to, Queued::default(), body)
 }
 
-/// Queues a word about deliveries that did not arrive, about which there is none itself.
+/// Queues a notice about deliveries that did not arrive. A lost notice causes no other notice.
 fn put_notice(store: &Connection, to: &Address, text: &str) -> rusqlite::Result<()> {
     insert(store, to, Queued { notice: true, ..Queued::default() }, &text_of(text)).map(drop)
 }
@@ -89,7 +89,7 @@ fn text_of(text: &str) -> Body {
     Body::Text(text.to_owned())
 }
 
-/// How a message is queued, besides where it goes and what it says.
+/// Options of a queued message, besides its address and its content.
 #[derive(Clone, Copy, Default)]
 struct Queued<'a> {
     reply_to: Option<&'a MessageId>,
@@ -129,14 +129,14 @@ fn json(body: &Body) -> String {
     serde_json::to_string(body).expect("a body is plain")
 }
 
-/// Whether one of a question's buttons was pressed.
+/// State of a question's buttons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pressed {
     NotYet,
     Before,
 }
 
-/// A question that was asked, and where.
+/// Returns a question, its address, and if it is decided.
 pub fn question(
     store: &Connection,
     id: DeliveryId,
@@ -156,7 +156,7 @@ pub fn question(
     }))
 }
 
-/// Decides a question, which must have arrived: it need not be sent again.
+/// Decides a question. A pressed button proves that it arrived, so it is not sent again.
 pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     let choice = i64::try_from(press.choice).unwrap_or(i64::MAX);
     store
@@ -168,10 +168,10 @@ pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Takes a question's buttons away, unless one was pressed: `words` say what came of it. One that was
+/// Removes a question's buttons, unless one was pressed. `words` describe the result. A question that was
 /// not sent yet never is.
 pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqlite::Result<()> {
-    /// None of a question's buttons.
+    /// Stands for none of a question's buttons.
     const NO_BUTTON: i64 = -1;
     let Some((to, asked, Pressed::NotYet)) = question(store, id)? else { return Ok(()) };
     store
@@ -200,21 +200,21 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
     Ok(())
 }
 
-/// How many messages wait to be delivered on a channel.
+/// Returns the number of messages that wait for delivery on a channel.
 pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Result<i64> {
     store
         .prepare_cached("SELECT count(*) FROM outbox WHERE state = 'pending' AND channel = ?")?
         .query_row([channel.as_str()], |row| row.get(0))
 }
 
-/// How far a message has got, `pending`, `sent` or `dead`, and why.
+/// Returns the state of a message, `pending`, `sent` or `dead`, and the reason.
 pub fn standing(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Option<String>)> {
     store
         .prepare_cached("SELECT state, reason FROM outbox WHERE id = ?")?
         .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
-/// Whether words stand in place of a file that could not be sent.
+/// Returns true if text replaced a file that could not be sent.
 pub fn has_lost_file(store: &Connection, id: DeliveryId) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
@@ -226,7 +226,7 @@ pub fn has_lost_file(store: &Connection, id: DeliveryId) -> rusqlite::Result<boo
         .exists([id.0])
 }
 
-/// Whether something is on its way to a chat.
+/// Returns true if a message to a chat is pending.
 pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
     store
         .prepare_cached(
@@ -235,7 +235,7 @@ pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
         .exists([to.channel.as_str(), to.chat.as_str()])
 }
 
-/// A pending delivery; none if it was settled meanwhile.
+/// Returns a pending delivery. None if it was settled meanwhile.
 pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Delivery>> {
     let head = store
         .prepare_cached(
@@ -295,8 +295,8 @@ fn read_body(stored: String) -> Body {
     serde_json::from_str(&stored).unwrap_or(Body::Text(stored))
 }
 
-/// Stores how a message is cut, and whether it overtakes an older one, before its first chunk is sent; a second
-/// time changes nothing.
+/// Stores the chunks of a message, and if it overtakes an older one, before its first chunk is sent. A
+/// second call changes nothing.
 pub fn cut(
     store: &Connection,
     id: DeliveryId,
@@ -320,7 +320,7 @@ fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite:
     Ok(())
 }
 
-/// The chunk's sending begins now; `doubt` if an earlier one may have arrived, whose time stays.
+/// Marks a chunk as being sent. With `doubt` an earlier send may have arrived, whose time stays.
 pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -332,13 +332,13 @@ pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rus
     Ok(())
 }
 
-/// The message takes no draft's place any more.
+/// Lets the message replace no draft any more.
 pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE outbox SET replaces = NULL WHERE id = ?")?.execute([id.0])?;
     Ok(())
 }
 
-/// The chunk is as it was before its last sending, which certainly did not arrive.
+/// Restores a chunk to its state before its last send, which certainly did not arrive.
 pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
     let since = before.sending_since.map(|since| since.timestamp_millis());
     store
@@ -350,7 +350,7 @@ pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite:
     Ok(())
 }
 
-/// Others are sent in a chunk's place, at once.
+/// Replaces a chunk by others, to be sent at once.
 pub fn replace(
     store: &Connection,
     id: DeliveryId,
@@ -369,7 +369,7 @@ pub fn replace(
     begin_anew(store, id, "without a file")
 }
 
-/// The delivery is tried again at once, in another way.
+/// Retries a delivery at once, in another way.
 pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -380,7 +380,7 @@ pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite:
     Ok(())
 }
 
-/// Has what waits be tried so much sooner: the clock was set back by that.
+/// Moves the waiting deliveries earlier by the amount that the clock was set back.
 pub fn bring_forward(
     store: &Connection,
     channel: &ChannelName,
@@ -394,7 +394,7 @@ pub fn bring_forward(
     Ok(())
 }
 
-/// The chunk has arrived; with the last one, the delivery is done.
+/// Marks a chunk as sent. With the last one, the delivery is done.
 pub fn sent(
     store: &Connection,
     id: DeliveryId,
@@ -421,7 +421,8 @@ pub fn sent(
     failing::explain(store, id)
 }
 
-/// Forgets what was sent or given up before a time, a slice at a time; returns how many messages.
+/// Deletes messages that were sent or given up before a time, a slice at a time. Returns the number of
+/// messages.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut old = store.prepare_cached(
         "SELECT id FROM outbox WHERE state <> 'pending' AND created < ? ORDER BY created LIMIT ?",

@@ -1,26 +1,26 @@
-//! What was said in groups without speaking to the bot: a bounded ring for each place, in memory.
-//! Heard, not accepted: shown once as context when the bot is spoken to there, lost at a restart.
+//! Messages in groups that do not address the bot: a bounded ring for each address, in memory. They are
+//! not accepted: shown once as context when the bot is addressed there, and lost at a restart.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::types::message::{Address, Line, MessageId};
 
-/// Lines of one place that are kept (field custom).
+/// Maximum number of lines that are kept of one address (a customary value).
 const LINES_MAX: usize = 50;
 
-/// Places that are listened to at once; the one that has been quiet for longest is forgotten.
+/// Maximum number of addresses. The one with the oldest last line is forgotten first.
 const PLACES_MAX: usize = 50;
 
-/// What is kept of one line.
+/// Maximum number of characters that are kept of one line.
 const LINE_CHARS_MAX: usize = 500;
 
 type OverheardLines = VecDeque<(MessageId, Line)>;
 
-/// Cheap to clone.
+/// Recent lines in groups. Cheap to clone.
 #[derive(Clone, Default)]
 pub struct Overheard(
-    // A mutex because adapters write and turns read; held for a push or a look.
+    // A mutex, because adapters write and turns read. Locked only for a push or a read.
     Arc<Mutex<HashMap<Address, OverheardLines>>>,
 );
 
@@ -49,7 +49,7 @@ impl Overheard {
         lines.push_back((id, line));
     }
 
-    /// A line was changed; one that has been shown or forgotten is not put back.
+    /// Replaces an edited line. One that was shown or forgotten is not added again.
     pub(super) fn reword(&self, at: &Address, id: &MessageId, line: Line) {
         let is_kept = {
             let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +60,7 @@ impl Overheard {
         }
     }
 
-    /// Forgets a line that was taken back.
+    /// Forgets a deleted line.
     pub(super) fn forget(&self, at: &Address, id: &MessageId) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(lines) = places.get_mut(at) {
@@ -68,7 +68,7 @@ impl Overheard {
         }
     }
 
-    /// The first lines of a place have been shown, and are not shown again.
+    /// Removes the first lines of an address, which have been shown.
     pub fn shown(&self, at: &Address, lines: usize) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(kept) = places.get_mut(at) {
@@ -76,7 +76,7 @@ impl Overheard {
         }
     }
 
-    /// The lines of a place, oldest first.
+    /// Returns the lines of an address, oldest first.
     pub fn look(&self, at: &Address) -> Vec<Line> {
         let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         places.get(at).into_iter().flatten().map(|(_, line)| line.clone()).collect()

@@ -1,6 +1,7 @@
-//! How an origin stands in the store. The tables have three columns for an address, `channel`, `chat` and
-//! `thread`; of a background task they hold its kind in brackets, its number, and the channel on which its
-//! person is known. No channel of the config can have such a name. Nothing else knows of this form.
+//! The stored form of an origin. Tables have three columns for an address, `channel`, `chat` and
+//! `thread`. For a background task they contain its kind in brackets, its number, and the channel on
+//! which its person is known. No channel of the config can have such a name. Only this module knows this
+//! form.
 
 use std::borrow::Cow;
 
@@ -9,7 +10,7 @@ use rusqlite::Row;
 use crate::types::message::{Address, DedupKey};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 
-/// What stands in the columns `channel`, `chat` and `thread`.
+/// Returns the values of the columns `channel`, `chat` and `thread`.
 pub fn origin_params(origin: &Origin) -> (Cow<'_, str>, Cow<'_, str>, Option<&str>) {
     match origin {
         Origin::Chat(address) => {
@@ -23,12 +24,12 @@ pub fn origin_params(origin: &Origin) -> (Cow<'_, str>, Cow<'_, str>, Option<&st
     }
 }
 
-/// The origin in the first three columns.
+/// Reads the origin in the first three columns.
 pub fn read_origin(row: &Row<'_>) -> rusqlite::Result<Origin> {
     read_origin_at(row, 0)
 }
 
-/// The origin in three columns from `first` on.
+/// Reads the origin in three columns from `first` on.
 pub fn read_origin_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Origin> {
     let kind = task_kind(row.get_ref(first)?.as_str()?);
     let number = row.get_ref(first + 1)?.as_str()?.parse().ok();
@@ -39,12 +40,12 @@ pub fn read_origin_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Origin> {
     read_address_at(row, first).map(Origin::Chat)
 }
 
-/// What stands in the column `channel` of a task.
+/// Returns the value of the column `channel` of a task.
 pub fn task_channel(kind: TaskKind) -> String {
     format!("({})", kind.as_str())
 }
 
-/// The key of what a task is to do; `mark` tells several of one task apart.
+/// Returns the dedup key of a task's row. `mark` distinguishes several rows of one task.
 pub fn task_key(task: TaskId, mark: Option<i64>) -> DedupKey {
     let (channel, number) = (task_channel(task.kind), task.number);
     mark.map_or(format!("{channel}:{number}"), |mark| format!("{channel}:{number}:{mark}")).into()
@@ -54,17 +55,17 @@ fn task_kind(channel: &str) -> Option<TaskKind> {
     TaskKind::parse(channel.strip_prefix('(')?.strip_suffix(')')?)
 }
 
-/// What stands in the columns `channel`, `chat` and `thread` of an address.
+/// Returns the values of the columns `channel`, `chat` and `thread` of an address.
 pub fn address_params(at: &Address) -> (&str, &str, Option<&str>) {
     (at.channel.as_str(), at.chat.as_str(), at.thread.as_ref().map(|thread| thread.as_str()))
 }
 
-/// The address in the first three columns.
+/// Reads the address in the first three columns.
 pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
     read_address_at(row, 0)
 }
 
-/// The address in three columns from `first` on.
+/// Reads the address in three columns from `first` on.
 pub fn read_address_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Address> {
     Ok(Address {
         channel: row.get::<_, String>(first)?.into(),

@@ -1,4 +1,4 @@
-//! What the journal tells of the past of an address.
+//! Queries about the past of an address.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,17 @@ use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// Messages with files that are looked through for what may be read at an address.
+/// Maximum number of messages with files that are searched for files that may be read at an address.
 const LOOKED_BACK_MAX: usize = 200;
 
-/// Places that are looked at for what was missed.
+/// Maximum number of addresses whose missed messages are read back.
 const CAUGHT_UP_MAX: usize = 100;
 
-/// Keys of what strangers said that are remembered; catching up reads no further back in one place.
+/// Maximum number of keys of strangers' messages that are remembered. The backlog of one address reaches
+/// no further back.
 const TURNED_AWAY_MAX: i64 = 1000;
 
-/// Remembers, for a while, that a message was turned away; nothing of what it says is kept.
+/// Remembers for a while that a message was turned away. Its content is not kept.
 pub fn note_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
     store
         .prepare_cached("INSERT OR IGNORE INTO turned_away (key) VALUES (?)")?
@@ -36,15 +37,15 @@ pub fn was_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<b
     store.prepare_cached("SELECT 1 FROM turned_away WHERE key = ?")?.exists([key.as_str()])
 }
 
-/// Whether the bot was ever spoken to at an address.
+/// Returns true if the bot was ever addressed here.
 pub fn knows(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     store
         .prepare_cached("SELECT 1 FROM inbound WHERE channel = ? AND chat = ? AND thread IS ?")?
         .exists(address_params(at))
 }
 
-/// The newest message of each address of a channel since a time, the newest first; of a bounded
-/// number of addresses, and of chats, in which there may be many threads.
+/// Returns the newest message of each address of a channel since a time, newest first. The number of
+/// addresses is bounded, and so is the number of chats, which may have many threads.
 pub fn last_heard(
     store: &Connection,
     channel: &ChannelName,
@@ -68,12 +69,12 @@ pub fn last_heard(
     Ok(found)
 }
 
-/// The last message that was accepted; 0 if there is none.
+/// Returns the last accepted message. 0 if there is none.
 pub fn last_row(store: &Connection) -> rusqlite::Result<RowId> {
     store.prepare_cached("SELECT ifnull(max(id), 0) FROM inbound")?.query_row([], |row| row.get(0))
 }
 
-/// The origin of a row; none if it was forgotten.
+/// Returns the origin of a row. None if it was forgotten.
 pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Origin>> {
     store
         .prepare_cached("SELECT channel, chat, thread FROM inbound WHERE id = ?")?
@@ -81,7 +82,7 @@ pub fn origin_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Orig
         .optional()
 }
 
-/// How a message ended; none if it has not, or was forgotten.
+/// Returns the outcome of a message. None if it has none yet, or was forgotten.
 pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Fate>> {
     let outcome = store
         .prepare_cached("SELECT outcome FROM inbound WHERE id = ? AND state = 'done'")?
@@ -90,7 +91,7 @@ pub fn outcome_of(store: &Connection, row: RowId) -> rusqlite::Result<Option<Fat
     Ok(outcome.map(|outcome| outcome.unwrap_or(Fate::Stopped)))
 }
 
-/// Whether the newest message at an address was refused.
+/// Returns true if the newest message at an address was refused.
 pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> {
     let outcome = store
         .prepare_cached(
@@ -102,7 +103,7 @@ pub fn refused_last(store: &Connection, at: &Address) -> rusqlite::Result<bool> 
     Ok(outcome.flatten() == Some(Fate::Refused))
 }
 
-/// How many of the `max` newest messages at an address, in a row, were said by bots since a time.
+/// Returns how many of the `max` newest messages at an address, in a row, came from bots since a time.
 pub fn bots_in_a_row(
     store: &Connection,
     at: &Address,
@@ -121,7 +122,7 @@ pub fn bots_in_a_row(
     Ok(bots.into_iter().take_while(|bot| *bot).count())
 }
 
-/// Where the files lie that came to an address lately.
+/// Returns the paths of files that recently arrived at an address.
 pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String>> {
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
@@ -135,7 +136,7 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
     Ok(files.filter_map(|file| Some(file.fetched?.path()?.to_owned())).collect())
 }
 
-/// The newest message that a running turn answers, as its platform calls it.
+/// Returns the newest message that a running turn answers, by its platform id.
 pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
     let id: Option<Option<String>> = store
         .prepare_cached(
@@ -147,7 +148,7 @@ pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Mes
     Ok(id.flatten().map(Into::into))
 }
 
-/// What a message said that came to an address lately, by what its platform calls it.
+/// Returns the text of a recent message at an address, by its platform id.
 pub fn text_of(
     store: &Connection,
     at: &Address,

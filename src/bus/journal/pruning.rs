@@ -1,4 +1,4 @@
-//! How the journal forgets.
+//! Deletes old rows of the journal.
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
@@ -6,12 +6,13 @@ use rusqlite::Connection;
 use crate::store::slice;
 use crate::types::session::TurnId;
 
-/// Lets the messages that a turn has answered stay without it: the turn is deleted next.
+/// Detaches the messages that a turn has answered: the turn is deleted next.
 pub fn forget_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store.prepare_cached("UPDATE inbound SET turn = NULL WHERE turn = ?")?.execute([turn]).map(drop)
 }
 
-/// Forgets what was done before a time, and what could not be read, a slice at a time; returns how many rows.
+/// Deletes rows that were done before a time, and unreadable ones, a slice at a time. Returns the number
+/// of rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut forgotten = 0;
     for old in [

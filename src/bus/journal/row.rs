@@ -1,4 +1,4 @@
-//! A row of the journal as it is read: a message that waits, and how it ends.
+//! A row of the journal as it is read: a waiting message, and its outcomes.
 
 use chrono::{DateTime, Utc};
 use rusqlite::Row;
@@ -14,7 +14,7 @@ pub struct RowId(pub i64);
 
 integer_columns!(RowId);
 
-/// Rows after one, up to another and with it.
+/// Rows after one, up to and including another.
 #[derive(Clone, Copy, Debug)]
 pub struct Span {
     pub after: RowId,
@@ -27,15 +27,15 @@ impl Span {
     }
 }
 
-/// A message that was accepted and waits.
+/// An accepted message that waits.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Waiting {
     pub id: RowId,
     pub received: DateTime<Utc>,
-    /// What its turn works for.
+    /// The conversation or task of its turn.
     pub origin: Origin,
     pub inbound: Inbound,
-    /// Counts the changes of the row, so that one that was changed since it was read is noticed.
+    /// Counts the changes of the row, so that a change since it was read is noticed.
     pub(crate) revision: i64,
 }
 
@@ -45,16 +45,16 @@ impl Waiting {
     }
 }
 
-/// How a message ended.
+/// Outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Answered,
-    /// A command, carried out.
+    /// A command that was carried out.
     Obeyed,
-    /// Told in words that it could not be taken, or what went wrong.
+    /// Refused, or failed, with an explanation.
     Refused,
     Stopped,
-    /// Too old when it was found; one line was sent.
+    /// Too old when it was found. One line was sent.
     Late,
     /// Deleted by its sender before anything had begun with it.
     Withdrawn,
@@ -85,7 +85,7 @@ impl Fate {
         }
     }
 
-    /// A newer version may have written others, of which nothing more is known.
+    /// Parses an outcome. A newer version may have written others, which count as stopped.
     fn parse(text: &str) -> Self {
         Self::ALL.into_iter().find(|fate| fate.as_str() == text).unwrap_or(Self::Stopped)
     }
@@ -93,15 +93,15 @@ impl Fate {
 
 text_columns!(Fate = Self::parse);
 
-/// A waiting row that cannot be read, and why.
+/// A waiting row that cannot be read, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnreadableRow {
     pub id: RowId,
     pub why: String,
 }
 
-/// The columns `id, received, message, revision, channel, chat, thread`. The outer error is the store's, the inner one the row's
-/// alone.
+/// Reads the columns `id, received, message, revision, channel, chat, thread`. The outer error is the
+/// store's, the inner one only this row's.
 pub(crate) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
     let id = RowId(row.get(0)?);
     let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
@@ -113,7 +113,7 @@ pub(crate) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, Un
     Ok(inbound.map(|inbound| Waiting { id, received, origin, inbound, revision }))
 }
 
-/// Those of the rows that can be read.
+/// Returns the rows that can be read.
 pub(crate) fn readable(
     rows: impl Iterator<Item = rusqlite::Result<Result<Waiting, UnreadableRow>>>,
 ) -> rusqlite::Result<Vec<Waiting>> {

@@ -1,4 +1,4 @@
-//! The times of messages: when each was said, by its platform's clock, and when it was found, by ours.
+//! The times of messages: sent, by the platform's clock, and found, by ours.
 
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -7,10 +7,11 @@ use super::origins::origin_params;
 use super::row::Waiting;
 use crate::store::Time;
 
-/// Of the last messages, so many are looked at for one elsewhere, or for the newest time of a platform.
+/// Maximum number of last messages that are searched for one elsewhere, or for the newest time of a
+/// platform.
 const LOOKED_AT: i64 = 200;
 
-/// When a message was said, by its platform's clock, and when it was found, by ours.
+/// Time at which a message was sent, by its platform's clock, and at which it was found, by ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Times {
     pub at: DateTime<Utc>,
@@ -36,7 +37,7 @@ pub fn times_before(
         .map(Option::flatten)
 }
 
-/// Returns the same of the last messages of all conversations on platforms.
+/// Returns the same for the last messages of all conversations on platforms.
 pub fn times_elsewhere_before(
     store: &Connection,
     message: &Waiting,
@@ -63,7 +64,7 @@ fn said_at(text: &str) -> Option<DateTime<Utc>> {
     Some(DateTime::parse_from_rfc3339(text).ok()?.to_utc())
 }
 
-/// Returns the newest time that a platform has told, by the clock of its server, among the last messages.
+/// Returns the newest time that a platform has reported, by its server's clock, among the last messages.
 pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     // A pressed button, and a message from the terminal, has our own time.
     let newest: Option<String> = store.query_row(
@@ -77,7 +78,7 @@ pub fn newest_of_platforms(store: &Connection) -> rusqlite::Result<Option<DateTi
     Ok(newest.and_then(|at| said_at(&at)))
 }
 
-/// Returns when the last message was found, by our clock of then.
+/// Returns the time at which the last message was found, by our clock of then.
 pub fn last_received(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let last = store
         .prepare_cached("SELECT received FROM inbound ORDER BY id DESC LIMIT 1")?

@@ -1,5 +1,5 @@
-//! Rows that this version cannot read: another version wrote them, or a disk broke them. Each is closed
-//! alone, and what it held is kept for a person to look at.
+//! Rows that this version cannot read: another version wrote them, or a disk damaged them. Each is closed
+//! alone, and its content is kept for a person to look at.
 
 use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
@@ -10,17 +10,17 @@ use crate::store::Time;
 use crate::types::message::{ChannelName, DedupKey};
 use crate::types::origin::Origin;
 
-/// Rows of one address that are closed at a time; the rest follows when it is looked at again.
+/// Maximum number of rows of one address that are closed at a time. The rest follows in the next pass.
 const CLOSED_MAX: i64 = 100;
 
-/// The commands that wait.
+/// The waiting commands.
 #[derive(Debug, Default)]
 pub struct Controls {
     pub waiting: Vec<Waiting>,
     pub unreadable: Vec<UnreadableRow>,
 }
 
-/// The messages that wait at an address and cannot be read, also those whose files are awaited.
+/// Returns the unreadable messages that wait at an address, also those that wait for files.
 pub fn unreadable_at(store: &Connection, at: &Origin) -> rusqlite::Result<Vec<UnreadableRow>> {
     let mut rows = store.prepare_cached(
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
@@ -32,8 +32,8 @@ pub fn unreadable_at(store: &Connection, at: &Origin) -> rusqlite::Result<Vec<Un
     rows.filter_map(|row| row.map(Result::err).transpose()).collect()
 }
 
-/// Settles a waiting row as refused, whose message is kept as it is; gives its origin. None if it
-/// does not wait any more.
+/// Settles a waiting row as refused, and keeps its message as it is. Returns its origin. None if it does
+/// not wait any more.
 pub fn close_unreadable(
     store: &Connection,
     row: RowId,
@@ -57,7 +57,7 @@ pub fn close_unreadable(
     Ok(closed)
 }
 
-/// Keeps what a channel received and could not read.
+/// Keeps an unreadable message of a channel.
 pub fn keep_raw(
     store: &Connection,
     key: &DedupKey,
@@ -72,7 +72,7 @@ pub fn keep_raw(
     Ok(())
 }
 
-/// Keeps what another table held and nobody can read; `key` names the row.
+/// Keeps an unreadable row of another table. `key` names the row.
 pub fn keep_row(
     store: &Connection,
     key: &str,

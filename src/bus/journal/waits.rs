@@ -1,4 +1,5 @@
-//! The origins and senders of messages that wait, without their contents: all that the agent loop needs to know to choose among them.
+//! The origins and senders of waiting messages, without their contents: everything that the agent loop
+//! needs to choose among them.
 
 use rusqlite::{Connection, OptionalExtension, Row};
 
@@ -12,16 +13,16 @@ use crate::types::origin::Origin;
 pub struct WaitingAt {
     pub row: RowId,
     pub origin: Origin,
-    /// The person who said it, or on whose behalf there is a message.
+    /// The person who sent it, or on whose behalf it exists.
     pub sender: SenderId,
 }
 
-/// Voices that are not a person's begin with a bracket; only of those is the message needed.
+/// Senders that are not persons begin with a bracket. Only for them the message is needed.
 const COLUMNS: &str = "SELECT channel, chat, thread, id, sender,
     CASE WHEN substr(sender, 1, 1) = '(' THEN message END
     FROM inbound WHERE state = 'waiting' AND control = 0";
 
-/// All messages that wait for turns.
+/// Returns all messages that wait for turns.
 pub fn all_waiting(store: &Connection) -> rusqlite::Result<Vec<WaitingAt>> {
     let mut rows = store.prepare_cached(COLUMNS)?;
     rows.query_map([], read)?.collect()
@@ -33,7 +34,7 @@ pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
     Ok(!waits)
 }
 
-/// The row, if it waits for a turn.
+/// Returns the row if it waits for a turn.
 pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
     let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;
     rows.query_row([row.0], read).optional()

@@ -1,5 +1,5 @@
-//! Deliveries that fail: since when, what overtakes them, and how those that are given up are explained.
-//! How long to wait and when to give up is decided in `channels::deliver`.
+//! Failing deliveries: since when, what overtakes them, and the explanation of those that are given up.
+//! `channels::deliver` decides how long to wait and when to give up.
 
 use std::time::Duration;
 
@@ -18,26 +18,26 @@ use crate::types::message::{Address, ChannelName, DeliveryId, MessageId, Outboun
 pub struct Failures {
     pub since: DateTime<Utc>,
     pub last: DateTime<Utc>,
-    /// How often others of the channel arrived between two of them.
+    /// Number of times that others of the channel arrived between two failures.
     pub others_arrived: u32,
-    /// Since when it has failed while others arrived.
+    /// Start of the failures while others arrive.
     pub others_since: Option<DateTime<Utc>>,
 }
 
-/// An attempt that failed, and what follows.
+/// A failed attempt, and its consequences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryFailure {
     pub at: DateTime<Utc>,
-    /// The next attempt.
+    /// Time of the next attempt.
     pub next: DateTime<Utc>,
     pub reason: String,
-    /// Others of the channel have arrived since the failure before.
+    /// Others of the channel have arrived since the previous failure.
     pub others_arrived: bool,
-    /// Later ones of the lane need not wait for it any more.
+    /// Later deliveries of the lane need not wait for it any more.
     pub steps_aside: bool,
 }
 
-/// Notes a failed attempt; the chunk stays as it is.
+/// Records a failed attempt. The chunk stays as it is.
 pub fn fails(
     store: &Connection,
     id: DeliveryId,
@@ -67,11 +67,11 @@ pub fn fails(
     Ok(())
 }
 
-/// A channel's deliveries that fail.
+/// A channel's failing deliveries.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailingDeliveries {
     pub count: i64,
-    /// When the one failed first that fails for longest, and why it failed last.
+    /// Start of the longest failure, and the last reason of that delivery.
     pub since: Option<DateTime<Utc>>,
     pub reason: Option<String>,
 }
@@ -96,8 +96,8 @@ pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Fa
     Ok(FailingDeliveries { count, since, reason: reason.flatten() })
 }
 
-/// Tries what fails on a channel at once: its platform works again. What failed while others arrived did not wait for
-/// that.
+/// Retries a channel's failing deliveries at once, because its platform works again. Those that failed
+/// while others arrived did not wait for that.
 pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<()> {
     store
         .prepare_cached(
@@ -109,8 +109,8 @@ pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Re
     Ok(())
 }
 
-/// Tries what failed on a channel at once: its link is up again. A pause that is longer than `own_max` stays, for
-/// the platform wished it. What may have arrived still waits for the `least` pause, once.
+/// Retries a channel's failing deliveries at once, because its link is up again. A pause longer than
+/// `own_max` stays: the platform demanded it. An ambiguous send still waits for the `least` pause, once.
 pub fn hasten_after_outage(
     store: &Connection,
     channel: &ChannelName,
@@ -138,7 +138,7 @@ pub fn hasten_after_outage(
     Ok(())
 }
 
-/// Has pauses that began after `now` begin now: the clock was set back since.
+/// Restarts pauses that began after `now`: the clock was set back since.
 pub fn begin_pauses_again(
     store: &Connection,
     channel: &ChannelName,
@@ -153,7 +153,7 @@ pub fn begin_pauses_again(
     Ok(())
 }
 
-/// Notes the message that a delivery answers, which is named if the answer overtakes an older one.
+/// Stores the message that a delivery answers. It is named if the answer overtakes an older one.
 pub fn note_question(
     store: &Connection,
     id: DeliveryId,
@@ -166,17 +166,18 @@ pub fn note_question(
     Ok(())
 }
 
-/// Why a delivery ends without having arrived.
+/// Reason why a delivery ends without having arrived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lost {
-    /// The platform does not take it, and would not later.
+    /// The platform refuses it, and always would.
     Refused,
-    /// It was tried for as long as it could be.
+    /// The time limit has passed.
     GivenUp,
 }
 
-/// Ends a delivery that does not arrive, with what is left of it. The owner is told at once, in the same chat if
-/// that is theirs. Where it was given up, the next delivery that arrives there brings an explanation along.
+/// Ends a delivery that does not arrive, with its remaining chunks. The owner is notified at once, in the
+/// same chat if it is theirs. If it was given up, the next delivery that arrives there brings an
+/// explanation along.
 pub fn dead(
     store: &Connection,
     message: &Outbound,
@@ -203,14 +204,14 @@ pub fn dead(
             (true, false) => {
                 put_notice(store, &message.to, &replies::undeliverable_here(reason))?;
             }
-            // Nothing arrives there just now.
+            // Nothing arrives there at the moment.
             (true, true) => {}
         }
     }
     Ok(())
 }
 
-/// After a delivery has arrived: explains those that were given up in the same chat.
+/// Explains the deliveries that were given up in a chat, after one has arrived there.
 pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Result<()> {
     let mut lost = store.prepare_cached(
         "SELECT lost.channel, lost.chat, lost.thread, count(*), max(lost.reason)

@@ -1,4 +1,4 @@
-//! The lanes in which deliveries wait, and their heads, which triggers of the schema keep.
+//! The lanes in which deliveries wait, and their heads, which triggers of the schema maintain.
 
 use std::collections::HashSet;
 
@@ -7,13 +7,14 @@ use rusqlite::{Connection, params};
 
 use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
-/// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait behind
-/// nothing else; the head of a lane is its oldest message. One that stepped aside stays a head.
+/// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait
+/// behind nothing else. The head of a lane is its oldest message. A message that lets later ones pass
+/// stays a head.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Head {
     pub id: DeliveryId,
     pub lane: Lane,
-    /// Not to be tried before.
+    /// Earliest time of the next attempt.
     pub next: DateTime<Utc>,
 }
 
@@ -23,8 +24,8 @@ pub struct Lane {
     pub urgent: bool,
 }
 
-/// The heads of a channel's lanes, urgent ones or others, in the order in which they are to be tried: at most `max`
-/// of them, and none of lanes that are busy. Costs as much as it gives, however much waits.
+/// Returns the heads of a channel's lanes, urgent ones or others, in order of their next attempt: at most
+/// `max`, and none of busy lanes. The cost depends on the result, not on how much waits.
 pub fn heads(
     store: &Connection,
     channel: &ChannelName,
@@ -47,7 +48,7 @@ pub fn heads(
     .collect()
 }
 
-/// Tries what waits for a chat at once: somebody is there to hear it.
+/// Retries a chat's waiting messages at once, because somebody is there to read them.
 pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusqlite::Result<()> {
     store
         .prepare_cached(
