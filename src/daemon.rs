@@ -1,5 +1,5 @@
-//! Puts the parts together, starts them in order and ends them in order: sources first, then
-//! turns, then deliveries. Everything that runs is a task here, and is joined here.
+//! Assembles the parts, starts them in order and ends them in order: sources first, then turns, then
+//! deliveries. Every running part is a task here, and is joined here.
 
 pub mod logging;
 mod opening;
@@ -51,47 +51,47 @@ use crate::workspace::skills::SkillEnvironment;
 use tasks::{end, forever};
 pub use tidy::forget_old;
 
-/// How long each stage of the end may take; turns have their own grace within it.
+/// Deadline of each stage of the shutdown. Turns have their own grace period within it.
 const STAGE_TIME_MAX: Duration = Duration::from_secs(4);
 
-/// How long deliveries that are due may still take at the end.
+/// Deadline of due deliveries at the shutdown.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// How long programs that lend tools may take to end.
+/// Deadline of MCP servers at the shutdown.
 const LENT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// What is known of the owner; their time zone may stand there.
+/// The file about the owner, which may contain their time zone.
 pub const USER: &str = "USER.md";
 
-/// What a daemon is made of.
+/// The parts of a daemon.
 pub struct Plan {
     pub home: PathBuf,
     pub agent: AgentConfig,
     pub models: ModelChoice,
-    /// Besides the terminal, which is always there.
+    /// Besides the terminal, which always exists.
     pub channels: BTreeMap<ChannelName, (Arc<dyn Channel>, Access)>,
     pub tools: ToolSet,
-    /// Who lends further tools.
+    /// The MCP servers.
     pub mcp: BTreeMap<String, mcp::Config>,
     pub store: store::StoreOptions,
     pub intake: Intake,
-    /// What skills may need of the machine.
+    /// Facts about the machine that skills may require.
     pub surroundings: SkillEnvironment,
-    /// Whether somebody starts the daemon again when it ends.
+    /// True if a supervisor starts the daemon again when it ends.
     pub restarts: bool,
     pub hooks: BTreeMap<String, Hook>,
-    /// How the shell is.
+    /// State of the shell's sandbox.
     pub shell: CageState,
-    /// How jobs have commands run; none where there is no shell.
+    /// Runs the commands of jobs. None without a shell.
     pub commands: Option<Commands>,
-    /// By which jobs are due.
+    /// The clock for due times of jobs.
     pub clock: Clock,
-    /// Knows what neither models nor people are to be shown.
+    /// Removes secrets that neither models nor people may see.
     pub redactor: Redactor,
 }
 
 impl Plan {
-    /// What the config asks for, in this home.
+    /// Creates the parts that the config asks for, in this home.
     pub fn new(home: &Path, config: Config, environment: &Environment) -> anyhow::Result<Self> {
         let exposed = config.exposed(home);
         if let Some(exposure) = exposed.as_ref().filter(|it| !it.is_by_system) {
@@ -101,7 +101,7 @@ impl Plan {
         let redactor = Redactor::new(config.secrets());
         let line = models.all().iter().filter(|model| model.standing == Standing::InLine);
         let provider = provider::chain(line.map(|model| Arc::clone(&model.provider)).collect());
-        // If the one that sums up cannot, those who answer can.
+        // If the provider for summaries fails, those for answers take over.
         let summariser = match &config.agent.summary_provider {
             Some(name) => {
                 let named = models.all().iter().find(|model| model.name == *name);
@@ -129,7 +129,7 @@ impl Plan {
             store: store::StoreOptions::default(),
             intake: Intake { limits: config.media, transcriber },
             surroundings: environment.surroundings(),
-            // Only systemd sets it, and our unit says Restart=always.
+            // Only systemd sets it, and our unit has Restart=always.
             restarts: environment.raw("INVOCATION_ID").is_some(),
             hooks: config.hooks,
             commands: tools::shell::commands(&config.exec, &shell),
@@ -140,7 +140,7 @@ impl Plan {
     }
 }
 
-/// The tools that hang on the config, and on how the program was built.
+/// Returns the tools that depend on the config and on the build.
 fn more_tools(
     web: &tools::web::Config,
     exec: &tools::shell::Config,
@@ -153,7 +153,7 @@ fn more_tools(
     Ok(tools)
 }
 
-/// Tries the cage, unless commands would see what they must not, and says how it is.
+/// Tests the sandbox, unless commands could read what they must not. Logs its state.
 fn shell(config: &tools::shell::Config, exposed: Option<Exposure>) -> CageState {
     sandbox::sweep();
     let standing = match exposed {
@@ -168,7 +168,7 @@ fn shell(config: &tools::shell::Config, exposed: Option<Exposure>) -> CageState 
     standing
 }
 
-/// All providers of the config, those that answer by default first.
+/// Connects all providers of the config, those that answer by default first.
 fn models(config: &Config) -> anyhow::Result<Models> {
     let line = &config.agent.providers;
     let others = config.providers.keys().filter(|name| !line.contains(name));
@@ -183,7 +183,7 @@ fn models(config: &Config) -> anyhow::Result<Models> {
     Ok(Models::new(models))
 }
 
-/// A daemon that holds its home and is about to run.
+/// A daemon that has locked its home and is about to run.
 pub struct Daemon {
     _lock: HomeLock,
     plan: Plan,
@@ -196,7 +196,7 @@ pub struct Daemon {
 }
 
 impl Daemon {
-    /// Claims the home, opens what is in it, and makes what is missing.
+    /// Locks the home, opens its files, and creates what is missing.
     pub async fn open(plan: Plan) -> anyhow::Result<Self> {
         let lock = HomeLock::claim(&plan.home)?;
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
@@ -314,7 +314,7 @@ impl Daemon {
             heartbeat::run(heartbeat.clone(), stop)
         }));
 
-        // They see the end of turns, too.
+        // Hooks receive the end of turns, too.
         let mut hooking = JoinSet::new();
         if !self.plan.hooks.is_empty() {
             let (hooks, events) = (self.plan.hooks.clone(), self.services.events.clone());
@@ -346,7 +346,7 @@ impl Daemon {
         end("turns", thinking, STAGE_TIME_MAX).await;
         lends.cancel();
         deliveries.cancel();
-        // Programs that lend tools are given a little longer than deliveries.
+        // MCP servers get a little more time than deliveries.
         tokio::join!(
             self.turns.drafts.end(DRAIN_TIME_MAX),
             end("deliveries", delivering, DRAIN_TIME_MAX),
@@ -379,10 +379,10 @@ impl Daemon {
             .spawn(forever("deliveries", until, move |stop| deliver::run(queue.clone(), stop)));
     }
 
-    /// Sends one thing, and does nothing else: listens to nobody, and runs no turn.
+    /// Sends one message and does nothing else: no listener, no turn.
     pub async fn send(self, parcel: Parcel) -> anyhow::Result<SendOutcome> {
         let (stop, mut delivering) = (CancellationToken::new(), JoinSet::new());
-        // Nobody sits at a terminal here.
+        // There is no terminal here.
         let channels = self.services.channels.iter().filter(|(name, _)| name.as_str() != TERMINAL);
         let mut names = BTreeSet::new();
         for (name, channel) in channels {
@@ -396,7 +396,7 @@ impl Daemon {
         Ok(sent?)
     }
 
-    /// Begins to keep the servers that lend tools.
+    /// Starts the MCP servers.
     #[cfg(feature = "mcp")]
     fn lend(&self, until: &CancellationToken) -> JoinSet<()> {
         let mut lending = JoinSet::new();
@@ -418,7 +418,7 @@ impl Daemon {
         self.server.links.get(name).map(Arc::clone).unwrap_or_default()
     }
 
-    /// Says in the log what has started.
+    /// Logs what has started.
     async fn greet(&self) {
         let skills = crate::workspace::skills::catalogue;
         let found = self.services.workspace.off_thread(skills).await;

@@ -1,6 +1,6 @@
-//! Hooks: commands of the owner's config that are run when something happens, with the event as a
-//! line of JSON on their standard input. They are the owner's own, and so not caged; they are bounded
-//! in number and time, and hold up nothing.
+//! Hooks: commands of the owner's config that run on events, with the event as a line of JSON on their
+//! standard input. They belong to the owner, and so run outside of the sandbox. Their number and time are
+//! bounded, and they delay nothing.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -17,36 +17,36 @@ use tokio_util::sync::CancellationToken;
 
 use crate::types::event::{Event, Onlooker};
 
-/// Hooks that run at once: a small board has other things to do.
+/// Maximum number of parallel hooks: a small board has other work.
 const AT_ONCE_MAX: usize = 2;
 
-/// Runs that wait; what comes when it is full is dropped.
+/// Maximum number of waiting runs. Further ones are dropped.
 const QUEUE_MAX: usize = 64;
 
-/// Of what a hook complains, in bytes, for the log.
+/// Bytes of a hook's standard error that are kept for the log.
 const STDERR_TAIL_BYTES: usize = 1_000;
 
-/// One `[hooks.NAME]`.
+/// A section `[hooks.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hook {
-    /// Names of [`crate::types::event::NAMES`].
+    /// Event names from [`crate::types::event::NAMES`].
     pub on: Vec<&'static str>,
-    /// The program and its arguments; never empty.
+    /// The program and its arguments. Never empty.
     pub command: Vec<String>,
-    /// One that takes longer is killed, with all that it has started.
+    /// Time limit. After it the hook is killed with all processes that it started.
     pub time_max: Duration,
-    /// All of its environment.
+    /// Its whole environment.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// A hook that is to run.
+/// A hook that waits to run.
 struct DueHook {
     name: String,
     hook: Hook,
     line: Arc<[u8]>,
 }
 
-/// Runs hooks until `stop`; those that run then are killed.
+/// Runs hooks until `stop`. Running ones are killed then.
 pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: CancellationToken) {
     let mut running: JoinSet<()> = JoinSet::new();
     let mut queue: VecDeque<DueHook> = VecDeque::new();
@@ -75,7 +75,7 @@ pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: Canc
     running.shutdown().await;
 }
 
-/// How many runs found no room.
+/// Queues the hooks of an event. Returns the number of dropped runs.
 fn enqueue(hooks: &BTreeMap<String, Hook>, event: &Event, queue: &mut VecDeque<DueHook>) -> u64 {
     let wanted = |hook: &Hook| hook.on.contains(&event.what.name());
     let mut dropped = 0;
@@ -110,7 +110,7 @@ async fn run_one(DueHook { name, hook, line }: DueHook) {
     let complaint = String::from_utf8_lossy(&tail);
     match ended {
         Ok(Ok(status)) => {
-            // Its number may be another's from now on.
+            // The process id may belong to another process from now on.
             group.0 = None;
             tracing::debug!(hook = %name, %status, stderr = %complaint.trim(), "A hook has run");
         }
@@ -137,8 +137,8 @@ fn spawn(hook: &Hook) -> std::io::Result<Child> {
         .spawn()
 }
 
-/// Tells the hook what happened and waits for its end. What it leaves running may hold on to its
-/// standard error, and is not waited for.
+/// Sends the event to the hook and waits for its end. A process that it leaves running may keep its
+/// standard error open, and is not waited for.
 async fn wait(
     child: &mut Child,
     stdin: Option<ChildStdin>,
@@ -148,7 +148,7 @@ async fn wait(
 ) -> std::io::Result<ExitStatus> {
     let tell = async {
         if let Some(mut stdin) = stdin {
-            // One that does not read is none the worse for it.
+            // A hook need not read its input.
             stdin.write_all(line).await.ok();
         }
         std::future::pending::<()>().await;
@@ -171,7 +171,7 @@ async fn wait(
     }
 }
 
-/// A hook with all that it has started; killed when dropped, as long as it is not known to be gone.
+/// A hook's process group. Killed when dropped, unless the hook is known to have ended.
 struct HookProcessGroup(Option<Pid>);
 
 impl Drop for HookProcessGroup {

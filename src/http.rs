@@ -9,14 +9,14 @@ use reqwest::{Client, ClientBuilder, Response, redirect};
 use tokio::time::{Instant, timeout_at};
 use url::{Host, Url};
 
-/// The beginnings of a client for `url`. Redirects are not followed, as what we send along is for that
-/// server alone.
+/// Returns a builder for a client of `url`. It does not follow redirects, because credentials are for
+/// that server alone.
 pub fn client(url: &Url, connect: Duration) -> ClientBuilder {
     let builder = Client::builder().redirect(redirect::Policy::none()).connect_timeout(connect);
     if is_loopback(url) { builder.no_proxy() } else { builder }
 }
 
-/// Whether `url` is on this machine.
+/// Returns true if `url` is on this machine.
 pub fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
@@ -26,8 +26,7 @@ pub fn is_loopback(url: &Url) -> bool {
     }
 }
 
-/// What is behind an error, in its own words; none if it is all that there is. What is before it
-/// repeats the URL.
+/// Returns the innermost cause of an error. None if it has no cause. The outer ones repeat the URL.
 pub fn root_cause(error: &dyn Error) -> Option<String> {
     let mut cause = error.source()?;
     while let Some(inner) = cause.source() {

@@ -1,5 +1,5 @@
-//! What the bot remembers, as it goes into a prompt: MEMORY.md, the notes of the last days, and
-//! what changed in them. Writing is done by the tools `remember` and `note`.
+//! The bot's memory, as it goes into a prompt: MEMORY.md, the notes of the last days, and changes of
+//! them. The tools `remember` and `note` write it.
 
 use std::collections::HashMap;
 
@@ -11,19 +11,19 @@ use crate::types::message::Place;
 use crate::workspace::snapshot::{FILE_CHARS_MAX, cut_middle};
 use crate::workspace::{Audience, Workspace, WorkspacePath};
 
-/// All notes that a prompt begins with, in characters; about 1,500 tokens.
+/// Maximum length of all notes in a prompt, in characters: about 1,500 tokens.
 pub const NOTES_CHARS_MAX: usize = 6_000;
 
-/// What a message's tail tells of changes, in characters.
+/// Maximum length of the reported changes in a message, in characters.
 pub const CHANGES_CHARS_MAX: usize = 1_500;
 
-/// Of each changed line, in characters.
+/// Maximum length of each changed line, in characters.
 const LINE_CHARS_MAX: usize = 300;
 
-/// Room for "and N more", in characters.
+/// Space that is reserved for "and N more", in characters.
 const MORE_CHARS: usize = 40;
 
-/// Who sees what is told to `role` at `place`: memories are for the owner alone.
+/// Returns the audience of a text for `role` in `place`: memories are for the owner alone.
 pub fn audience(role: Role, place: Place) -> Audience {
     match (role, place) {
         (Role::Owner, Place::Private) => Audience::Owner,
@@ -33,33 +33,33 @@ pub fn audience(role: Role, place: Place) -> Audience {
     }
 }
 
-/// Where memories are: `memory/MEMORY.md`, or the root's MEMORY.md if there is only that.
+/// Returns the path of the memory: `memory/MEMORY.md`, or the root's MEMORY.md if only that exists.
 pub fn memory_path(workspace: &Workspace) -> WorkspacePath {
     let (usual, root) = (path("memory/MEMORY.md"), path("MEMORY.md"));
     let is_there = |path| workspace.read_page(path, 0, 0).is_ok();
     if !is_there(&usual) && is_there(&root) { root } else { usual }
 }
 
-/// Where the notes of `day` are: `memory/YYYYMM/YYYYMMDD.md`.
+/// Returns the path of the notes of `day`: `memory/YYYYMM/YYYYMMDD.md`.
 pub fn notes_path(day: NaiveDate) -> WorkspacePath {
     path(&format!("memory/{}.md", day.format("%Y%m/%Y%m%d")))
 }
 
-/// Whether a file is of the memory: MEMORY.md or the notes.
+/// Returns true if a file belongs to the memory: MEMORY.md or the notes.
 pub fn is_memory(path: &WorkspacePath) -> bool {
     let first = path.as_str().split('/').next().unwrap_or_default();
     ["memory", "MEMORY.md"].iter().any(|name| first.eq_ignore_ascii_case(name))
 }
 
-/// The memories, cut in the middle if they are too long; empty if there are none. For
+/// Returns the memory, cut in the middle if it is too long. Empty if there is none. For
 /// [`Audience::Owner`] only.
 pub fn memory(workspace: &Workspace) -> String {
     let path = memory_path(workspace);
     cut_middle(&text(workspace, &path), FILE_CHARS_MAX, path.as_str())
 }
 
-/// The notes of the last `days` days up to `today`, oldest first; of too many the latest. For
-/// [`Audience::Owner`] only.
+/// Returns the notes of the last `days` days up to `today`, oldest first. If they are too long, the
+/// latest. For [`Audience::Owner`] only.
 pub fn recent_notes(workspace: &Workspace, today: NaiveDate, days: u64) -> String {
     let mut notes = Vec::new();
     let mut left = NOTES_CHARS_MAX;
@@ -77,8 +77,8 @@ pub fn recent_notes(workspace: &Workspace, today: NaiveDate, days: u64) -> Strin
     notes.join("\n\n")
 }
 
-/// What the model has to be told when what it was told became `now`, as lines that went and lines
-/// that came; at most [`CHANGES_CHARS_MAX`] characters. None if and only if both are equal.
+/// Describes the changes from `told` to `now` for the model, as removed and added lines: at most
+/// [`CHANGES_CHARS_MAX`] characters. None if and only if both are equal.
 pub fn changes(told: &str, now: &str) -> Option<String> {
     if told == now {
         return None;
@@ -103,7 +103,7 @@ pub fn changes(told: &str, now: &str) -> Option<String> {
     Some(telling.trim_end().to_owned())
 }
 
-/// The lines of `text` that `other` does not have, or not so often, in order and without blank ones.
+/// Returns the lines of `text` that `other` lacks, or has less often, in order and without blank ones.
 fn surplus<'a>(text: &'a str, other: &str) -> Vec<&'a str> {
     let mut counts = HashMap::new();
     for line in other.lines() {
@@ -127,7 +127,7 @@ fn shortened(what: &str, line: &str) -> String {
     }
 }
 
-/// The last `max` characters of `text`, from a line's start if possible.
+/// Returns the last `max` characters of `text`, from a line's start if possible.
 fn keep_end(text: &str, max: usize, name: &str) -> String {
     let length = text.chars().count();
     if length <= max {

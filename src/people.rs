@@ -1,5 +1,5 @@
-//! Who speaks, and what they may do: roles from the config and from pairings. A stranger in
-//! private gets a code that somebody entitled approves; nobody else is let in.
+//! Roles and access of people, from the config and from pairings. A stranger in private gets a code that
+//! an entitled person approves. Nobody else is admitted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,39 +12,39 @@ use serde::{Deserialize, Serialize};
 use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
 pub use crate::types::role::Role;
 
-/// How long a pairing code is good for.
+/// Validity of a pairing code.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
 
-/// Strangers of one channel that may wait for an approval at once (field custom).
+/// Maximum number of strangers of one channel that wait for approval (a customary value).
 const WAITING_MAX: i64 = 3;
 
-/// A stranger who keeps writing is answered no more often than this.
+/// Minimum interval between answers to a stranger who keeps writing.
 const TELL_AGAIN_AFTER: Duration = Duration::minutes(10);
 
-/// How long somebody who was turned away is not listened to.
+/// Time for which a denied person is ignored.
 const DENIED_FOR: Duration = Duration::days(30);
 
-/// Without 0 O 1 I, which people mistake for each other; 32 signs are five bits each.
+/// Without 0 O 1 I, which people confuse. 32 signs are five bits each.
 const CODE_SIGNS: &[u8; 32] = b"ABCDEFGHJKLMNPQRSTUVWXYZ23456789";
 const CODE_LENGTH: usize = 8;
 
-/// Who is let in on a channel, from its config section.
+/// Access rules of a channel, from its config section.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Access {
     /// Platform user ids with role owner.
     pub owners: Vec<String>,
     /// Platform user ids with role admin.
     pub admins: Vec<String>,
-    /// Platform user ids with role user; `*` lets everyone in, as guests.
+    /// Platform user ids with role user. `*` admits everyone, as guests.
     pub allow: Vec<String>,
-    /// When it answers in groups that are not among `chats`.
+    /// When the bot answers in groups that are not among `chats`.
     pub groups: Groups,
-    /// Ids of chats, channels and servers, with when it answers there. Who speaks in one of them is
-    /// let in there, as a guest.
+    /// Ids of chats, channels and servers, with the rule for answers there. Everybody in one of them is
+    /// admitted there, as a guest.
     pub chats: BTreeMap<String, Groups>,
-    /// Ids of other bots that may speak to this one.
+    /// Ids of other bots that may address this one.
     pub bots: Vec<String>,
-    /// Whether a stranger's private message gets a code that lets the owner let them in.
+    /// True if a stranger's private message gets a code, with which the owner can admit them.
     pub pairing: bool,
 }
 
@@ -62,18 +62,18 @@ impl Default for Access {
     }
 }
 
-/// When the bot answers in groups.
+/// Rule for answers in groups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Groups {
     Off,
-    /// On a mention of it or a reply to it.
+    /// On a mention of the bot or a reply to it.
     #[default]
     Mention,
     Always,
 }
 
-/// The people of all channels: what the config says of them. What pairing says is in the store.
+/// The access rules of all channels from the config. Pairings are in the store.
 #[derive(Clone, Default)]
 pub struct People(Arc<BTreeMap<ChannelName, Access>>);
 
@@ -86,7 +86,7 @@ impl People {
         self.0.get(channel)
     }
 
-    /// The sender's role on the channel; none for a stranger.
+    /// Returns the sender's role on the channel. None for a stranger.
     pub fn role_of(
         &self,
         store: &Connection,
@@ -108,7 +108,8 @@ impl People {
         Ok(listed.max(paired_role(store, channel, sender)?))
     }
 
-    /// The role of who said this, as [`Self::role_of`]; who speaks in a listed chat is a guest there.
+    /// Returns the role of a message's sender, like [`Self::role_of`]. Everybody in a listed chat is a
+    /// guest there.
     pub fn role_of_speaker(
         &self,
         store: &Connection,
@@ -124,7 +125,7 @@ impl People {
         Ok(listed.filter(|groups| *groups != Groups::Off).map(|_| Role::Guest))
     }
 
-    /// Whether anybody owns this bot yet; the machine's own terminal does not count.
+    /// Returns true if this bot has an owner. The machine's own terminal does not count.
     pub fn have_owner(&self, store: &Connection) -> rusqlite::Result<bool> {
         let by_config = |access: &Access| access.owners.iter().any(|id| id != LOCAL);
         if self.0.values().any(by_config) {
@@ -136,22 +137,22 @@ impl People {
     }
 }
 
-/// The sender id of who sits at the machine's own terminal, and may therefore do everything.
+/// The sender id of the machine's own terminal, whose user may do everything.
 pub const LOCAL: &str = "local";
 
 impl Access {
-    /// What `chats` says of the first of these ids that it names.
+    /// Returns the rule in `chats` for the first of these ids that it contains.
     pub fn listed<'a>(&self, ids: impl IntoIterator<Item = &'a str>) -> Option<Groups> {
         ids.into_iter().find_map(|id| self.chats.get(id).copied())
     }
 
-    /// The access of the machine's own terminal.
+    /// Returns the access rules of the machine's own terminal.
     pub fn local() -> Self {
         Self { owners: vec![LOCAL.to_owned()], pairing: false, ..Self::default() }
     }
 }
 
-/// A stranger who waits for an approval.
+/// A stranger who waits for approval.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Pending {
     pub channel: ChannelName,
@@ -167,7 +168,7 @@ impl Pending {
     }
 }
 
-/// A person who was let in by pairing.
+/// A person who was admitted by pairing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Paired {
     pub channel: ChannelName,
@@ -175,18 +176,18 @@ pub struct Paired {
     pub role: Role,
 }
 
-/// What a stranger's message leads to.
+/// The reaction to a stranger's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// Give them this code; `new` if it was made just now.
+    /// Send this code. `new` if it was made just now.
     Code { code: String, new: bool },
-    /// Too many others wait; say so.
+    /// Too many others wait. Explain that.
     Crowded,
-    /// They were told a moment ago.
+    /// They were answered a moment ago.
     Nothing,
 }
 
-/// Takes note of a stranger who spoke at `from` in private.
+/// Registers a stranger who wrote at `from` in private.
 pub fn greet(
     store: &Connection,
     from: &Address,
@@ -238,8 +239,8 @@ pub fn greet(
     })
 }
 
-/// Lets the stranger with this code in: as the owner if there is none yet, else as a user. None if
-/// the code is unknown or too old.
+/// Admits the stranger with this code: as the owner if there is none yet, else as a user. None if the
+/// code is unknown or expired.
 pub fn approve(
     store: &Connection,
     people: &People,
@@ -264,7 +265,7 @@ pub fn approve(
     Ok(Some((pending, role)))
 }
 
-/// Turns the stranger with this code away; they hear nothing more for a while.
+/// Denies the stranger with this code. They get no answer for a while.
 pub fn deny(
     store: &Connection,
     code: &str,
@@ -272,7 +273,7 @@ pub fn deny(
 ) -> rusqlite::Result<Option<Pending>> {
     let denied = take(store, code, now)?;
     if let Some(pending) = &denied {
-        // As if they had been told then: until that time there is nothing to say to them.
+        // Stored as if they had been answered then: until that time they get no answer.
         let until = now + DENIED_FOR;
         store.execute(
             "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
@@ -289,7 +290,7 @@ pub fn deny(
     Ok(denied)
 }
 
-/// Takes a pairing back; who comes back is a stranger again. False if there is no such person.
+/// Revokes a pairing. A person who returns is a stranger again. Returns false if there is no such person.
 pub fn revoke(store: &Connection, channel: &str, sender: &str) -> rusqlite::Result<bool> {
     let gone =
         store.execute("DELETE FROM people WHERE channel = ? AND sender = ?", [channel, sender])?;
@@ -317,12 +318,12 @@ pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
     .collect()
 }
 
-/// Where the owner last spoke to us in private.
+/// Returns the address of the owner's last private message.
 pub fn owner_place(store: &Connection) -> rusqlite::Result<Option<Address>> {
     Ok(owner(store)?.map(|(place, _)| place))
 }
 
-/// That, and who they are there; that is not known if an older version wrote it down.
+/// Returns that address, and the owner's id there. The id is unknown if an older version stored it.
 pub fn owner(store: &Connection) -> rusqlite::Result<Option<(Address, Option<SenderId>)>> {
     store
         .prepare_cached("SELECT channel, chat, thread, sender FROM owner_place")?
@@ -344,7 +345,7 @@ pub fn set_owner_place(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            // Nothing is written where it is the same as before, as it mostly is.
+            // Writes nothing if it is unchanged, as it mostly is.
             "INSERT INTO owner_place (one, channel, chat, thread, sender) VALUES (1, ?1, ?2, ?3, ?4)
              ON CONFLICT DO UPDATE SET channel = ?1, chat = ?2, thread = ?3, sender = ?4
              WHERE (channel, chat, thread, sender) IS NOT (?1, ?2, ?3, ?4)",
@@ -358,7 +359,7 @@ pub fn set_owner_place(
     Ok(())
 }
 
-/// What somebody is called: as when they were let in, else by their id.
+/// Returns a person's name from the pairing, else their id.
 pub fn name_of(
     store: &Connection,
     channel: &ChannelName,
@@ -383,7 +384,7 @@ fn paired_role(
     Ok(role.map(|role| read_role(&role)))
 }
 
-/// Removes the waiting stranger with this code and gives them.
+/// Removes and returns the waiting stranger with this code.
 fn take(store: &Connection, code: &str, now: DateTime<Utc>) -> rusqlite::Result<Option<Pending>> {
     expire(store, now)?;
     let code = code.trim().to_ascii_uppercase();
@@ -422,7 +423,7 @@ fn json(role: Role) -> String {
     serde_json::to_string(&role).expect("a role is a string")
 }
 
-/// A role that this version does not know gives its person the least.
+/// Parses a role. An unknown one counts as the lowest.
 fn read_role(text: &str) -> Role {
     serde_json::from_str(text).unwrap_or(Role::Guest)
 }

@@ -1,6 +1,6 @@
-//! A text that must not be shown: no `Debug` or `Display` of what it holds, it cannot be serialized,
-//! and its memory is overwritten when it goes; and the last net under that, which takes secrets out
-//! of texts that go to logs, to models and to people.
+//! A text that must not be shown: it has no `Debug` or `Display` of its content, cannot be serialized,
+//! and its memory is overwritten when it is dropped. As a last safeguard, a redactor removes secrets from
+//! texts for logs, models and people.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
@@ -28,7 +28,7 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// The value of a variable.
+/// The value of an environment variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Setting {
     Plain(String),
@@ -36,7 +36,7 @@ pub enum Setting {
 }
 
 impl Setting {
-    /// One that stands in a file, secret if its name sounds so.
+    /// Creates the value of a variable in a file. It is secret if its name suggests that.
     pub fn new(name: &str, value: &str) -> Self {
         let name = name.to_ascii_uppercase();
         let secret = ["KEY", "TOKEN", "SECRET", "PASS", "AUTH", "CREDENTIAL"];
@@ -61,22 +61,23 @@ impl Setting {
     }
 }
 
-/// Takes secrets out of texts: those that it was made with, and by default already all that looks
-/// like a Telegram token or a key of one of the larger vendors.
+/// Removes secrets from texts: those that it was made with, and always everything that looks like a
+/// Telegram token or a key of one of the larger vendors.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    /// The secrets in all the forms they may be met in, the longest first.
+    /// The secrets in all forms in which they may occur, longest first.
     needles: Arc<[Secret]>,
 }
 
-/// Shorter ones would take words out of every log line; no platform has any that short.
+/// Minimum length of a secret. Shorter ones would remove words from every log line, and no platform has
+/// any that short.
 const SECRET_CHARS_MIN: usize = 6;
 
 const MASK: &str = "[secret]";
 
 impl Redactor {
     pub fn new<'s>(secrets: impl IntoIterator<Item = &'s Secret>) -> Self {
-        // Of `Bearer …` the last word alone is as bad.
+        // The last word of `Bearer …` is as secret as the whole.
         let words = |secret: &'s Secret| {
             let secret = secret.reveal();
             [secret, secret.rsplit(' ').next().unwrap_or(secret)]
@@ -111,7 +112,7 @@ impl fmt::Debug for Redactor {
     }
 }
 
-/// A secret as it stands in headers, bodies, addresses and JSON.
+/// Returns a secret as it occurs in headers, bodies, URLs and JSON.
 fn forms(secret: &str) -> [String; 6] {
     let percent = percent_encoded(secret);
     [
@@ -124,7 +125,7 @@ fn forms(secret: &str) -> [String; 6] {
     ]
 }
 
-/// Percent-encoded, all but what RFC 3986 calls unreserved.
+/// Percent-encoded text: all but the characters that RFC 3986 calls unreserved.
 struct PercentEncoded(String);
 
 fn percent_encoded(text: &str) -> PercentEncoded {
@@ -152,7 +153,7 @@ impl PercentEncoded {
     }
 }
 
-/// RFC 4648 without padding; `last` are the two characters in which its alphabets differ.
+/// RFC 4648 without padding. `last` are the two characters in which its alphabets differ.
 fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     const FIRST: &[u8; 62] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let digit = |bits: u32| match (bits & 63) as usize {
@@ -163,13 +164,13 @@ fn base64(bytes: &[u8], last: &[u8; 2]) -> String {
     for chunk in bytes.chunks(3) {
         let bits = (0..3)
             .fold(0, |bits, at| bits << 8 | u32::from(chunk.get(at).copied().unwrap_or_default()));
-        // Three bytes are four digits; two are three, one is two.
+        // Three bytes are four digits, two are three, one is two.
         text.extend((0..=chunk.len()).map(|at| digit(bits >> (18 - 6 * at))));
     }
     text
 }
 
-/// None where there is nothing to mask.
+/// Masks texts in the form of a key. None if there are none.
 fn mask_shapes(text: &str) -> Option<String> {
     let mut masked = String::new();
     let (mut done, mut at) = (0, 0);
@@ -193,8 +194,8 @@ fn mask_shapes(text: &str) -> Option<String> {
     Some(masked)
 }
 
-/// The length of a bot's id of at least 6 digits, a colon, and at least 30 characters, if `rest`
-/// begins with one.
+/// Returns the length of a Telegram token at the start of `rest`: a bot's id of at least 6 digits, a
+/// colon, and at least 30 characters.
 fn telegram_token(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     if before.is_some_and(|byte| byte.is_ascii_digit()) {
         return None;
@@ -209,8 +210,8 @@ fn telegram_token(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     (key >= 30).then_some(digits + colon.len() + key)
 }
 
-/// What vendors begin their keys with: model APIs, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm,
-/// PyPI, Stripe.
+/// Prefixes of vendors' keys: model APIs, GitHub, GitLab, Slack, AWS, Google, Hugging Face, npm, PyPI,
+/// Stripe.
 const KEYS_BEGIN: &[&str] = &[
     "sk-",
     "gsk_",
@@ -235,8 +236,8 @@ const KEYS_BEGIN: &[&str] = &[
     "rk_live_",
 ];
 
-/// The length of a key at the beginning of `rest`. It has a digit; what begins like one in the middle
-/// of a word is none (`task-`).
+/// Returns the length of a vendor's key at the start of `rest`. It must contain a digit, and must not
+/// begin in the middle of a word (`task-`).
 fn vendors_key(before: Option<u8>, rest: &[u8]) -> Option<usize> {
     const CHARS_MIN: usize = 16;
     if before.is_some_and(|byte| byte.is_ascii_alphanumeric()) {

@@ -1,4 +1,4 @@
-//! What most parts of the running daemon share. What only some of them need is where they are.
+//! Services that most parts of the running daemon share. Services with few users are with those users.
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
@@ -23,14 +23,14 @@ pub struct Services {
     pub channels: Channels,
     pub workspace: Workspace,
     pub events: Events,
-    /// The owner's time zone, by which jobs are due and prompts tell the time.
+    /// The owner's time zone, for due times of jobs and times in prompts.
     pub zone: Tz,
-    /// Removes secrets from what models are shown and from what leaves in messages.
+    /// Removes secrets from models' input and from outgoing messages.
     pub redactor: Redactor,
 }
 
 impl Services {
-    /// Returns the time as the owner's clock shows it.
+    /// Returns the time in the owner's zone.
     pub(crate) fn now(&self) -> DateTime<Tz> {
         Utc::now().with_timezone(&self.zone)
     }
@@ -54,8 +54,8 @@ pub(crate) async fn role_of(
     role_on(services, &at.channel, sender).await
 }
 
-/// Returns the role of a person who is known on a channel; a guest's for somebody who was shut out since
-/// they wrote.
+/// Returns the role of a person who is known on a channel. Guest for a person whose access was revoked
+/// since they wrote.
 pub(crate) async fn role_on(
     services: &Services,
     channel: &ChannelName,

@@ -1,6 +1,6 @@
-//! The one database: a writer thread that commits many changes at once, a reader thread, searches beside
-//! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a noun lives
-//! with the noun; there is none of theirs here.
+//! The database: a writer thread that commits many changes at once, a reader thread, searches beside
+//! both, the schema and its migrations, and the lock that keeps a second daemon out. The SQL of a domain
+//! is in the module of that domain, not here.
 
 mod ballast;
 mod changes;
@@ -40,38 +40,39 @@ pub use threads::AboutToWrite;
 /// The database's name within the home.
 pub const FILE: &str = "state.db";
 
-/// Bytes of a page of a new home. Each change writes all of the pages that it touches, and most of what
-/// a turn touches is a short row in each of many tables and indices: a quarter of SQLite's usual size
-/// means a quarter of the bytes.
+/// Page size of a new home, in bytes. Each change writes all pages that it touches, and a turn mostly
+/// touches a short row in each of many tables and indices: a quarter of SQLite's usual size means a
+/// quarter of the bytes.
 const PAGE_BYTES: u32 = 1_024;
 
-/// The write-ahead log is folded into the database when it is about so long. Pages that change again
-/// and again are written there once each time.
+/// Length of the write-ahead log, in bytes, at which SQLite moves it into the database. A page that
+/// changes repeatedly is written there once each time.
 const LOG_BYTES: u32 = 4 << 20;
 
-/// Statements that each connection keeps prepared: more than there are in the way of a message.
+/// Statements that each connection keeps prepared: more than the processing of a message needs.
 const STATEMENTS_KEPT: usize = 128;
 
-/// Changes waiting for the writer; whoever comes when it is full waits for its turn.
+/// Maximum number of changes that wait for the writer. Further callers wait until there is room.
 const QUEUE_MAX: usize = 256;
 
-/// The longest that a search may take. A model waits for it that can search for something narrower.
+/// Deadline of a search. A model waits for it, and can search for something narrower.
 const SEARCH_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// Searches that run at once; later ones wait. With a core for each, none of them slows another down much.
+/// Maximum number of parallel searches. Later ones wait. With a core for each, they hardly slow each
+/// other down.
 const SEARCHES_MAX: usize = 2;
 
-/// SQLite's steps after which a search looks at its deadline; one of them may compare a text of a megabyte.
+/// SQLite's steps between two checks of a search's deadline. One step may compare a text of a megabyte.
 const STEPS_BETWEEN_LOOKS: i32 = 100;
 
-/// Whether a change must be on the disk when `write` returns, or may be with a later one.
+/// Durability of a change: on the disk when `write` returns, or with a later change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sync {
     Now,
     Later,
 }
 
-/// Told of every commit, on the writer thread, just before and just after it.
+/// Called for every commit, on the writer thread, just before and just after it.
 pub type Observer = Arc<dyn Fn(Moment<'_>) + Send + std::marker::Sync>;
 
 #[derive(Clone, Copy, Debug)]
@@ -79,9 +80,9 @@ pub struct Moment<'a> {
     /// Counted from one since the store was opened.
     pub commit: u64,
     pub phase: Phase,
-    /// Whether it is on the disk once it is made, and all before it.
+    /// `Now` if the commit, and all before it, is on the disk once it is made.
     pub sync: Sync,
-    /// The names of the changes that it holds.
+    /// The labels of its changes.
     pub labels: &'a [&'static str],
 }
 
@@ -94,23 +95,23 @@ pub enum Phase {
 #[derive(Clone, Default)]
 pub struct StoreOptions {
     pub observer: Option<Observer>,
-    /// The largest database, in pages; none is SQLite's own bound.
+    /// Maximum size of the database, in pages. None means SQLite's own limit.
     pub pages_max: Option<u32>,
-    /// Counts the work of reads, in steps of SQLite's virtual machine, by [`STEPS_COUNTED`].
+    /// Counts the work of reads, in units of [`STEPS_COUNTED`] steps of SQLite's virtual machine.
     pub read_steps: Option<Arc<AtomicU64>>,
     pub on_full: OnFull,
 }
 
-/// What a daemon does that finds no room at all when it starts.
+/// Behaviour of a daemon that starts on a full disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFull {
     #[default]
     Fail,
-    /// Waits until somebody has made room.
+    /// Waits until the disk has space.
     Wait,
 }
 
-/// Steps of SQLite's virtual machine that are counted as one.
+/// Steps of SQLite's virtual machine per counted unit.
 const STEPS_COUNTED: i32 = 10;
 
 #[derive(Clone, Debug, thiserror::Error)]
@@ -124,8 +125,8 @@ pub enum StoreError {
     /// A search that has reached its deadline.
     #[error("the search took longer than {SEARCH_TIME_MAX:?}")]
     TooSlow,
-    /// The one change or read failed, for a reason of its own: a constraint, or a row that cannot be
-    /// read. Others go on.
+    /// This one change or read failed, for a reason of its own: a constraint, or an unreadable row.
+    /// Others go on.
     #[error("the database failed ({0})")]
     Change(String),
 }
@@ -138,7 +139,7 @@ impl From<rusqlite::Error> for StoreError {
                 Self::Corrupt(error.to_string())
             }
             Some(ErrorCode::OperationInterrupted) => Self::TooSlow,
-            // SQLite's general error: a text that is no JSON, a trigger that says no.
+            // SQLite's general error: a text that is not JSON, or a trigger that rejects a change.
             None
             | Some(
                 ErrorCode::ConstraintViolation
@@ -151,7 +152,7 @@ impl From<rusqlite::Error> for StoreError {
     }
 }
 
-/// Why a home cannot be used; each says what to do.
+/// Reason why a home cannot be used. Each message explains what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot use the home {}: {source}", path.display())]
@@ -185,22 +186,22 @@ pub struct Store {
     changes: Arc<Changes>,
     path: Arc<Path>,
     searches: Arc<Semaphore>,
-    /// How many are about to write.
+    /// Number of tasks that are about to write.
     writers: Arc<AtomicUsize>,
     room: Room,
 }
 
-/// Whether the disk had room for the store when it was opened.
+/// Free disk space when the store was opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Room {
     Enough,
-    /// Only once the ballast file was freed.
+    /// Only after the ballast file was deleted.
     Ballast,
 }
 
 impl Store {
-    /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is freed for
-    /// that.
+    /// Opens `state.db` in `home`, creating or migrating it. On a full disk the ballast file is deleted
+    /// first.
     pub fn open(home: &Path, options: &StoreOptions) -> Result<Self, OpenError> {
         match Self::open_within(home, options, Room::Enough) {
             Err(OpenError::Database { path, source }) if is_full(home, &source) => {
@@ -218,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Whether the disk had room when it was opened.
+    /// Returns if the disk had free space when the store was opened.
     pub fn room(&self) -> Room {
         self.room
     }
@@ -228,7 +229,7 @@ impl Store {
         let failed = |source| OpenError::Database { path: path.clone(), source };
         let broken = |error: std::io::Error| failed(StoreError::Broken(error.to_string()));
 
-        // SQLite gives the files beside it the permissions of this one.
+        // SQLite gives its other files the permissions of this one.
         let mut create = OpenOptions::new();
         create.write(true).create(true).truncate(false).mode(0o600);
         create.open(&path).map_err(broken)?;
@@ -279,8 +280,8 @@ impl Store {
         Ok(Self { writes, reads, path: path.into(), searches, changes, writers, room })
     }
 
-    /// Makes one change in a transaction that it may share with others; all of it or nothing.
-    /// `label` is what observers know it by. Once begun it is made even if the caller goes away.
+    /// Makes one change, completely or not at all, in a transaction that it may share with others.
+    /// `label` identifies it to observers. Once begun it is completed even if the caller is dropped.
     pub async fn write<T: Send + 'static>(
         &self,
         label: &'static str,
@@ -293,8 +294,8 @@ impl Store {
         told.await.map_err(|_| gone())?
     }
 
-    /// Notes from now on which rows of these tables change, for [`Self::changed`]. All that was committed
-    /// before can be read once this has returned.
+    /// Starts to track changed rows of these tables, for [`Self::changed`]. Everything committed earlier
+    /// can be read once this has returned.
     pub async fn follow(&self, tables: &'static [&'static str]) -> Result<(), StoreError> {
         let changes = Arc::clone(&self.changes);
         let follow = move |_: &Connection| {
@@ -304,19 +305,19 @@ impl Store {
         self.write("follow", Sync::Later, follow).await
     }
 
-    /// The rows of the followed tables that were committed since this was last asked; none if they were
+    /// Returns the rows of the tracked tables that were committed since the last call. None if they were
     /// too many to be kept.
     pub fn changed(&self) -> Option<BTreeSet<ChangedRow>> {
         self.changes.take()
     }
 
-    /// Says that somebody, a turn, will write now and then. While there are many, a change that must be on
-    /// the disk waits a moment for others that share its sync.
+    /// Announces a task, such as a turn, that will write now and then. While there are many, a change
+    /// that must be on the disk waits briefly for others that share its sync.
     pub fn about_to_write(&self) -> AboutToWrite {
         AboutToWrite::new(&self.writers)
     }
 
-    /// Moves all of the write-ahead log into `state.db`, so that it is whole by itself.
+    /// Moves the whole write-ahead log into `state.db`, so that the file is complete by itself.
     pub async fn checkpoint(&self) {
         let (tell, told) = oneshot::channel();
         if self.writes.send(threads::WriterJob::Checkpoint(tell)).await.is_ok() {
@@ -324,8 +325,8 @@ impl Store {
         }
     }
 
-    /// Writes the database anew, without free pages and able to give them back from now on. Everything else
-    /// waits meanwhile, and the disk needs room for a second copy.
+    /// Rewrites the database without free pages, and so that it can return them from now on. Everything
+    /// else waits meanwhile, and the disk needs space for a second copy.
     pub async fn rewrite(&self) -> Result<(), StoreError> {
         let (tell, told) = oneshot::channel();
         self.writes.send(threads::WriterJob::Rewrite(tell)).await.map_err(|_| gone())?;
@@ -346,9 +347,9 @@ impl Store {
         told.await.map_err(|_| gone())?
     }
 
-    /// Reads one consistent state, on a connection of its own: for work that may look at all that is
-    /// stored, and must not delay other reads. It is interrupted after a second, and when the caller goes
-    /// away.
+    /// Reads one consistent state, on a connection of its own: for work that may read everything that is
+    /// stored, and must not delay other reads. It is interrupted after a second, and when the caller is
+    /// dropped.
     pub async fn search<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -371,13 +372,13 @@ impl Store {
     }
 }
 
-/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if
-/// there is nothing that can be read.
+/// Reads from a home without claiming or changing it, whether or not a daemon runs there. None if nothing
+/// can be read.
 pub fn look<T>(home: &Path, work: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Option<T> {
     let path = std::path::absolute(home.join(FILE)).ok()?;
     let mut url = url::Url::from_file_path(&path).ok()?;
     if !path.with_extension("db-wal").exists() {
-        // SQLite would make the files that only a daemon needs.
+        // SQLite would create files that only a daemon needs.
         url.set_query(Some("immutable=1"));
     }
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
@@ -391,7 +392,7 @@ fn gone() -> StoreError {
     StoreError::Broken("its thread has ended".to_owned())
 }
 
-/// Reads the store of a home on which no daemon runs; none if there is no store yet.
+/// Reads the store of a home without a running daemon. None if there is no store yet.
 pub fn peek<T>(
     home: &Path,
     work: impl FnOnce(&Connection) -> rusqlite::Result<T>,
@@ -407,9 +408,10 @@ pub fn peek<T>(
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    // Plans do not depend on what is bound: else each binding has cached statements prepared anew.
+    // Query plans do not depend on bound values. Otherwise each binding would prepare cached statements
+    // again.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // These two are of a database that is still empty; of one that is there already, they stay as they are.
+    // Both take effect on an empty database only. An existing one keeps its own values.
     connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     connection.pragma_update(None, "auto_vacuum", "incremental")?;
     connection.pragma_update(None, "journal_mode", "wal")?;

@@ -1,5 +1,4 @@
-//! The log: lines to standard error, without secrets. What is worth a line is decided where it
-//! happens.
+//! The log: lines to standard error, without secrets. The code that logs decides what is worth a line.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -14,7 +13,7 @@ use tracing_subscriber::{Layer, Registry, fmt};
 use crate::config::Environment;
 use crate::secret::Redactor;
 
-/// What is logged unless `PEACRAB_LOG` says otherwise: ourselves, and the troubles of others.
+/// Default filter if `PEACRAB_LOG` is not set: our own lines, and warnings of libraries.
 pub const FILTER: &str = "info,hyper=warn,reqwest=warn,teloxide=warn";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,35 +22,35 @@ pub enum Format {
     Json,
 }
 
-/// How lines look, beside their [`Format`].
+/// Appearance of lines, besides their [`Format`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Looks {
     pub times: bool,
     pub colours: bool,
 }
 
-/// Begins to log, panics too, for the rest of the process; once. The error is for the operator: a
-/// filter that cannot be read.
+/// Starts the log, panics included, for the rest of the process. Called once. The error is for the
+/// operator: an invalid filter.
 pub fn init(format: Format, redactor: Redactor, env: &Environment) -> anyhow::Result<()> {
     let terminal = io::stderr().is_terminal();
     let looks = Looks {
-        // The journal has its own times; a terminal may have inherited the variable.
+        // The journal has its own times. A terminal may have inherited the variable.
         times: terminal || env.raw("JOURNAL_STREAM").is_none(),
         colours: terminal && env.raw("NO_COLOR").is_none(),
     };
     let filter = env.text("PEACRAB_LOG").unwrap_or(FILTER);
-    // It logs what is said, even as a warning; that is for who asks for it by name.
+    // rmcp logs message contents, even as warnings. They are logged only if the filter names it.
     let filter = match filter.contains("rmcp") {
         true => filter.to_owned(),
         false => format!("{filter},rmcp=error"),
     };
     subscriber(format, looks, &filter, Redacting { to: io::stderr, redactor })?.try_init()?;
-    // Else the words of a panic would go to standard error as they are.
+    // Otherwise a panic's text would go to standard error unredacted.
     std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "Panicked")));
     Ok(())
 }
 
-/// What [`init`] installs, with another place to write to.
+/// Returns the subscriber of [`init`], with another output.
 pub fn subscriber<W>(
     format: Format,
     looks: Looks,
@@ -74,14 +73,14 @@ where
     Ok(Registry::default().with(lines.with_filter(filter)))
 }
 
-/// A place to write lines to, that lets no secrets through.
+/// An output for lines that removes secrets.
 #[derive(Clone, Debug)]
 pub struct Redacting<W> {
     pub to: W,
     pub redactor: Redactor,
 }
 
-/// Gets whole lines: tracing writes an event at once.
+/// Receives whole lines: tracing writes an event at once.
 pub struct RedactingLine<'a, L> {
     to: L,
     redactor: &'a Redactor,

@@ -1,4 +1,4 @@
-//! Opening the store, also on a disk that is full.
+//! Opens the store, also on a full disk.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -14,18 +14,18 @@ use crate::replies;
 use crate::store::{OnFull, OpenError, Room, Store, StoreOptions, Sync};
 use crate::tasks::schedule;
 
-/// How long until a full disk is looked at again.
+/// Pause before a full disk is checked again.
 const ROOM_PAUSE: Duration = Duration::from_secs(10);
 
-/// What was known when the store was opened.
+/// Facts from the time when the store was opened.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Opened {
     pub(super) at: Instant,
-    /// The newest time that the store had seen.
+    /// The newest time in the store.
     pub(super) newest: Option<DateTime<Utc>>,
 }
 
-/// Opens the store; waits for room, if that is wished.
+/// Opens the store. Waits for disk space if the options ask for it.
 pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result<(Store, Opened)> {
     let at = Instant::now();
     let mut waits = false;
@@ -45,7 +45,7 @@ pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result
     Ok((store, Opened { at, newest }))
 }
 
-/// Tells the owner, if the store was opened on a full disk.
+/// Notifies the owner if the store was opened on a full disk.
 pub(super) async fn tell_if_full(bus: &Bus) {
     if bus.store.room() == Room::Enough {
         return;

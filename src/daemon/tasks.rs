@@ -1,4 +1,4 @@
-//! Keeps the daemon's own tasks going, and joins them at the end. Tasks of one turn or one message are
+//! Keeps the daemon's own tasks running, and joins them at the end. Tasks of one turn or one message are
 //! not among them.
 
 use std::future::Future;
@@ -12,14 +12,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::channels::supervise::backoff;
 
-/// A task that ran for this long begins its back-off afresh.
+/// A task that ran for this long restarts its back-off.
 const STEADY: Duration = Duration::from_secs(60);
 
-/// When nothing is under way, each stage takes some milliseconds; longer, and the log says for what.
+/// Usual duration of a shutdown stage: some milliseconds if nothing is in progress. A longer one is
+/// logged with its reason.
 const STAGE_TIME_USUAL: Duration = Duration::from_millis(200);
 
-/// Runs a task until `stop`. One that panics, or ends before that, begins again under back-off; its state is
-/// in the store.
+/// Runs a task until `stop`. A task that panics, or ends earlier, is started again with back-off. Its
+/// state is in the store.
 pub async fn forever<F: Future<Output = ()>>(
     what: &'static str,
     stop: CancellationToken,
@@ -43,7 +44,7 @@ pub async fn forever<F: Future<Output = ()>>(
     }
 }
 
-/// Joins tasks that have been told to end; those that do not are dropped.
+/// Joins tasks that were asked to end. Those that do not end in time are dropped.
 pub(super) async fn end(what: &'static str, mut tasks: JoinSet<()>, within: Duration) {
     let begun = Instant::now();
     let joined = async { while tasks.join_next().await.is_some() {} };

@@ -1,5 +1,5 @@
-//! Forgets what was done long ago, and gives the room back: once the daemon is ready, and once a day. In
-//! slices, so that whatever else is to be written comes in between.
+//! Deletes old rows and returns their space: once the daemon is ready, and once a day. In slices, so that
+//! other changes are made in between.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,19 +28,19 @@ use crate::turn::services::TurnServices;
 
 const TIDY_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// Between two slices: what waits to be written is written first, and a small machine rests.
+/// Pause between two slices: waiting changes are written first, and a small machine rests.
 const SLICE_PAUSE: Duration = Duration::from_millis(5);
 
-/// Pages that are given back to the disk in one transaction: 1 MiB, at 1 KiB a page.
+/// Pages that are returned to the disk in one transaction: 1 MiB, at 1 KiB a page.
 const GIVEN_BACK: u32 = 1_024;
 
-/// Free pages that stay for what is written next: 4 MiB.
+/// Free pages that are kept for the next writes: 4 MiB.
 const FREE_KEPT: u32 = 4_096;
 
-/// Forgets a slice of what is older than a time; returns how many rows that were.
+/// Deletes a slice of the rows older than a time. Returns the number of rows.
 type Prune = fn(&Connection, DateTime<Utc>) -> rusqlite::Result<usize>;
 
-/// What is forgotten, and how old it is by then.
+/// The tables to prune, with their retention.
 const PRUNED: &[(Prune, chrono::Duration)] = &[
     (journal::prune, KEPT),
     (outbox::prune, KEPT),
@@ -53,7 +53,7 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (|store, before| sessions::prune(store, before, &DEPENDENTS), sessions::KEPT),
 ];
 
-/// What tidying goes by.
+/// The inputs of tidying.
 #[derive(Clone)]
 pub(super) struct Tidier {
     turns: Arc<TurnServices>,
@@ -80,7 +80,7 @@ impl Tidier {
         }
     }
 
-    /// Tidies by as much of the clock's time as can be believed, and notes that.
+    /// Tidies up to a time of the clock that can be believed, and stores that time.
     async fn tidy_by_clock(&self) -> Result<(), StoreError> {
         let store = &self.turns.services.bus.store;
         let look = |store: &Connection| {
@@ -89,7 +89,7 @@ impl Tidier {
         let (platforms, before) = store.read(look).await?;
         let newest = schedule::believed(self.opened.newest, platforms.max(before));
         let up = chrono::Duration::from_std(self.opened.at.elapsed()).unwrap_or_default();
-        // A platform may have told a newer one since.
+        // A platform may have reported a newer time since.
         let (newest, up) = match platforms {
             Some(at) if newest.is_none_or(|newest| at > newest + up) => {
                 (platforms, chrono::Duration::zero())
@@ -115,14 +115,14 @@ impl Tidier {
     }
 }
 
-/// Forgets all that is old at a time.
+/// Deletes all rows that are too old at `now`.
 pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreError> {
     loop {
         let slices = PRUNED.iter().map(|(prune, kept)| {
             let (prune, before) = (*prune, now - *kept);
             store.write("prune", Sync::Later, move |store| prune(store, before))
         });
-        // What cannot be forgotten holds up nothing else.
+        // A table that cannot be pruned does not delay the others.
         let (mut forgotten, mut failed) = (0, None);
         for slice in join_all(slices).await {
             match slice {
@@ -145,8 +145,8 @@ pub async fn forget_old(store: &Store, now: DateTime<Utc>) -> Result<(), StoreEr
     Ok(())
 }
 
-/// Gives pages that have become free back to the disk. A database of an older version cannot do that in
-/// slices; once a quarter of it is free, and nothing is under way, it is written anew, as one that can.
+/// Returns free pages to the disk. A database of an older version cannot do that in slices. Once a
+/// quarter of it is free, and nothing is in progress, it is rewritten as one that can.
 async fn give_back(store: &Store) -> Result<(), StoreError> {
     let look = |store: &Connection| Ok((Pages::count(store)?, is_quiet(store)?));
     let (pages, is_quiet) = store.read(look).await?;
@@ -159,7 +159,7 @@ async fn give_back(store: &Store) -> Result<(), StoreError> {
             let most = GIVEN_BACK.min(free - FREE_KEPT);
             let shrink = move |store: &Connection| Pages::give_back(store, most);
             let left = store.write("shrink", Sync::Later, shrink).await?;
-            // Others may need pages meanwhile, but none becomes free by itself.
+            // Others may need pages meanwhile, but no page becomes free by itself.
             if left >= free {
                 break;
             }

@@ -1,4 +1,4 @@
-//! A file that takes room on the disk until the room is needed, and how a full disk is told from other failures.
+//! A file that reserves disk space until it is needed, and the detection of a full disk.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -11,35 +11,36 @@ use super::StoreError;
 /// The file's name within the home.
 const FILE: &str = "ballast";
 
-/// What SQLite needs at least to open a database: the index of its write-ahead log, and the log's first
-/// pages.
+/// Minimum space, in bytes, that SQLite needs to open a database: the index of its write-ahead log, and
+/// the log's first pages.
 const OPEN_BYTES: usize = 64 * 1024;
 
-/// Kept on disk to be freed when the disk is full, so that what runs can still be ended tidily.
+/// Size of the file, in bytes. It is deleted when the disk is full, so that running work can still end
+/// cleanly.
 const BALLAST_BYTES: usize = 256 * 1024;
 
-/// How long the disk must have had room again before it is taken.
+/// Time for which the disk must have space again before the file is written again.
 const BALLAST_AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// A file that takes room until the room is needed.
+/// A file that reserves disk space until it is needed.
 pub(super) struct Ballast {
     path: PathBuf,
-    /// Since when it is overboard.
+    /// Time at which the file was deleted.
     gone: Option<Instant>,
 }
 
 impl Ballast {
-    /// The ballast that a home may have.
+    /// Returns the ballast that a home may have.
     pub(super) fn of(home: &Path) -> Self {
         Self { path: home.join(FILE), gone: None }
     }
 
-    /// The ballast of a home that has just been freed.
+    /// Returns the ballast of a home that was just deleted.
     pub(super) fn overboard(home: &Path) -> Self {
         Self { gone: Some(Instant::now()), ..Self::of(home) }
     }
 
-    /// The ballast of a home, which is written if it is not there.
+    /// Returns the ballast of a home. Writes the file if it is missing.
     pub(super) fn lay(home: &Path) -> Self {
         let mut ballast = Self::of(home);
         ballast.take_in();
@@ -59,7 +60,7 @@ impl Ballast {
         }
     }
 
-    /// Returns true if there was some.
+    /// Deletes the file. Returns true if it existed.
     pub(super) fn drop_overboard(&mut self) -> bool {
         let is_freed = fs::remove_file(&self.path).is_ok();
         if is_freed {
@@ -69,7 +70,7 @@ impl Ballast {
         is_freed
     }
 
-    /// Called while there is room: takes it in again, after a while.
+    /// Called while there is space. Writes the file again after a while.
     pub(super) fn ease(&mut self) {
         if self.gone.is_some_and(|gone| gone.elapsed() > BALLAST_AGAIN_AFTER) {
             self.take_in();
@@ -77,7 +78,8 @@ impl Ballast {
     }
 }
 
-/// Whether the store could not be opened because the disk is full. SQLite has other words for some of it.
+/// Returns true if the store could not be opened because the disk is full. SQLite reports some of these
+/// cases by other errors.
 pub(super) fn is_full(home: &Path, source: &StoreError) -> bool {
     match source {
         StoreError::Full => true,

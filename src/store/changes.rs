@@ -1,29 +1,29 @@
-//! Which rows of a few tables were changed. One task follows them, so that it need not read whole tables
-//! to learn what is new.
+//! Tracks changed rows of a few tables. One task uses them, so that it need not read whole tables to find
+//! news.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Changed rows that are kept until they are taken. Beyond that, reading the tables whole costs less.
+/// Maximum number of changed rows that are kept. Beyond it, reading the whole tables costs less.
 const CHANGES_MAX: usize = 10_000;
 
-/// A row that was changed: its table and its id.
+/// A changed row: its table and its id.
 pub type ChangedRow = (&'static str, i64);
 
-/// The rows that were changed since they were last taken.
+/// The rows that changed since the last call of `take`.
 #[derive(Default)]
 pub(super) struct Changes(
-    // The writer thread adds and never waits for who takes; a channel would lose rows or block it.
+    // The writer thread adds and never waits for the consumer. A channel would lose rows or block it.
     Mutex<ChangesState>,
 );
 
 #[derive(Default)]
 struct ChangesState {
     tables: &'static [&'static str],
-    /// Of the transaction that is open.
+    /// Rows of the open transaction.
     open: BTreeSet<ChangedRow>,
     committed: BTreeSet<ChangedRow>,
-    /// More were changed than are kept.
+    /// More rows changed than are kept.
     overflowed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Changes {
         state.tables = tables;
     }
 
-    /// Notes a row of the transaction that is open.
+    /// Notes a row of the open transaction.
     pub(super) fn note(&self, table: &str, row: i64) {
         let mut state = self.state();
         if let Some(table) = state.tables.iter().copied().find(|it| *it == table) {
@@ -57,7 +57,7 @@ impl Changes {
         self.state().open.clear();
     }
 
-    /// The rows that were changed since the last time; none if they were too many to be kept.
+    /// Returns the rows that changed since the last call. None if they were too many to be kept.
     pub(super) fn take(&self) -> Option<BTreeSet<ChangedRow>> {
         let mut state = self.state();
         let committed = std::mem::take(&mut state.committed);

@@ -1,5 +1,5 @@
-//! Values in columns: our own types as SQLite stores them, so that no query converts by hand. Ids are integers,
-//! names and states are texts, times are milliseconds since 1970, the rest is JSON.
+//! Our own types as columns, so that no query converts by hand. Ids are integers, names and states are
+//! texts, times are milliseconds since 1970, the rest is JSON.
 
 use chrono::{DateTime, Utc};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
@@ -12,7 +12,7 @@ use crate::types::message::{
 use crate::types::origin::TaskKind;
 use crate::types::session::{CallId, SessionId, TurnId};
 
-/// A value in a column of JSON. Reading fails if the text is no such value: an error of its row alone.
+/// A value in a column of JSON. Reading fails if the text is not valid: an error of its row alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Json<T>(pub T);
 
@@ -32,8 +32,8 @@ impl<T: DeserializeOwned> FromSql for Json<T> {
     }
 }
 
-/// A column of JSON of which a value that cannot be read counts as none, like NULL: the rest of the row is used
-/// without it.
+/// A column of JSON whose unreadable value counts as none, like NULL: the rest of the row is used without
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Legible<T>(pub Option<T>);
 
@@ -50,7 +50,8 @@ impl<T: DeserializeOwned> FromSql for Legible<T> {
     }
 }
 
-/// A time in a column, in whole milliseconds. One that no calendar has is read as the beginning of 1970.
+/// A time in a column, in whole milliseconds. A time outside of the calendar is read as the beginning of
+/// 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(pub DateTime<Utc>);
 
@@ -93,7 +94,7 @@ macro_rules! integer_columns {
 }
 pub(crate) use integer_columns;
 
-/// Stores types with `as_str` as texts; `$read` makes one of a text.
+/// Stores types with `as_str` as texts. `$read` parses one.
 macro_rules! text_columns {
     ($($name:ty = $read:expr),+ $(,)?) => {$(
         impl rusqlite::types::ToSql for $name {

@@ -1,4 +1,4 @@
-//! The claim to a home, which keeps a second daemon out.
+//! The lock of a home, which keeps a second daemon out.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use super::OpenError;
 
-/// The claim to a home; let go of when dropped, also by a crash.
+/// The lock of a home. Released when it is dropped, and by a crash.
 pub struct HomeLock {
     _file: File,
 }
 
 impl HomeLock {
-    /// Creates the home if need be (readable by its owner only) and claims it.
+    /// Creates the home if necessary (readable by its owner only) and locks it.
     pub fn claim(home: &Path) -> Result<Self, OpenError> {
         let broken = |source| OpenError::Home { path: home.to_owned(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(home).map_err(broken)?;
@@ -33,7 +33,7 @@ impl HomeLock {
             }
             Err(fs::TryLockError::Error(source)) => return Err(broken(source)),
         }
-        // The lock holds without it; a full disk may not take it.
+        // The lock holds without the pid in it, and a full disk may not take the pid.
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {
             tracing::warn!(%error, "Cannot write down who holds the home");
         }

@@ -1,17 +1,17 @@
-//! The pages of the database file: how many are free, and how they are given back to the disk.
+//! The pages of the database file: the number of free ones, and their return to the disk.
 
 use rusqlite::Connection;
 
-/// What SQLite calls `auto_vacuum = incremental`.
+/// SQLite's value for `auto_vacuum = incremental`.
 const INCREMENTAL: u32 = 2;
 
-/// How many pages the database has.
+/// Numbers of pages of the database.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pages {
     pub all: u32,
     pub free: u32,
-    /// Whether free ones can be given back a few at a time. One that an older version made must be written
-    /// anew first.
+    /// True if free pages can be returned a few at a time. A database of an older version must be
+    /// rewritten first.
     pub can_shrink: bool,
 }
 
@@ -23,8 +23,8 @@ impl Pages {
         Ok(Self { all, free, can_shrink: mode == INCREMENTAL })
     }
 
-    /// Gives so many free pages back at most; returns how many are free then. The file is shorter once the
-    /// write-ahead log has been moved into it.
+    /// Returns at most `most` free pages to the disk. The result is the number of free pages after that.
+    /// The file is shorter once the write-ahead log has been moved into it.
     pub fn give_back(store: &Connection, most: u32) -> rusqlite::Result<u32> {
         // Each step frees one page.
         let mut shrink = store.prepare(&format!("PRAGMA incremental_vacuum({most})"))?;

@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, ErrorCode};
 
-/// Does a part of a change in a savepoint: what it has changed when it fails is taken back. The outer error is
-/// the store's, with which nothing can go on; the inner one says what is wrong with this part.
+/// Runs a part of a change in a savepoint. If it fails, its changes are rolled back. The outer error is
+/// the store's, and ends the whole change; the inner one describes the failure of this part.
 pub fn apart<T>(
     store: &Connection,
     work: impl FnOnce() -> rusqlite::Result<T>,
@@ -23,7 +23,7 @@ fn is_the_stores(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     !matches!(
         code,
-        // Nothing of SQLite's, or what a statement or its values did wrong.
+        // Not an error of SQLite, or one of a statement or its values.
         None | Some(
             ErrorCode::Unknown
                 | ErrorCode::ConstraintViolation

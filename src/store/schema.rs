@@ -1,5 +1,5 @@
-//! The schema and its versions. A home of the base version or a later one is brought up to date, a version at a
-//! time; rows stay readable.
+//! The schema and its versions. A home of the base version or a later one is migrated, a version at a
+//! time. Rows stay readable.
 
 use rusqlite::Connection;
 
@@ -8,7 +8,7 @@ pub(super) const BASE_VERSION: u32 = 7;
 
 const BASE: &str = include_str!("schema.sql");
 
-/// One script per version after the base, in order; a script is never changed after a release.
+/// One script per version after the base, in order. A script never changes after a release.
 const MIGRATIONS: &[&str] =
     &[include_str!("schema-8.sql"), include_str!("schema-9.sql"), include_str!("schema-10.sql")];
 
@@ -17,12 +17,12 @@ pub(super) fn newest() -> u32 {
     (BASE_VERSION..).zip(MIGRATIONS).last().map_or(BASE_VERSION, |(before, _)| before + 1)
 }
 
-/// Returns the version of the database; 0 if it is new.
+/// Returns the version of the database. 0 if it is new.
 pub(super) fn version(connection: &Connection) -> rusqlite::Result<u32> {
     connection.pragma_query_value(None, "user_version", |row| row.get(0))
 }
 
-/// Brings a database of version `found` up to date: a transaction for each version.
+/// Migrates a database of version `found`: a transaction for each version.
 pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Result<()> {
     let scripts = [(BASE_VERSION, &BASE)].into_iter().chain((BASE_VERSION + 1..).zip(MIGRATIONS));
     for (version, script) in scripts.filter(|(version, _)| *version > found) {
@@ -32,7 +32,8 @@ pub(super) fn migrate(connection: &mut Connection, found: u32) -> rusqlite::Resu
         step.commit()?;
     }
     if found < newest() {
-        // The migrated schema is on the disk, and whole by itself, before anything else is written.
+        // The migrated schema must be on the disk, and complete by itself, before anything else is
+        // written.
         connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")?;
     }
     Ok(())

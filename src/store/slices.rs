@@ -1,6 +1,6 @@
-//! How much is forgotten at a time, so that other changes come in between.
+//! The size of one step of deletion, so that other changes are made in between.
 
-/// Rows that are forgotten in one transaction: some milliseconds also on a slow card.
+/// Maximum number of rows that are deleted in one transaction: some milliseconds even on a slow card.
 pub const SLICE: usize = 100;
 
 /// The same, as a parameter of SQL.

@@ -1,4 +1,4 @@
-//! The two threads of the store. The writer takes whatever waits and commits it together, so that
+//! The two threads of the store. The writer takes all waiting changes and commits them together, so that
 //! a busy bot pays one sync for many messages.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,33 +13,34 @@ use tokio::sync::{mpsc, oneshot};
 use super::changes::Changes;
 use super::{Ballast, Moment, Observer, Phase, StoreError, Sync};
 
-/// Changes that share a commit at most, so that the first of them does not wait for long.
+/// Maximum number of changes in one commit, so that the first of them does not wait for long.
 const GROUP_MAX: usize = 64;
 
-/// So many are about to write before a sync waits for others, and for so long: as PostgreSQL's
-/// `commit_siblings` and `commit_delay`. With few, nobody would come, and an answer would be late.
+/// Number of announced writers from which a sync waits for others, and the length of that wait: as
+/// PostgreSQL's `commit_siblings` and `commit_delay`. With few writers nobody would join, and an answer
+/// would be late.
 const WRITERS_MIN: usize = 8;
 const COMPANY_WAIT: Duration = Duration::from_millis(2);
 
 pub(super) type ReadWork = Box<dyn FnOnce(&Connection) + Send>;
 
-/// What the writer is asked for.
+/// A job of the writer.
 pub(super) enum WriterJob {
     Write(Write),
-    /// To leave one tidy file behind.
+    /// Completes the database file.
     Checkpoint(oneshot::Sender<()>),
-    /// To write the database anew.
+    /// Rewrites the database.
     Rewrite(oneshot::Sender<Result<(), StoreError>>),
 }
 
-/// A change, and how its caller is told once it is committed.
+/// A change. Its caller gets the result once it is committed.
 pub(super) struct Write {
     label: &'static str,
     sync: Sync,
     work: Box<Work>,
 }
 
-/// Works inside the open transaction, or fails for the reason that there is none.
+/// Runs inside the open transaction, or fails with the reason why there is none.
 type Work = dyn FnOnce(Result<&Connection, StoreError>) -> Worked + Send;
 
 /// A change that was made inside the open transaction, or failed there.
@@ -72,7 +73,7 @@ impl Write {
     }
 }
 
-/// Somebody is about to write, until this is dropped.
+/// Announces a writer until it is dropped.
 pub struct AboutToWrite(Arc<AtomicUsize>);
 
 impl AboutToWrite {
@@ -120,7 +121,7 @@ pub(super) fn spawn_writer(
                 writer.commit(group);
             }
             for tell in rewrites {
-                // The mode of an older database changes when it is written anew.
+                // The mode of an older database changes only when it is rewritten.
                 let rewrite = "PRAGMA auto_vacuum = incremental; VACUUM";
                 let rewritten = writer.connection.execute_batch(rewrite);
                 tell.send(rewritten.map_err(StoreError::from)).ok();
@@ -140,7 +141,7 @@ pub(super) fn spawn_reader(
 ) -> std::io::Result<()> {
     thread::Builder::new().name("store-read".to_owned()).spawn(move || {
         while let Some(read) = questions.blocking_recv() {
-            // The caller of a read that panics sees its answer dropped.
+            // If a read panics, its caller sees the sender dropped.
             catch_unwind(AssertUnwindSafe(|| read(&connection))).ok();
         }
     })?;
@@ -172,7 +173,7 @@ impl Writer {
         let mut worked = Vec::with_capacity(group.len());
         for write in group {
             let done = self.make(write, state.clone());
-            // A full disk makes SQLite roll all of it back by itself.
+            // On a full disk SQLite itself rolls everything back.
             if state.is_ok() && self.connection.is_autocommit() {
                 state = Err(done.failed.clone().unwrap_or_else(|| {
                     StoreError::Broken("the transaction was rolled back".to_owned())
@@ -195,7 +196,7 @@ impl Writer {
         worked.into_iter().for_each(|worked| (worked.tell)(committed.clone()));
     }
 
-    /// Makes one change such that its failure leaves the others of the group alone.
+    /// Makes one change in a savepoint, so that its failure does not affect the others of the group.
     fn make(&self, write: Write, state: Result<(), StoreError>) -> Worked {
         let open = state.and_then(|()| {
             self.execute("SAVEPOINT change")?;
@@ -221,8 +222,8 @@ impl Writer {
         Ok(())
     }
 
-    /// SQLite syncs the log at each commit of a connection that is set to full, and with it all
-    /// that was committed before.
+    /// Begins a transaction. SQLite syncs the log at each commit of a connection that is set to full, and
+    /// with it everything committed before.
     fn begin(&mut self, sync: bool) -> Result<(), StoreError> {
         if self.full_sync != sync {
             let level = if sync { "full" } else { "normal" };

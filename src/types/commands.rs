@@ -85,7 +85,7 @@ impl Allowed {
 }
 
 impl CommandSpec {
-    /// Returns true if somebody with this role may use the command in this place.
+    /// Returns true if a person with this role may use the command in this kind of chat.
     pub fn allows(&self, role: Role, place: Place) -> bool {
         match place {
             Place::Private => role >= self.allowed.in_private,

@@ -1,5 +1,5 @@
-//! What happens inside turns and on the way out, as one typed stream for onlookers. Emitting never
-//! waits: a slow onlooker misses events and is told how many. Nothing depends on an event being seen.
+//! Events of turns and deliveries, as one typed stream for observers. Emitting never waits: a slow
+//! observer misses events and gets their number. Nothing depends on an event being seen.
 
 use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
@@ -9,17 +9,17 @@ use crate::types::message::DeliveryId;
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, SessionId, TurnId};
 
-/// Events that a slow onlooker may fall behind before it misses some.
+/// Events that an observer may fall behind before it misses some.
 const BEHIND_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Event {
-    /// Of what happens in a turn.
+    /// Set for events of a turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<SessionId>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnId>,
-    /// What the turn works for; none where it is about the stream itself.
+    /// The conversation or task of the turn. None for events of the stream itself.
     #[serde(rename = "address", default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,
     #[serde(flatten)]
@@ -59,14 +59,14 @@ pub enum Happening {
     MemoryUpdated {
         path: String,
     },
-    /// A text ended no turn, because it should have been a call.
+    /// A text did not end the turn, because a call is required.
     NoToolCall {
         reminder: u32,
     },
     Steered {
         messages: usize,
     },
-    /// So many turns became a summary.
+    /// Turns were replaced by a summary.
     Compacted {
         turns: usize,
     },
@@ -81,23 +81,23 @@ pub enum Happening {
         delivery: DeliveryId,
         part: u32,
     },
-    /// It has not, and will be tried again.
+    /// The delivery failed, and will be tried again.
     DeliveryLate {
         delivery: DeliveryId,
         reason: String,
     },
-    /// It was given up.
+    /// The delivery was given up.
     DeliveryFailed {
         delivery: DeliveryId,
         reason: String,
     },
-    /// The onlooker was slow, and so many events passed unseen.
+    /// The observer was slow and missed events.
     Missed {
         events: u64,
     },
 }
 
-/// The names of what can happen, as they are serialised.
+/// The names of events, as they are serialized.
 pub const NAMES: &[&str] = &[
     "turn_start",
     "step_start",
@@ -120,7 +120,7 @@ pub const NAMES: &[&str] = &[
 ];
 
 impl Happening {
-    /// Its name among [`NAMES`].
+    /// The event's name in [`NAMES`].
     pub fn name(&self) -> &'static str {
         match self {
             Self::TurnStart { .. } => "turn_start",
@@ -167,12 +167,12 @@ impl Events {
     }
 }
 
-/// One who looks on, from the moment of subscribing.
+/// An observer of the events since it subscribed.
 pub struct Onlooker(broadcast::Receiver<Event>);
 
 impl Onlooker {
-    /// The next event; [`Happening::Missed`] in the place of those that were too fast. None once
-    /// nothing can happen any more.
+    /// Waits for the next event. [`Happening::Missed`] stands for events that were missed. None once no
+    /// event can follow.
     pub async fn next(&mut self) -> Option<Event> {
         match self.0.recv().await {
             Ok(event) => Some(event),

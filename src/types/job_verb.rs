@@ -15,7 +15,7 @@ pub enum JobVerb {
     Pause,
     Resume,
     Remove,
-    // Models do not get the next three: people look by themselves.
+    // Models do not get the next three: people use them directly.
     #[schemars(skip)]
     Show,
     #[schemars(skip)]
@@ -72,7 +72,7 @@ impl JobVerb {
         }
     }
 
-    /// Parses what a person wrote, in upper or lower case.
+    /// Parses a person's text, in upper or lower case.
     pub fn parse(word: &str) -> Option<Self> {
         let is_named = |verb: &Self| verb.names().iter().any(|it| it.eq_ignore_ascii_case(word));
         Self::ALL.into_iter().find(is_named)

@@ -1,5 +1,5 @@
-//! What travels between people and the agent: messages in, messages out, hints, and the names and
-//! addresses they carry. Data only; nothing here knows a platform or the store.
+//! Messages in, messages out and hints between people and the agent, and their names and addresses. Data
+//! only; nothing here knows a platform or the store.
 
 mod cause;
 
@@ -13,7 +13,7 @@ pub use cause::{Cause, Printed};
 
 use crate::types::source::Span;
 
-/// Makes a newtype over `String` for a name or id that a platform or an operator gave.
+/// Declares a newtype over `String` for a name or id that a platform or an operator gave.
 macro_rules! named {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
@@ -44,19 +44,19 @@ macro_rules! named {
 named! {
     /// A channel's name in the config: `home` in `[channels.home]`.
     ChannelName,
-    /// A chat within a channel, as its platform calls it.
+    /// A chat within a channel, by its platform's id.
     ChatId,
     /// A thread or forum topic within a chat.
     ThreadId,
-    /// A message as its platform calls it; unique within its chat.
+    /// A message, by its platform's id. Unique within its chat.
     MessageId,
-    /// A platform's id of the account that speaks.
+    /// A platform's id of the account that sends a message.
     SenderId,
-    /// What makes two deliveries of one platform message the same; unique within a daemon's life.
+    /// Identifies repeated deliveries of one platform message. Unique within a daemon's life.
     DedupKey,
 }
 
-/// Where an answer goes: the same channel, chat and thread that asked.
+/// Destination of an answer: the channel, chat and thread of the question.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Address {
     pub channel: ChannelName,
@@ -72,7 +72,7 @@ impl fmt::Display for Address {
     }
 }
 
-/// Reads `CHANNEL:CHAT[:THREAD]`, the form that [`Address`] displays as.
+/// Parses `CHANNEL:CHAT[:THREAD]`, the form that [`Address`] displays as.
 impl FromStr for Address {
     type Err = String;
 
@@ -95,12 +95,12 @@ impl FromStr for Address {
     }
 }
 
-/// Who speaks on a platform: the account and the name that it shows.
+/// The sender of a message on a platform: the account and its visible name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sender {
     pub id: SenderId,
     pub name: String,
-    /// Another bot, which the config lets speak.
+    /// True for another bot, which the config admits.
     #[serde(default, skip_serializing_if = "is_false")]
     pub bot: bool,
 }
@@ -122,7 +122,7 @@ impl fmt::Display for Sender {
     }
 }
 
-/// Whether others can read along.
+/// Kind of a chat: private, or readable by others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
@@ -130,25 +130,25 @@ pub enum Place {
     Group,
 }
 
-/// A message that a channel heard and that speaks to the bot.
+/// A message of a channel that addresses the bot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Inbound {
     pub key: DedupKey,
-    /// When it was said, by the platform's clock.
+    /// Time at which it was sent, by the platform's clock.
     pub at: DateTime<Utc>,
     pub from: Address,
     pub place: Place,
-    /// What the chat lies in and may be let in by: a Discord server's id, say.
+    /// Containers of the chat by which it may be admitted: a Discord server's id, for example.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub within: Vec<ChatId>,
     pub cause: Cause,
-    /// What an answer in a group replies to.
+    /// The message that an answer in a group replies to.
     pub id: Option<MessageId>,
     pub body: Said,
 }
 
 impl Inbound {
-    /// Where it was said, as a config may name it: the thread, the chat, what the chat lies in.
+    /// The ids by which a config may name its address: the thread, the chat, the containers of the chat.
     pub fn places(&self) -> impl Iterator<Item = &str> {
         let thread = self.from.thread.iter().map(ThreadId::as_str);
         let around = self.within.iter().map(ChatId::as_str);
@@ -159,19 +159,18 @@ impl Inbound {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Said {
     pub text: String,
-    /// The message that this one replies to, if the platform showed it, or that it passes on.
+    /// The message that this one replies to, if the platform includes it, or the forwarded message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quoted: Option<Quote>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub media: Vec<MediaRef>,
-    /// A button that was pressed; what it says becomes the text once the press is admitted.
+    /// The pressed button. Its text becomes the message's text once the press is admitted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub press: Option<Press>,
-    /// More of the same thing may follow at once: this is one picture of an album, or a text as long
-    /// as the platform lets one message be.
+    /// True if more may follow at once: one picture of an album, or a text of the maximum length.
     #[serde(default, skip_serializing_if = "is_false")]
     pub more: bool,
-    /// The sources of its text, if that is not a person's; none: who or what the cause names wrote it.
+    /// The sources of its text. Empty if its author is the person or task in the cause.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<Span>,
 }
@@ -181,13 +180,13 @@ impl Said {
         Self { text: text.into(), ..Self::default() }
     }
 
-    /// Whether files that came with it are still to be fetched.
+    /// Returns true if attached files are still to be fetched.
     pub fn awaits_files(&self) -> bool {
         self.media.iter().any(|media| media.fetched.is_none())
     }
 
-    /// Takes over what became of its files. What was spoken in its own stands above what was written;
-    /// what was spoken in quoted ones stays with them.
+    /// Records the outcomes of its files. A transcript of its own voice file comes above the text. A
+    /// transcript of a quoted file stays with that file.
     pub fn receive(&mut self, files: &[MediaRef]) {
         let mut words = Vec::new();
         let open = self.media.iter_mut().enumerate().filter(|(_, own)| own.fetched.is_none());
@@ -214,15 +213,15 @@ impl Said {
     }
 }
 
-/// A button, as its message knows it: the question's delivery and which of its choices.
+/// A button of a message: the question's delivery and the index of the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Press {
     pub delivery: DeliveryId,
     pub choice: usize,
 }
 
-/// The form that travels over a platform as a button's data; at most 64 bytes, which is what the
-/// narrowest of them takes (Bot API, InlineKeyboardButton).
+/// The form that a platform carries as a button's data: at most 64 bytes, the limit of the narrowest
+/// platform (Bot API, InlineKeyboardButton).
 impl fmt::Display for Press {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "p:{}:{}", self.delivery.0, self.choice)
@@ -240,25 +239,25 @@ impl FromStr for Press {
     }
 }
 
-/// A file that came with a message.
+/// An attached file of an incoming message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MediaRef {
     pub kind: MediaKind,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// As the platform says; once it is fetched, a picture's is what its bytes say.
+    /// As the platform reports it. For a fetched picture, as detected from its bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime: Option<String>,
-    /// In bytes, as far as the platform says; once it is fetched, as it is.
+    /// In bytes, if the platform reports it. For a fetched file, the real size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
-    /// How the platform calls it; only its adapter can read that.
+    /// The platform's reference to the file. Only its adapter can interpret it.
     pub handle: String,
     /// None until it was fetched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched: Option<Fetched>,
-    /// It belongs to the message that is replied to or passed on: what is spoken in it are not the
-    /// words of who sends it now.
+    /// True if it belongs to the quoted or forwarded message: a transcript of it is not the sender's own
+    /// text.
     #[serde(default, skip_serializing_if = "is_false")]
     pub quoted: bool,
 }
@@ -268,24 +267,24 @@ pub struct MediaRef {
 pub enum MediaKind {
     Image,
     Audio,
-    /// A voice message, which stands for a text.
+    /// A voice message, which replaces a text.
     Voice,
     Video,
     Document,
     Sticker,
 }
 
-/// What became of a file that came.
+/// Outcome of an attached file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fetched {
     /// Its path in the workspace.
     Workspace(String),
-    /// It lies in the workspace, and what was spoken in it is the message's text, or quoted there.
+    /// It is in the workspace, and its transcript is the message's text, or quoted there.
     Transcribed { path: String, words: String },
-    /// It lies in the workspace, and why nobody has read what is spoken in it.
+    /// It is in the workspace, and the reason why there is no transcript.
     Untranscribed { path: String, reason: String },
-    /// Why it is not there, in words.
+    /// An explanation why it is missing.
     Failed(String),
 }
 
@@ -304,7 +303,7 @@ impl Fetched {
 pub struct Quote {
     pub author: String,
     pub text: String,
-    /// Neither the bot's own words nor those of who sends it now.
+    /// True if it is neither the bot's own text nor the sender's.
     #[serde(default, skip_serializing_if = "is_false")]
     pub by_others: bool,
 }
@@ -314,35 +313,35 @@ pub struct Quote {
 #[serde(transparent)]
 pub struct DeliveryId(pub i64);
 
-/// A message on its way to a place, or one chunk of it; durable until the platform has it.
+/// A message to an address, or one chunk of it. Durable until the platform has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outbound {
     pub id: DeliveryId,
-    /// Which chunk of the delivery this is.
+    /// Index of this chunk in the delivery.
     pub part: u32,
     pub to: Address,
     pub reply_to: Option<MessageId>,
-    /// It is sent before an older one, so that it is not plain what it answers, not even in private.
+    /// True if it is sent before an older one, so that even in private it is not obvious what it answers.
     pub overtakes: bool,
-    /// A draft that this message takes the place of.
+    /// The draft that this message replaces.
     pub replaces: Option<MessageId>,
     pub body: Body,
 }
 
-/// In the outbox a text is CommonMark, as models write it. An adapter is given chunks, whose text is
-/// in the platform's own markup.
+/// Content of an outgoing message. In the outbox a text is CommonMark, as models write it. An adapter
+/// gets chunks, whose text is in the platform's own markup.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Body {
     Text(String),
-    /// What a program printed: shown as it is, no markup is read in it. Sent as texts.
+    /// The output of a program: shown verbatim, without parsing markup. Sent as texts.
     Printed(String),
     Choice(Question),
     File(Attachment),
 }
 
 impl Body {
-    /// The words of it: the text, the question, or what stands under the file.
+    /// Its text: the text, the question, or the file's caption.
     pub fn text(&self) -> &str {
         match self {
             Self::Text(text) | Self::Printed(text) | Self::Choice(Question { text, .. }) => text,
@@ -367,7 +366,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Its last words: only they stand over its buttons when it is long.
+    /// The end of its text. Only that is shown above its buttons if it is long.
     pub fn end(&self) -> &str {
         const SHOWN_CHARS_MAX: usize = 500;
         let chars = self.text.chars().count();
@@ -378,17 +377,17 @@ impl Question {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
-    /// What stands on the button.
+    /// The text on the button.
     pub label: String,
-    /// What whoever presses it says thereby: a command, or an answer.
+    /// The text that pressing it sends: a command, or an answer.
     pub says: String,
 }
 
-/// Who may press a button.
+/// People who may press a button.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Entitled {
-    /// Who may speak there.
+    /// Everybody who is admitted there.
     Anyone,
     Only(SenderId),
     /// Admins and the owner.
@@ -396,13 +395,14 @@ pub enum Entitled {
     Owner,
 }
 
-/// A file on its way out.
+/// A file of an outgoing message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     pub name: String,
     pub kind: MediaKind,
     pub caption: String,
-    /// A program printed the caption or the text: they are shown as they are, no markup is read.
+    /// True if a program printed the caption or the text: they are shown verbatim, without parsing
+    /// markup.
     #[serde(default, skip_serializing_if = "is_false")]
     pub printed: bool,
     pub content: Content,
@@ -417,7 +417,7 @@ pub enum Content {
     Text(String),
 }
 
-/// A sign of life beside the answer: best effort, may be dropped, never delays an answer.
+/// A sign of activity beside the answer: best effort, may be dropped, never delays an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     Typing,
@@ -425,7 +425,7 @@ pub enum Hint {
     Draft(String),
     /// Deletes a draft.
     Erase(MessageId),
-    /// A sign at somebody's message.
+    /// Adds a reaction to a person's message.
     React {
         message: MessageId,
         with: Reaction,
@@ -434,13 +434,13 @@ pub enum Hint {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reaction {
-    /// It has been taken up.
+    /// It is being worked on.
     Seen,
-    /// It was taken into what is already being worked on.
+    /// It has joined a running turn.
     Steered,
 }
 
-/// A line that was heard and does not speak to the bot.
+/// A received line that does not address the bot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line {
     pub at: DateTime<Utc>,

@@ -1,5 +1,5 @@
-//! What a turn works for: a conversation with people at an address, or a background task. Sessions, waiting
-//! rows and turns belong to one; where people are told what comes of a task is the task's to know.
+//! The purpose of a turn: a conversation with people at an address, or a background task. Sessions,
+//! waiting rows and turns belong to one. A task itself knows the address for its result.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::types::message::{Address, ChannelName};
 
-/// Makes the enum of kinds, with a name for each, which also stands in the store.
+/// Declares the enum of kinds, with their names, which are also stored.
 macro_rules! task_kinds {
     ($($(#[$doc:meta])* $kind:ident = $name:literal),+ $(,)?) => {
         /// The kinds of background tasks.
@@ -32,15 +32,15 @@ macro_rules! task_kinds {
 }
 
 task_kinds! {
-    /// A task that a conversation has handed to another session.
+    /// A task that a conversation has delegated to another session.
     Subagent = "subagent",
     /// A run of a job in a session of its own.
     Job = "job",
-    /// A heartbeat run: a look at what the owner has written into HEARTBEAT.md.
+    /// A heartbeat run: a look at the owner's HEARTBEAT.md.
     Heartbeat = "heartbeat",
 }
 
-/// A background task. The number is the one that people see: of a subagent, of a job (not of its run), of a
+/// A background task. The number is the visible one: of a subagent, of a job (not of its run), of a
 /// heartbeat run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct TaskId {
@@ -53,7 +53,7 @@ impl TaskId {
         Self { kind, number }
     }
 
-    /// The task as an origin. `known_on` is the channel on which its person is known.
+    /// Returns the task as an origin. `known_on` is the channel on which its person is known.
     pub fn origin(self, known_on: &ChannelName) -> Origin {
         Origin::Task { task: self, known_on: known_on.clone() }
     }
@@ -65,13 +65,13 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// What a turn works for. In JSON a chat is its address alone.
+/// The purpose of a turn. In JSON a chat is its address alone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Origin {
     Chat(Address),
-    /// `known_on` is the channel on which the task's person is known, so that nothing need be looked up to
-    /// know whether that channel is here, and which role the person has.
+    /// `known_on` is the channel on which the task's person is known. No lookup is needed to know if that
+    /// channel exists, and which role the person has.
     Task {
         task: TaskId,
         known_on: ChannelName,
@@ -87,7 +87,7 @@ impl Origin {
         }
     }
 
-    /// The address of a conversation with people; none of a task.
+    /// The address of a conversation with people. None for a task.
     pub fn chat(&self) -> Option<&Address> {
         match self {
             Self::Chat(address) => Some(address),
@@ -95,7 +95,7 @@ impl Origin {
         }
     }
 
-    /// The task; none of a conversation with people.
+    /// The task. None for a conversation with people.
     pub fn task(&self) -> Option<TaskId> {
         match self {
             Self::Chat(_) => None,

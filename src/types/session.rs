@@ -1,5 +1,5 @@
-//! A conversation as data: sessions hold turns, turns hold steps, steps hold calls with their
-//! outcomes. No I/O; the store keeps them, the agent changes them.
+//! Conversations as data: sessions have turns, turns have steps, steps have calls with their outcomes. No
+//! I/O: the store keeps them, and the agent changes them.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::types::message::{Place, SenderId};
 use crate::types::origin::Origin;
 use crate::types::source::{Parts, Source};
 
-/// Makes a newtype over a row id of the store.
+/// Declares a newtype over a row id of the store.
 macro_rules! row_id {
     ($($(#[$doc:meta])* $name:ident),+ $(,)?) => {$(
         $(#[$doc])*
@@ -41,53 +41,54 @@ pub struct Session {
     pub id: SessionId,
     pub origin: Origin,
     pub place: Place,
-    /// The part of the prompt that stays byte for byte the same; made when the first turn starts.
+    /// The part of the prompt that stays byte for byte the same. Made when the first turn starts.
     pub frozen: Option<Frozen>,
-    /// What people wish of it; commands change them in the store, which is asked before each step.
+    /// Its settings. Commands change them in the store, which is read before each step.
     pub settings: Settings,
-    /// What was said before `begins`, folded into a text.
+    /// Summary of the turns before `begins`.
     pub summary: Option<String>,
-    /// The first turn that the model still sees; 0 if it sees all.
+    /// The first turn that the model still sees. 0 if it sees all.
     pub begins: TurnId,
     /// Results before it are shortened.
     pub shortened: Option<Mark>,
-    /// Oldest first; those that the model no longer sees are not loaded.
+    /// Oldest first. Turns that the model no longer sees are not loaded.
     pub turns: Vec<Turn>,
     pub gauge: Gauge,
 }
 
-/// A step of a conversation. What comes before it is less than it.
+/// A step of a conversation. Earlier steps are less than it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Mark {
     pub turn: TurnId,
     pub step: usize,
 }
 
-/// What was learned of a conversation's size. In memory only.
+/// The token estimate of a conversation. In memory only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gauge {
-    /// Tokens that the provider counts for a thousand of ours.
+    /// The provider's tokens for a thousand of our estimate.
     pub permille: u64,
-    /// Less than the provider was said to take, once it was too much for it.
+    /// A limit below the configured context window, learnt when the provider rejected a prompt as too
+    /// long.
     pub ceiling: Option<u64>,
     /// Tokens of the whole prompt when the last turn ended.
     pub used: u64,
-    /// The same when it was last tried to fold the conversation.
+    /// The same at the last attempt of a compaction.
     pub tried: u64,
-    /// What was counted and does not change any more.
+    /// Estimates that do not change any more.
     pub kept: Counted,
 }
 
-/// The estimated sizes of the turns that have ended, and of the steps of the one that runs that are closed.
+/// Estimated sizes of the turns that have ended, and of the closed steps of the running turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// The oldest ones.
+    /// Number of turns, from the oldest.
     pub turns: usize,
     /// The last of them.
     pub last: Option<TurnId>,
     pub turns_tokens: u64,
     pub running: Option<TurnId>,
-    /// The first ones of the running turn.
+    /// Number of steps of the running turn, from the first.
     pub steps: usize,
     pub steps_tokens: u64,
 }
@@ -99,7 +100,7 @@ impl Default for Gauge {
 }
 
 impl Session {
-    /// One that is not in the store yet; its first turn puts it there.
+    /// Creates a session that is not stored yet. Its first turn stores it.
     pub fn new(origin: impl Into<Origin>, place: Place) -> Self {
         Self {
             id: SessionId(0),
@@ -115,7 +116,8 @@ impl Session {
         }
     }
 
-    /// About how many bytes of memory it takes: its texts, and as much for each of its parts.
+    /// Returns its approximate size in memory, in bytes: its texts, and the overhead of each of its
+    /// parts.
     pub fn bytes(&self) -> usize {
         let frozen = self.frozen.iter().flat_map(|frozen| {
             [&frozen.memory, &frozen.notes, &frozen.told_memory, &frozen.told_notes]
@@ -127,69 +129,68 @@ impl Session {
     }
 }
 
-/// What commands set for one conversation. What a newer version wrote, and this one does not know, is
-/// kept.
+/// Settings that commands change for one conversation. Unknown settings of a newer version are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// The section of the provider that answers; none is the first of the config.
+    /// The config section of the provider that answers. None means the first of the config.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     pub effort: Effort,
-    /// None is as the config has it.
+    /// None means the config's value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue: Option<QueueMode>,
-    /// Whether people are shown what the model thought.
+    /// True if the model's reasoning is shown to people.
     pub show_thinking: bool,
     #[serde(flatten)]
     pub others: serde_json::Map<String, Value>,
 }
 
-/// How much a model is to think before it answers.
+/// Reasoning effort of a model before it answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effort {
-    /// As it does by itself; nothing is sent.
+    /// The model's default. Nothing is sent.
     #[default]
     Default,
-    /// Not at all, or as little as the model can.
+    /// None, or as little as the model can.
     Off,
     Low,
     Medium,
     High,
 }
 
-/// What becomes of what a person says while a turn works for them.
+/// Handling of messages that a person sends while a turn works for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum QueueMode {
-    /// The turn is shown it at its next step.
+    /// The running turn receives it at its next step.
     #[default]
     Steer,
-    /// Each message waits, and is a turn of its own.
+    /// Each message waits, and gets a turn of its own.
     Followup,
-    /// It waits, and all of it is the next turn.
+    /// Messages wait, and all of them get the next turn.
     Collect,
-    /// It ends the turn, and begins the next one.
+    /// A message ends the turn, and begins the next one.
     Interrupt,
 }
 
-/// What ends a turn.
+/// The model output that ends a turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
     /// A text without calls, which is the answer.
     #[default]
     Answer,
-    /// A call that says so. A text alone is none, and the model is reminded of that.
+    /// An explicit call. A text alone does not end the turn, and the model is reminded of that.
     Explicit,
 }
 
-/// Words for the variants of an enum, as people write and are shown them.
+/// Declares the names of an enum's variants, as people write and read them.
 macro_rules! words {
     ($name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
         impl $name {
-            /// All of them, by their words.
+            /// All variants by name.
             pub const CHOICES: &[(&str, Self)] = &[$(($word, Self::$variant)),+];
 
             pub fn as_str(self) -> &'static str {
@@ -213,46 +214,47 @@ words!(QueueMode {
     Interrupt = "interrupt",
 });
 
-/// What of the workspace was put into the prompt when the session began, so that a later change
-/// does not cost the provider's cache; changes are told in the tail of the next message instead.
+/// The part of the workspace that was put into the prompt when the session began, so that a later change
+/// does not lose the provider's cache. Changes are reported at the end of the next message instead.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Frozen {
     pub memory: String,
     pub notes: String,
-    /// The memory and notes that the model has been told of since, to tell each change once.
+    /// The memory and notes that have been reported to the model since, so that each change is reported
+    /// once.
     pub told_memory: String,
     pub told_notes: String,
 }
 
-/// From one person's messages to an answer.
+/// The work from one person's messages to an answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Turn {
     pub id: TurnId,
-    /// Whose messages they are.
+    /// The sender of the messages.
     pub by: SenderId,
     pub steps: Vec<Step>,
     pub ending: Option<Ending>,
 }
 
-/// How a turn ended, as the model is reminded of it.
+/// The end of a turn, as the model is reminded of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ending {
     Answered,
-    /// The model chose to say nothing.
+    /// The model chose not to answer.
     Silent,
-    /// The person said `/stop` or `/new`.
+    /// The person sent `/stop` or `/new`.
     Stopped,
-    /// The person was told in words what went wrong.
+    /// The person got an explanation of the failure.
     Failed,
 }
 
-/// One completion with its tool calls, and what the person said before it.
+/// One completion with its tool calls, and the input before it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
-    /// What was said since the step before, as the model was shown it, byte for byte, with its sources.
+    /// The input since the previous step, byte for byte as the model received it, with its sources.
     pub heard: Option<Parts>,
-    /// Pictures that came with it.
+    /// Pictures of the input.
     pub images: Vec<Image>,
     pub text: String,
     pub thinking: Vec<Thinking>,
@@ -283,64 +285,64 @@ fn value_bytes(value: &Value) -> usize {
     size_of::<Value>() + within
 }
 
-/// A picture in the workspace, shown to models that see.
+/// A picture in the workspace, for models that accept images.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Image {
     pub path: String,
     pub mime: String,
 }
 
-/// A provider's own block of reasoning, to be passed back to the same provider unharmed.
+/// A provider's own reasoning block, to be returned unchanged to the same provider.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Thinking {
-    /// The model that made it; another model must not be given it.
+    /// The model that produced it. Another model must not get it.
     pub model: String,
     pub block: Value,
 }
 
-/// One tool call and what became of it: a call without an outcome cannot be written down.
+/// One tool call and its outcome: a call without an outcome cannot be represented.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     pub id: CallId,
-    /// The provider's name for the call, which its result must repeat.
+    /// The provider's id of the call, which its result must repeat.
     pub wire_id: String,
     pub tool: String,
-    /// JSON as the model wrote it, which need not parse.
+    /// JSON as the model wrote it, which may be invalid.
     pub arguments: String,
     pub outcome: Outcome,
-    /// The sources of the outcome; none if it is in the program's own words.
+    /// The sources of the outcome. Empty if the program wrote it.
     pub sources: Vec<Source>,
-    /// Pictures that came with an answer which is the outcome.
+    /// Pictures of an answer that is the outcome.
     pub images: Vec<Image>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 pub enum Outcome {
     Planned,
-    /// Not begun: somebody was asked, and the turn is parked.
+    /// Not started: a person was asked, and the turn is suspended.
     Waiting,
-    /// Begun; after a crash, the intent tells what to make of it. `result` is what the model is told
-    /// if it happened.
+    /// Started. After a crash, the intent tells how to handle it. `result` is the model's result if it
+    /// happened.
     Running {
         intent: Intent,
         result: String,
     },
     Done(String),
     Failed(String),
-    /// Not begun: it may not, or nobody said that it may.
+    /// Not started: it is not permitted, or nobody approved it.
     Denied(String),
-    /// A crash came between: it may or may not have happened.
+    /// A crash interrupted it: it may or may not have happened.
     Interrupted,
-    /// Not begun, because of what the person said meanwhile.
+    /// Not started, because of a message that arrived meanwhile.
     Skipped,
 }
 
-/// What a running call was about to do.
+/// The change that a running call was about to make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Intent {
-    /// Turn a workspace file with the first hash (none: no file) into one with the second; the file
-    /// tells whether it happened.
+    /// Changes a workspace file from the first hash (none: no file) to the second. The file shows if it
+    /// happened.
     File {
         path: String,
         before: Option<String>,
@@ -349,11 +351,11 @@ pub enum Intent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         undoes: Option<CallId>,
     },
-    /// Act outside, where nothing tells us whether it happened; `idempotent`: twice is as once.
+    /// Acts outside, where nothing shows if it happened. `idempotent`: a repetition does no harm.
     Act { idempotent: bool },
 }
 
-/// The file that a call has changed, by hashes (none: no file), to be turned back.
+/// The file that a call has changed, by hashes (none: no file), to be restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileUndo {
     pub path: String,
@@ -361,11 +363,11 @@ pub struct FileUndo {
     pub after: Option<String>,
 }
 
-/// What the model means to do, kept with the conversation.
+/// The model's plan, kept with the conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     pub items: Vec<PlanItem>,
-    /// Who wrote it had read what strangers wrote.
+    /// The turn that wrote it had read untrusted content.
     #[serde(default)]
     pub tainted: bool,
 }
@@ -388,13 +390,13 @@ pub enum ItemState {
 }
 
 impl Plan {
-    /// Whether something is left to do.
+    /// Returns true if an item is not done.
     pub fn is_open(&self) -> bool {
         self.items.iter().any(|item| item.state != ItemState::Done)
     }
 }
 
-/// As people and models read it, an item a line.
+/// The form that people and models read, one item per line.
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (at, PlanItem { text, state }) in self.items.iter().enumerate() {
@@ -411,7 +413,7 @@ impl fmt::Display for Plan {
 }
 
 impl Outcome {
-    /// What the model reads as the call's result.
+    /// The call's result for the model.
     pub fn for_model(&self) -> &str {
         match self {
             Self::Done(text) | Self::Failed(text) | Self::Denied(text) => text,

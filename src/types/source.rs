@@ -1,5 +1,5 @@
-//! Sources: who or what wrote a part of what a model is shown, and where it lay. They are stored as that;
-//! `trust::taint` decides for whom a source is trusted, at use.
+//! Sources: who or what wrote a part of the model's input, and where it was. They are stored in that
+//! form. `trust::taint` decides at use for whom a source is trusted.
 
 use std::fmt;
 use std::ops::Deref;
@@ -9,33 +9,33 @@ use serde::{Deserialize, Serialize};
 use crate::types::message::{ChannelName, SenderId};
 use crate::types::origin::TaskKind;
 
-/// Who or what wrote a part, and where it lay.
+/// The author of a part, and where it was.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// The program: the line with time and speaker, reminders, lines about files.
     Program,
-    /// A person who speaks to the bot.
+    /// A person who addresses the bot.
     Person { channel: ChannelName, id: SenderId },
-    /// A message that a person has replied to or passed on.
+    /// A message that a person replied to or forwarded.
     Quoted {
         author: String,
-        /// Neither the bot nor the person who quotes it wrote it.
+        /// True if neither the bot nor the person who quotes it wrote it.
         by_others: bool,
     },
-    /// A line that was said in a group, and not to the bot.
+    /// A line in a group that did not address the bot.
     Overheard { author: String },
-    /// The text of a button, which the bot wrote and a person has pressed.
+    /// The text of a button, which the bot wrote and a person pressed.
     Button { channel: ChannelName, id: SenderId },
-    /// A skill that a person has called.
+    /// A skill that a person invoked.
     Skill { name: String },
     /// A change of the memory or of the notes.
     Memory,
     /// The plan of the conversation.
     Plan { read_others: bool },
-    /// What the model has suggested, and is shown again.
+    /// A suggestion of the model that is shown again.
     Proposal { read_others: bool },
-    /// What a background task was handed, or what came of it.
+    /// The input of a background task, or its result.
     Task {
         kind: TaskKind,
         /// None if the text may be about several tasks.
@@ -47,18 +47,19 @@ pub enum Source {
     Page { url: String },
     /// Results of a search engine.
     Search { engine: String },
-    /// A tool of an MCP server; `is_trusted` is what the config says of the server when it is called.
+    /// A tool of an MCP server. `is_trusted` is the config's value for the server at the time of the
+    /// call.
     McpServer { name: String, is_trusted: bool },
     /// The output of a command.
     Command {
-        /// It had access to the network, or has opened files that others wrote.
+        /// True if it had access to the network, or opened files that others wrote.
         read_others: bool,
     },
-    /// A file of the workspace; its path tells in which folder it lies.
+    /// A file of the workspace. Its path shows its folder.
     File { path: String },
-    /// Earlier conversations, as a search has found them.
+    /// Earlier conversations, from a search.
     Past { in_group: bool },
-    /// Not known: it counts as untrusted for everybody.
+    /// Unknown: untrusted for everybody.
     Unknown,
 }
 
@@ -69,11 +70,11 @@ pub struct Part<'a> {
     pub text: &'a str,
 }
 
-/// The source of the next so many bytes of a text.
+/// The source of the next bytes of a text, and their number.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Span(pub Source, pub usize);
 
-/// A text in parts, each with its source. It derefs to the whole text, which is what a model is sent.
+/// A text in parts, each with its source. It dereferences to the whole text, which is what a model gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     text: String,
@@ -81,14 +82,14 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// A text with one source.
+    /// Creates a text with one source.
     pub fn of(source: Source, text: impl AsRef<str>) -> Self {
         let mut parts = Self::default();
         parts.push(source, text);
         parts
     }
 
-    /// A text as it was stored with its spans; if they do not fit it, its source is unknown.
+    /// Restores a stored text with its spans. If they do not fit it, its source is unknown.
     pub fn restored(text: String, spans: Vec<Span>) -> Self {
         let mut end = 0_usize;
         let fits = spans.iter().all(|Span(_, bytes)| {
@@ -114,7 +115,7 @@ impl Parts {
         }
     }
 
-    /// Appends words of the program's.
+    /// Appends a part that the program wrote.
     pub fn push_program(&mut self, text: impl AsRef<str>) {
         self.push(Source::Program, text);
     }

@@ -1,46 +1,46 @@
-//! Why there is a message: somebody speaks, or something is due.
+//! The cause of a message: a person, or a due task.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use crate::types::message::{Sender, SenderId};
 
-/// Why there is a message.
+/// The cause of a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Cause {
     Person(Sender),
-    /// A job that is due, on behalf of who asked for it.
+    /// A due job, on behalf of the person who asked for it.
     Job {
         job: i64,
         due: DateTime<Utc>,
-        /// It was missed when it was due.
+        /// It was missed at its due time.
         late: bool,
-        /// Who asked for it had read what strangers wrote.
+        /// The turn that created the job had read untrusted content.
         tainted: bool,
         sender: Sender,
-        /// What its check has printed before.
+        /// The output of the check before it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         printed: Option<Printed>,
     },
     /// The heartbeat, on behalf of the owner.
     Heartbeat {
-        /// Some of what it is handed was written by who had read what strangers wrote.
+        /// Some of its input was written by a turn that had read untrusted content.
         tainted: bool,
         sender: Sender,
     },
 }
 
-/// What a command has printed.
+/// The output of a command.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Printed {
     pub text: String,
-    /// Strangers may have written it.
+    /// True if it may contain untrusted content.
     pub foreign: bool,
 }
 
 impl Cause {
-    /// Who speaks, or on whose behalf there is a message.
+    /// The sender, or the person on whose behalf the message exists.
     pub fn sender(&self) -> &Sender {
         match self {
             Self::Person(sender) | Self::Job { sender, .. } | Self::Heartbeat { sender, .. } => {
@@ -65,8 +65,8 @@ impl Cause {
         }
     }
 
-    /// Whose voice it is: what a job says is no word of the person's for whom it is done, and is
-    /// neither an answer of theirs nor joined with what they say.
+    /// Identifies the speaker. A job's message is not its person's: it is neither an answer of theirs nor
+    /// joined with their messages.
     pub fn voice(&self) -> SenderId {
         match self {
             Self::Person(sender) => sender.id.clone(),
