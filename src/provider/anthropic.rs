@@ -20,16 +20,16 @@ use crate::types::session::{Call, Thinking};
 
 /// The only version of the API so far.
 const VERSION: &str = "2023-06-01";
-/// How many system parts and how many messages end with a cache breakpoint: the API takes four in
-/// all. Those of the messages are the newest, where the next request will find it, and the one
-/// before, where this request finds what the last one left: the API itself looks back only 20 blocks.
+/// Numbers of system parts and of messages that end with a cache breakpoint: the API allows four in all.
+/// Those of the messages are the newest, where the next request will find it, and the one before, where
+/// this request finds the one of the last: the API itself looks back only 20 blocks.
 const SYSTEM_CUTS: usize = 2;
 const MESSAGE_CUTS: usize = 2;
 
-/// Anthropic insists on a bound; every current model can do this.
+/// Maximum tokens of an answer. Anthropic requires a limit, and every current model supports this one.
 const TOKENS_MAX: u32 = 16_384;
 
-/// A model behind Anthropic's API or one like it.
+/// A model behind Anthropic's API or a compatible one.
 pub struct Anthropic {
     name: String,
     model: String,
@@ -41,8 +41,11 @@ pub struct Anthropic {
 }
 
 impl Anthropic {
+    /// Creates a client of the API.
+    ///
     /// # Errors
-    /// The base URL or the key cannot be used at all.
+    ///
+    /// The base URL or the key is invalid.
     pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let base = config.base_url.trim_end_matches('/').trim_end_matches("/v1");
         let key = config.api_key.as_ref();
@@ -61,13 +64,14 @@ impl Anthropic {
         })
     }
 
-    /// What changes comes last, so that requests share their beginning.
+    /// Builds the body of a request. Its variable parts come last, so that requests share their
+    /// beginning.
     fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Body {
         let mut tools = None;
         let mut body = json!({"model": self.model, "max_tokens": self.tokens_max, "stream": true});
         let system = system(request.system);
         if !request.tools.is_empty() {
-            // A breakpoint in the system prompt is after the tools, and so keeps them too.
+            // A breakpoint in the system prompt is after the tools, and so covers them too.
             let is_cut = system.is_empty();
             tools = Some(self.offered.get(request.tools, is_cut, || {
                 let mut tools: Vec<_> = request.tools.iter().map(|it| tool(it, names)).collect();
@@ -95,7 +99,7 @@ impl Anthropic {
         Body { fields: body, tools }
     }
 
-    /// `thinks`: whether thinking may be passed back.
+    /// Builds the messages. `thinks` is true if reasoning may be passed back.
     fn transcript(
         &self,
         request: &Request<'_>,
@@ -108,7 +112,7 @@ impl Anthropic {
         for message in &request.messages {
             match message {
                 PromptMessage::User { text, images } => {
-                    // Pictures first: models see them better so (Anthropic, Vision).
+                    // Pictures first: models understand them better that way (Anthropic, Vision).
                     let blocks = seen.of(images).map(image_block).chain([text_block(text)]);
                     push_user(&mut sent, blocks.collect());
                 }
@@ -160,7 +164,7 @@ impl Provider for Anthropic {
     }
 }
 
-/// Ends a part of the prompt that is to be cached.
+/// Sets a cache breakpoint after a block.
 fn cut(block: &mut Value) {
     block["cache_control"] = json!({"type": "ephemeral"});
 }
@@ -176,7 +180,8 @@ fn image_block(Picture { mime, base64 }: &Picture) -> Value {
     wire::object([("type", "image".into()), ("source", wire::object(source))])
 }
 
-/// Cut after the first part, which changes least, and after the last.
+/// Builds the system blocks, with breakpoints after the first part, which changes least, and after the
+/// last.
 fn system(parts: &[String]) -> Vec<Value> {
     let mut blocks: Vec<_> =
         parts.iter().filter(|part| !super::is_blank(part)).map(|part| text_block(part)).collect();
@@ -198,7 +203,8 @@ fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     json!({"name": names.sent(&tool.name), "description": tool.description, "input_schema": schema})
 }
 
-/// Roles alternate: what the person says after results is part of the same message.
+/// Appends to the user's message. Roles alternate, so a person's text after results joins the same
+/// message.
 fn push_user(sent: &mut Vec<Value>, blocks: Vec<Value>) {
     match sent.last_mut() {
         Some(last) if last["role"] == "user" => {
@@ -210,7 +216,8 @@ fn push_user(sent: &mut Vec<Value>, blocks: Vec<Value>) {
     }
 }
 
-/// The blocks that `model` made, unharmed: they are signed. Another's would be refused.
+/// Returns the blocks that `model` made, unchanged, because they are signed. Another model's would be
+/// refused.
 fn own_thinking(thinking: &[Thinking], model: &str) -> Vec<Value> {
     let is_own = |thinking: &&Thinking| {
         let kind = thinking.block["type"].as_str();
@@ -233,13 +240,13 @@ fn tool_result(call: &Call, id: &str) -> Value {
     block
 }
 
-/// An answer as far as it has come. Calls are held back until it is whole.
+/// The answer so far. Calls are held back until it is complete.
 struct AnthropicAnswer {
     model: String,
     names: ToolNames,
     open: BTreeMap<u64, AnthropicBlock>,
     calls: Vec<ToolCall>,
-    /// The counts as told so far; later ones replace earlier ones, field by field.
+    /// The token counts so far. Later ones replace earlier ones, field by field.
     counts: BTreeMap<&'static str, u64>,
     stop: Option<StopReason>,
 }
@@ -251,7 +258,7 @@ enum AnthropicBlock {
     Call {
         id: String,
         name: String,
-        /// What stood in the block's beginning, for servers that send it at once.
+        /// The input in the block's start event, for servers that send it at once.
         input: Value,
         json: String,
     },
@@ -272,7 +279,7 @@ impl Fold for AnthropicAnswer {
                 }
             }
             "message_stop" => return StreamFlow::Last,
-            // Pings, and what is yet to be invented (Versioning: "new event types may be added").
+            // Pings, and future events (Versioning: "new event types may be added").
             _ => {}
         }
         StreamFlow::More

@@ -1,5 +1,5 @@
-//! Chat completions, as OpenAI and everybody who imitates it speak them. Takes what imitators get
-//! slightly wrong; sends only what all of them know.
+//! Chat completions of OpenAI and compatible servers. Accepts slight deviations of those servers, and
+//! sends only fields that all of them know.
 
 mod answer;
 pub mod dialect;
@@ -34,8 +34,11 @@ pub struct OpenAi {
 }
 
 impl OpenAi {
+    /// Creates a client of the endpoint.
+    ///
     /// # Errors
-    /// The base URL or the key cannot be used at all.
+    ///
+    /// The base URL or the key is invalid.
     pub fn new(name: &str, config: &Config, limits: HttpTimeouts) -> anyhow::Result<Self> {
         let url = format!("{}/chat/completions", config.base_url.trim_end_matches('/'));
         let key = config.api_key.as_ref().map(|key| (AUTHORIZATION, "Bearer ", key));
@@ -52,7 +55,8 @@ impl OpenAi {
         })
     }
 
-    /// The JSON of a request, with null in place of the tools. Parts that change come last, so that requests share their beginning.
+    /// Returns the JSON of a request, with null in place of the tools. Variable parts come last, so that
+    /// requests share their beginning.
     pub fn body(&self, request: &Request<'_>, names: &ToolNames, seen: &ReadPictures) -> Value {
         let mut body = Map::new();
         body.insert("model".to_owned(), json!(self.model));
@@ -148,7 +152,7 @@ fn tool(tool: &ToolSchema, names: &ToolNames) -> Value {
     json!({"type": "function", "function": function})
 }
 
-/// A text, which every imitator knows, or parts where there are pictures.
+/// Returns a text, which every server supports, or parts if there are pictures.
 fn user_content(text: &str, pictures: Vec<&Picture>) -> Value {
     if pictures.is_empty() {
         return json!(text);

@@ -1,13 +1,12 @@
-//! A provider for a model that has no native tools: it is told of them in words, and calls by writing
-//! `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model that has native tools it
-//! only watches for calls that its server failed to read out of the text.
+//! A provider for a model without native tools: the tools are described in its prompt, and it calls them by writing
+//! `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`. Around a model with native tools it only looks for
+//! calls that its server failed to parse out of the text.
 //!
-//! What counts as a call: a `<tool>` behind which JSON or a tool's name begins, wherever it stands, also
-//! in a code fence; every other mention of the tag is text. Such a block is never shown, and one that
-//! cannot be read becomes a call of [`MALFORMED_CALL`], whose result tells the model what is wrong.
-//! Names and arguments that are wrong are left for the tools themselves to refuse. Of a model with native
-//! tools only those blocks are calls that name tools that there are and stand in no backticks, and only
-//! if the answer has no native calls.
+//! A call is a `<tool>` followed by JSON or a tool's name, wherever it is, also in a code fence. Every other mention
+//! of the tag is text. Such a block is never shown. An unreadable one becomes a call of [`MALFORMED_CALL`], whose result
+//! explains the mistake to the model. Invalid names and arguments are left for the tools themselves to refuse. For a
+//! model with native tools, a block is a call only if it names an existing tool and is not in backticks, and
+//! only if the answer has no native calls.
 
 mod finder;
 mod forms;
@@ -31,10 +30,10 @@ use super::{
     Delta, DeltaStream, Provider, ProviderError, Request, StopReason, ToolCall, Tools, begin, wire,
 };
 
-/// Deltas that wait between the answer and its reader.
+/// Maximum number of deltas that wait between the answer and its reader.
 const DELTAS_MAX: usize = 16;
 
-/// A provider whose calls may stand in the text.
+/// A provider whose calls may be in the text.
 pub struct TextTools {
     inner: Arc<dyn Provider>,
     tools: Tools,
@@ -86,7 +85,7 @@ impl Provider for TextTools {
     }
 }
 
-/// The answer to the request as the model is told of it. That request lives in the task that asks.
+/// Returns the answer to the request in its text form. The task that sends it owns that request.
 fn told<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream<'a> {
     let (sender, mut receiver) = mpsc::channel(DELTAS_MAX);
     let asking = async move {
@@ -104,14 +103,14 @@ fn told<'a>(provider: &'a dyn Provider, request: &'a Request<'a>) -> DeltaStream
     stream::select(deltas, asking).boxed()
 }
 
-/// Tells an answer's words from its calls.
+/// Separates an answer's text from its calls.
 struct Sieve<'a> {
     request: &'a Request<'a>,
     reader: CallStrictness,
     scanner: Scanner<'a>,
     native: Vec<ToolCall>,
     found: Vec<ToolCall>,
-    /// What a lenient reader has found, and what came behind it: a native call may still come.
+    /// The findings of a lenient reader, and everything after them: a native call may still arrive.
     kept: Vec<AnswerPiece>,
     ready: VecDeque<Delta>,
 }

@@ -1,31 +1,30 @@
-//! How Anthropic's models are asked to think. Up to Claude 4.5 they get a budget of tokens; from 4.6 on
-//! they decide themselves, and are told an effort; from 4.7 on they refuse a budget
-//! (docs.aws.amazon.com/bedrock, "Adaptive thinking"). Other vendors' models behind this API know the
-//! budget.
+//! Reasoning parameters of Anthropic's models. Up to Claude 4.5 they get a token budget. From 4.6 on they
+//! decide themselves, and get an effort. From 4.7 on they refuse a budget (docs.aws.amazon.com/bedrock,
+//! "Adaptive thinking"). Other vendors' models behind this API support the budget.
 
 use serde_json::{Value, json};
 
 use crate::provider::{Effort, PromptMessage};
 
-/// The least that the API takes ("Building with extended thinking").
+/// Minimum token budget of the API ("Building with extended thinking").
 const BUDGET_MIN: u32 = 1024;
 
-/// The way in which a model is asked to think.
+/// The form in which a model is asked to reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkingMode {
-    /// It cannot think.
+    /// It cannot reason.
     Thoughtless,
     /// By a number of tokens.
     Budget,
-    /// By a word; it decides itself how long.
+    /// By a word. The model itself decides how long.
     Adaptive,
-    /// Of another vendor.
+    /// A model of another vendor.
     Foreign,
 }
 
-/// Adds what `effort` means to a request. Whether it then holds no thinking, so that none may be sent
-/// back either ("When thinking is disabled, an assistant message in the final position cannot contain
-/// thinking").
+/// Adds the parameters for `effort` to a request. Returns true if the request disables reasoning, so that
+/// none may be passed back either ("When thinking is disabled, an assistant message in the final position
+/// cannot contain thinking").
 pub(super) fn ask(
     body: &mut Value,
     effort: Effort,
@@ -42,7 +41,7 @@ pub(super) fn ask(
                 body["thinking"] = json!({"type": "disabled"});
                 return true;
             }
-            // They think only if asked to.
+            // These models reason only if they are asked to.
             ThinkingMode::Thoughtless | ThinkingMode::Budget => return true,
         },
         Effort::Low => "low",
@@ -52,7 +51,7 @@ pub(super) fn ask(
     match kind {
         ThinkingMode::Thoughtless => {}
         ThinkingMode::Adaptive => {
-            // Some always think, and refuse to hear that they shall not; little is what all take.
+            // Some models always reason, and refuse a request not to. A low effort is valid for all.
             if effort != Effort::Off {
                 body["thinking"] = json!({"type": "adaptive"});
             }
@@ -68,8 +67,8 @@ pub(super) fn ask(
     false
 }
 
-/// The tokens that a model may think for: less than `tokens_max`, the bound of the whole answer, of which a
-/// quarter is left for words. None where that is less than the API takes.
+/// Returns the token budget for reasoning: less than `tokens_max`, the limit of the whole answer, of
+/// which a quarter is left for text. None if that is below the API's minimum.
 pub fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
     let wanted = match effort {
         Effort::Default | Effort::Off => return None,
@@ -80,8 +79,8 @@ pub fn budget(effort: Effort, tokens_max: u32) -> Option<u32> {
     Some(wanted.min(tokens_max / 4 * 3)).filter(|budget| *budget >= BUDGET_MIN)
 }
 
-/// Calls that are to be gone on with must have begun with thinking ("a final assistant message must
-/// start with a thinking block"); those of another model have not.
+/// Returns true if reasoning can be enabled. Calls that are continued must have begun with reasoning ("a
+/// final assistant message must start with a thinking block"), and those of another model have not.
 fn may_begin(messages: &[PromptMessage<'_>], model: &str) -> bool {
     match messages {
         [.., PromptMessage::Assistant { thinking, .. }, PromptMessage::Results(_)] => {
@@ -91,11 +90,11 @@ fn may_begin(messages: &[PromptMessage<'_>], model: &str) -> bool {
     }
 }
 
-/// The way in which the model of this name is asked to think.
+/// Returns the form for the model of this name.
 pub fn kind(model: &str) -> ThinkingMode {
     let model = model.to_ascii_lowercase();
     let Some((_, name)) = model.split_once("claude") else { return ThinkingMode::Foreign };
-    // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`; a date is no version.
+    // `-3-7-sonnet-20250219`, `-opus-4-20250514`, `-sonnet-4-5`, `-4.6-opus`. A date is not a version.
     let mut numbers = name
         .split(['-', '.', '@', ':', '_'])
         .filter_map(|part| part.parse::<u32>().ok())

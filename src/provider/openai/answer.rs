@@ -1,5 +1,5 @@
-//! An answer of chat completions, put together from its chunks: words, reasoning, and calls whose
-//! parts come one by one. What is sent is not its matter.
+//! Assembles an answer of chat completions from its chunks: text, reasoning, and calls whose parts arrive
+//! one by one.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::provider::wire::{self, Fold, StreamFlow};
 use crate::provider::{Delta, StopReason, ToolCall, Usage};
 use crate::types::session::Thinking;
 
-/// An answer as far as it has come. Calls are held back until it is whole.
+/// The answer so far. Calls are held back until it is complete.
 pub(super) struct OpenAiAnswer {
     model: String,
     names: ToolNames,
@@ -21,16 +21,16 @@ pub(super) struct OpenAiAnswer {
     usage: Option<Usage>,
     stop: Option<StopReason>,
     has_begun: bool,
-    /// The server itself gave up, in the middle.
+    /// The server itself gave up in the middle.
     has_failed: bool,
 }
 
-/// Reasoning that servers demand back beside the calls that came of it.
+/// Reasoning that servers require back beside the calls that resulted from it.
 #[derive(Default)]
 struct Reasoning {
-    /// DeepSeek's and Kimi's.
+    /// The field of DeepSeek and Kimi.
     content: String,
-    /// OpenRouter's, with the signatures of Gemini and Claude.
+    /// The field of OpenRouter, with the signatures of Gemini and Claude.
     details: Vec<Value>,
 }
 
@@ -41,13 +41,13 @@ struct Fragments {
     id: String,
     name: String,
     arguments: String,
-    /// Gemini's signature of its reasoning, which it demands back with the call.
+    /// Gemini's signature of its reasoning, which it requires back with the call.
     extra_content: Option<Value>,
 }
 
 impl Fold for OpenAiAnswer {
     fn take(&mut self, event: &Value, deltas: &mut VecDeque<Delta>) -> StreamFlow {
-        // The second place is Groq's, where nobody asked for usage.
+        // The second place is Groq's, if usage was not requested.
         let usages = [event.get("usage"), event.pointer("/x_groq/usage")];
         if let Some(usage) = usages.into_iter().flatten().find(|usage| usage.is_object()) {
             self.usage = Some(read_usage(usage));
@@ -61,7 +61,7 @@ impl Fold for OpenAiAnswer {
         for fragment in list(&delta["tool_calls"]) {
             self.join(fragment);
         }
-        // As it was before there were several calls.
+        // The form before several calls were possible.
         if delta["function_call"].is_object() {
             self.join(&json!({"index": 0, "function": delta["function_call"]}));
         }
@@ -76,7 +76,7 @@ impl Fold for OpenAiAnswer {
         let stop = match self.stop {
             _ if self.has_failed => return false,
             Some(stop) => stop,
-            // Some never give a reason.
+            // Some servers never give a reason.
             None if closed && self.has_begun => StopReason::Done,
             None => return false,
         };
@@ -115,12 +115,12 @@ impl OpenAiAnswer {
     }
 
     fn read_words(&mut self, delta: &Value, deltas: &mut VecDeque<Delta>) {
-        // DeepSeek and llama.cpp say `reasoning_content`; OpenRouter and Ollama `reasoning`.
+        // DeepSeek and llama.cpp use `reasoning_content`, OpenRouter and Ollama `reasoning`.
         let reasoning = delta["reasoning_content"].as_str().or_else(|| delta["reasoning"].as_str());
         if let Some(text) = reasoning.filter(|text| !text.is_empty()) {
             deltas.push_back(Delta::Thinking(text.to_owned()));
         }
-        // Mistral's reasoning models send parts, and their thoughts as parts of a part.
+        // Mistral's reasoning models send parts, and their reasoning as parts of a part.
         let parts = list(&delta["content"]);
         let thoughts = parts.iter().flat_map(|part| list(&part["thinking"]));
         for thought in thoughts.filter_map(|it| it["text"].as_str()) {
@@ -142,14 +142,15 @@ impl OpenAiAnswer {
             Some(_) => self.calls.iter().rposition(|call| call.index == index),
             None => self.calls.len().checked_sub(1),
         };
-        // Some give all calls the same index, or none; then a second name tells, with another id, or
-        // without one if it is another name or the call before has all it needs.
+        // Some servers give all calls the same index, or none. Then a second name begins a new call: with
+        // another id, or without one if the name differs or the arguments of the call before are
+        // complete.
         let found = found.filter(|&at| {
             let call = &self.calls[at];
             let goes_on = || call.name == name && wire::arguments(&call.arguments).is_none();
             let is_same = match id {
                 "" => index.is_some() && goes_on(),
-                // Some name every call after its tool.
+                // Some servers use the tool's name as the id of every call.
                 id if call.id != id || call.name != name => false,
                 _ => goes_on() || is_repeated(&call.arguments, function),
             };
@@ -189,7 +190,7 @@ impl Reasoning {
         }
     }
 
-    /// What stands beside the calls when they are sent back; none if the server sent none of it.
+    /// Returns the fields to send back beside the calls. None if the server sent no reasoning.
     fn into_block(self) -> Option<Value> {
         let Self { content, details } = self;
         let mut beside = Map::new();
@@ -203,7 +204,8 @@ impl Reasoning {
     }
 }
 
-/// Whether this detail goes on with a text that came in pieces. Encrypted ones are whole.
+/// Returns true if this detail continues a text that arrives in pieces. Encrypted details are never
+/// split.
 fn continues(last: &Value, detail: &Value) -> bool {
     matches!(detail["type"].as_str(), Some("reasoning.text" | "reasoning.summary"))
         && last["type"] == detail["type"]
@@ -221,7 +223,7 @@ fn append(last: &mut Value, detail: &Value) {
 }
 
 impl Fragments {
-    /// The call, and what its server wants to see again beside it.
+    /// Returns the call, and the block that its server requires back beside it.
     fn into_call(self) -> (ToolCall, Option<Value>) {
         let Self { mut id, name, arguments, extra_content, .. } = self;
         if id.is_empty() {
@@ -232,7 +234,7 @@ impl Fragments {
     }
 }
 
-/// Whether a whole call is told once more, or nothing new of it.
+/// Returns true if a complete call is repeated, or its fragment adds nothing.
 fn is_repeated(arguments: &str, function: &Value) -> bool {
     let whole = wire::arguments(arguments);
     match &function["arguments"] {
@@ -248,9 +250,10 @@ fn list(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
 }
 
-/// Whether the server gave up, and may do better when it is asked again. `error` is OpenRouter's word for a
-/// failure of whom it asked ("Handling errors during streaming"), the second one DeepSeek's ("Create Chat
-/// Completion"); Gemini's endpoint ends so, with nothing else, when its model has written a call wrongly.
+/// Returns true if the server gave up, and may succeed on another attempt. `error` is OpenRouter's reason
+/// for a failure of its upstream ("Handling errors during streaming"), the second one DeepSeek's ("Create
+/// Chat Completion"). Gemini's endpoint ends in this way, without other output, when its model has
+/// written an invalid call.
 fn is_failure(reason: &str) -> bool {
     matches!(reason, "error" | "insufficient_system_resource")
         || reason.starts_with("function_call_filter")
@@ -260,7 +263,7 @@ fn stop_reason(reason: &str) -> StopReason {
     match reason {
         "tool_calls" | "function_call" => StopReason::Calls,
         "length" => StopReason::MaxTokens,
-        // Gemini's endpoint says behind it what was filtered.
+        // Gemini's endpoint appends the filtered category.
         _ if reason.starts_with("content_filter") => StopReason::Refused,
         _ => StopReason::Done,
     }
@@ -270,7 +273,7 @@ fn read_usage(usage: &Value) -> Usage {
     let count = |pointer: &str| usage.pointer(pointer).and_then(Value::as_u64);
     Usage {
         input: count("/prompt_tokens").unwrap_or_default(),
-        // The second one is DeepSeek's.
+        // The second field is DeepSeek's.
         cached: count("/prompt_tokens_details/cached_tokens")
             .or_else(|| count("/prompt_cache_hit_tokens"))
             .unwrap_or_default(),

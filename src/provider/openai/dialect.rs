@@ -1,5 +1,4 @@
-//! What single hosts of chat completions want otherwise than the rest. All others are spoken to in
-//! what all of them know.
+//! Differences between hosts of chat completions. All other hosts get the common form.
 
 use serde_json::{Value, json};
 use url::Url;
@@ -7,20 +6,20 @@ use url::Url;
 use crate::provider::Effort;
 use crate::provider::wire::CallIds;
 
-/// How a host wants its requests.
+/// The form in which a host expects requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostDialect {
-    /// OpenAI's own, which is particular where its models are new.
+    /// OpenAI itself, which is strict where its models are new.
     OpenAi,
     Mistral,
-    /// A house of many models, with one word for the effort of all.
+    /// A host of many models, with one field for the effort of all.
     OpenRouter,
-    /// All who imitate OpenAI.
+    /// All OpenAI-compatible servers.
     Common,
 }
 
 impl HostDialect {
-    /// The dialect of the host that `url` names.
+    /// Returns the dialect of the host in `url`.
     pub fn of(url: &Url) -> Self {
         let host = url.host_str().unwrap_or_default();
         let is_at = |domain: &str| {
@@ -37,7 +36,8 @@ impl HostDialect {
         }
     }
 
-    /// OpenAI's newer models refuse `max_tokens`, and most imitators know nothing else.
+    /// Returns the field for the token limit. OpenAI's newer models refuse `max_tokens`, and most
+    /// compatible servers know nothing else.
     pub(super) fn limit_field(self) -> &'static str {
         match self {
             Self::OpenAi => "max_completion_tokens",
@@ -45,15 +45,16 @@ impl HostDialect {
         }
     }
 
-    /// Whether usage has to be asked for; Mistral tells it unasked, and refuses fields it does not
-    /// know.
+    /// Returns true if usage must be requested. Mistral reports it without a request, and refuses unknown
+    /// fields.
     pub(super) fn has_stream_options(self) -> bool {
         self != Self::Mistral
     }
 
-    /// The field that asks for an effort, and its value; none leaves it to the model. OpenAI's differ by model in how little they can do (API
-    /// reference, `reasoning_effort`), and those that do not reason refuse the field. OpenRouter has an
-    /// object for all its models ("Reasoning Tokens"). Mistral refuses fields it does not know.
+    /// Returns the field for the reasoning effort, and its value. None leaves it to the model. OpenAI's
+    /// models differ in their lowest effort (API reference, `reasoning_effort`), and those that do not
+    /// reason refuse the field. OpenRouter has an object for all its models ("Reasoning Tokens"). Mistral
+    /// refuses unknown fields.
     pub fn effort(self, effort: Effort, model: &str) -> Option<(String, Value)> {
         let word = match effort {
             Effort::Default => return None,
@@ -79,7 +80,8 @@ impl HostDialect {
     }
 }
 
-/// `none` came with gpt-5.1; before, `minimal` was the least of gpt-5 and `low` that of the o series.
+/// Returns OpenAI's word for an effort. `none` exists since gpt-5.1; before, `minimal` was the lowest of
+/// gpt-5 and `low` that of the o series.
 fn openai_word(word: &'static str, model: &str) -> Option<&'static str> {
     let is_of = |families: &[&str]| families.iter().any(|family| model.starts_with(family));
     match word {

@@ -1,5 +1,5 @@
-//! Reasoning that a server leaves in the answer's text: `<think>…</think>` at its beginning, as many
-//! open models write it. Later in the text the tags are words like others.
+//! Extracts reasoning that a server leaves in the answer's text: `<think>…</think>` at its beginning, as
+//! many open models write it. Later in the text the tags are ordinary text.
 
 use std::collections::VecDeque;
 
@@ -8,11 +8,11 @@ use crate::provider::Delta;
 const OPEN: &str = "<think>";
 const CLOSE: &str = "</think>";
 
-/// Tells words from reasoning, however the text is split.
+/// Separates text from reasoning, however the text is split.
 #[derive(Default)]
 pub struct ThinkTags {
     place: TagPosition,
-    /// What may be the beginning of the tag that is awaited.
+    /// Text that may be the beginning of the expected tag.
     held: String,
 }
 
@@ -21,19 +21,19 @@ enum TagPosition {
     #[default]
     Beginning,
     Within,
-    /// Blanks after the end of the reasoning belong to nothing.
+    /// Blanks after the end of the reasoning are dropped.
     After,
     Text,
 }
 
 impl ThinkTags {
-    /// Takes the next piece of the text, and appends what is decided to `deltas`.
+    /// Takes the next piece of the text, and appends the decided part to `deltas`.
     pub fn take(&mut self, text: &str, deltas: &mut VecDeque<Delta>) {
         self.held.push_str(text);
         while self.step(deltas) {}
     }
 
-    /// Appends the rest to `deltas`, when there is no more text.
+    /// Appends the rest to `deltas` at the end of the text.
     pub fn finish(&mut self, deltas: &mut VecDeque<Delta>) {
         let held = std::mem::take(&mut self.held);
         match self.place {
@@ -44,7 +44,7 @@ impl ThinkTags {
         }
     }
 
-    /// Whether the place changed, so that what is held may mean something else.
+    /// Returns true if the position changed, so that the held text must be examined again.
     fn step(&mut self, deltas: &mut VecDeque<Delta>) -> bool {
         let (place, rest) = match self.place {
             TagPosition::Beginning => {
@@ -85,7 +85,7 @@ impl ThinkTags {
     }
 }
 
-/// How many bytes at the end of `text` may be the beginning of `tag`.
+/// Returns how many bytes at the end of `text` may be the beginning of `tag`.
 fn overlap(text: &str, tag: &str) -> usize {
     (1..tag.len()).rev().find(|&length| text.ends_with(&tag[..length])).unwrap_or_default()
 }

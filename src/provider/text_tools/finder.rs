@@ -1,8 +1,9 @@
-//! Where a block of a text ends, found as the text comes. A closer that stands in a JSON string is none.
+//! Finds the end of a block in a text that arrives in pieces. A closer inside a JSON string does not
+//! count.
 
 use super::forms::{BlockEnd, CallForm};
 
-/// Looks for the end of a block, and never at the same byte twice.
+/// Searches for the end of a block, without reading a byte twice.
 pub(super) struct Finder {
     pub(super) rule: BlockEnd,
     next: usize,
@@ -12,7 +13,7 @@ pub(super) struct Finder {
     in_string: bool,
     escaped: bool,
     depth: usize,
-    /// The first closer that stands in a string.
+    /// The first closer inside a string.
     pub(super) quoted_closer: Option<usize>,
 }
 
@@ -41,7 +42,7 @@ impl Finder {
         self.closer().map_or(0, str::len)
     }
 
-    /// Where the body ends, and where the block.
+    /// Returns the end of the body, and of the block.
     pub(super) fn find(&mut self, bytes: &[u8]) -> Option<(usize, usize)> {
         while let Some(&byte) = bytes.get(self.next) {
             if let BlockEnd::Closer(closer) = self.rule {
@@ -65,13 +66,13 @@ impl Finder {
         None
     }
 
-    /// Keeps track of JSON; whether a value ends with this byte.
+    /// Tracks JSON. Returns true if a value ends with this byte.
     fn pass(&mut self, byte: u8) -> bool {
         if self.first.is_none() && !byte.is_ascii_whitespace() {
             self.first = Some(byte);
         }
         let opens = match self.rule {
-            // Before the value there may be a name with `[ARGS]` behind it.
+            // A name with `[ARGS]` after it may precede the value.
             BlockEnd::Value => {
                 byte == b'{' || byte == b'[' && (self.is_json || self.first == Some(b'['))
             }

@@ -1,6 +1,5 @@
-//! The forms in which models write calls: ours, which a model is told of, and those that others
-//! were trained on and that their servers fail to read. Here is how each begins and ends; how its
-//! inside is read, for all that hold JSON.
+//! The forms in which models write calls: ours, which the prompt describes, and those that models were trained on and that
+//! their servers fail to parse. Defines how each begins and ends, and parses the content of all that contain JSON.
 //!
 //! Shapes as in the models' own chat templates and vLLM's documents (docs.vllm.ai, Tool Calling).
 
@@ -9,20 +8,20 @@ use serde_json::{Value, json};
 use super::{pythonic, tagged};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
-/// The call that stands for one that cannot be read. The tool of this name says what was wrong.
+/// The call that replaces an unreadable one. The tool of this name explains the mistake.
 pub const MALFORMED_CALL: &str = "malformed_call";
-/// The server of our own tools.
+/// The server name of our own tools.
 pub(super) const OWN_SERVER: &str = "peacrab";
-/// How the name of an MCP server's tool begins: `mcp_<server>_<tool>`.
+/// Prefix of the name of an MCP server's tool: `mcp_<server>_<tool>`.
 const MCP: &str = "mcp_";
-/// What a model is shown again of a block that could not be read.
+/// Maximum length of an unreadable block that is shown to the model again, in characters.
 const SHOWN_CHARS_MAX: usize = 2_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallForm {
     /// `<tool>{"server_name":…,"tool_name":…,"arguments":…}</tool>`
     Own,
-    /// A result that the model makes up.
+    /// A result that the model invents.
     Result,
     /// Hermes, Qwen: JSON between the tags. Qwen3-Coder: `<function=…>`. GLM: `<arg_key>…`.
     ToolCall,
@@ -42,7 +41,7 @@ pub(super) enum CallForm {
     Whole,
 }
 
-/// What surrounds one of several calls, and what stands between its name and its arguments.
+/// The marks around one of several calls, and between its name and its arguments.
 struct Marks {
     begin: &'static str,
     end: &'static str,
@@ -59,7 +58,7 @@ const KIMI: Marks = Marks {
     middle: "<|tool_call_argument_begin|>",
 };
 
-/// None is the beginning of another.
+/// The starts of blocks. None is the beginning of another.
 pub(super) const OPENERS: [(&str, CallForm); 10] = [
     ("<tool>", CallForm::Own),
     ("<tool_result", CallForm::Result),
@@ -73,33 +72,33 @@ pub(super) const OPENERS: [(&str, CallForm); 10] = [
     ("<|python_tag|>", CallForm::Llama),
 ];
 
-/// Where a block ends.
+/// The end of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BlockEnd {
     Closer(&'static str),
-    /// With its first JSON value.
+    /// At the end of its first JSON value.
     Value,
-    /// With the answer.
+    /// At the end of the answer.
     Never,
 }
 
-/// Whether an opener opens a block, or is only spoken of.
+/// Decision if an opener begins a block, or is only mentioned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     Yes,
     No,
-    /// What comes will tell.
+    /// The following text decides.
     Perhaps,
 }
 
 impl Begins {
-    /// If nothing comes that would tell.
+    /// Returns the decision if no deciding text follows.
     pub(super) fn decided(self) -> Self {
         if self == Self::Perhaps { Self::No } else { self }
     }
 }
 
-/// A call as it is written, with our name for the tool, if we have one.
+/// A call as the model wrote it, with our name for the tool, if we have one.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Written {
     pub(super) name: String,
@@ -107,7 +106,7 @@ pub(super) struct Written {
     pub(super) arguments: String,
 }
 
-/// The first opener in `text`, however it is spelt.
+/// Returns the first opener in `text`, in upper or lower case.
 pub(super) fn first_opener(text: &str) -> Option<(usize, CallForm, &'static str)> {
     let bytes = text.as_bytes();
     let places = (0..bytes.len()).filter(|&at| matches!(bytes[at], b'<' | b'['));
@@ -138,7 +137,7 @@ impl CallForm {
         }
     }
 
-    /// Whether this form's opener opens a block if `behind` stands behind it.
+    /// Decides if this form's opener begins a block when `behind` follows it.
     pub(super) fn begins(self, behind: &str, tools: &[ToolSchema]) -> Begins {
         let bare = behind.trim_start();
         let names = || tools.iter().map(|tool| tool.name.as_str());
@@ -163,7 +162,7 @@ impl CallForm {
     }
 }
 
-/// Whether the whole answer may be one of calls.
+/// Decides if the whole answer may consist of calls.
 pub(super) fn whole(text: &str, tools: &[ToolSchema]) -> Begins {
     let bare = text.trim_start();
     if let Some(object) = bare.strip_prefix('{') {
@@ -189,12 +188,12 @@ fn any_of<'a>(text: &str, marks: impl IntoIterator<Item = &'a str>) -> Begins {
     })
 }
 
-/// The server and the tool that a model is told of for one of our names.
+/// Returns the server and the tool that a model uses for one of our names.
 pub(super) fn placed(name: &str) -> (&str, &str) {
     name.strip_prefix(MCP).and_then(|name| name.split_once('_')).unwrap_or((OWN_SERVER, name))
 }
 
-/// Reads our own form, or says what is wrong.
+/// Parses our own form. Returns an explanation if that fails.
 pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
     let value: Value = serde_json::from_str(unfenced(body))
         .map_err(|error| format!("it is not valid JSON ({error})"))?;
@@ -223,7 +222,7 @@ pub(super) fn own(body: &str, tools: &[ToolSchema]) -> Result<Written, String> {
     Ok(Written { name, arguments: arguments.to_string() })
 }
 
-/// Reads a block of another form; none if it is not what it seemed.
+/// Parses a block of another form. None if it is not a call.
 pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
     let calls = match form {
         CallForm::ToolCall => match unfenced(body) {
@@ -251,7 +250,7 @@ pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Optio
     (!calls.is_empty()).then_some(calls)
 }
 
-/// JSON objects one after another, with `;` or nothing between them, or in a list.
+/// Parses JSON objects one after another, with `;` or nothing between them, or in a list.
 fn objects(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
     let mut calls = Vec::new();
     let mut rest = text.trim();
@@ -277,7 +276,7 @@ fn object(value: &Value, tools: &[ToolSchema]) -> Option<Written> {
     let value = value.get("function").filter(|inner| inner.is_object()).unwrap_or(value);
     let name = value.get("name")?.as_str()?;
     let arguments = value.get("arguments").or_else(|| value.get("parameters"))?;
-    // Some write an object as a string, as it is in the API.
+    // Some models write an object as a string, as in the API.
     let arguments = match arguments.as_str().filter(|text| wire::arguments(text).is_some()) {
         Some(text) => text.to_owned(),
         None => arguments.to_string(),
@@ -309,7 +308,8 @@ fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<Written>>
         .collect()
 }
 
-/// V3.1: `name SEP {…}`; V3: `function SEP name`, and the arguments in a code fence.
+/// Parses DeepSeek's form. V3.1: `name SEP {…}`. V3: `function SEP name`, and the arguments in a code
+/// fence.
 fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     let (before, behind) = text.split_once(DEEPSEEK.middle)?;
     let behind = behind.trim();
@@ -320,8 +320,8 @@ fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     named(behind.split_at(at), tools)
 }
 
-/// Our name for what a model calls `functions.look:0`, `look` or, where a name had to be respelt,
-/// `l_ok`; what is written if we have none.
+/// Returns our name for a tool that a model calls `functions.look:0`, `look` or, if a name had to be
+/// respelt, `l_ok`. An unknown name is returned as it is.
 pub(super) fn resolved(name: &str, tools: &[ToolSchema]) -> String {
     let name = name.trim();
     let bare = name.strip_prefix("functions.").unwrap_or(name);
@@ -335,7 +335,7 @@ pub(super) fn resolved(name: &str, tools: &[ToolSchema]) -> String {
     known(name).or_else(|| known(bare)).or_else(respelt).map_or(bare, |tool| &tool.name).to_owned()
 }
 
-/// Without a code fence around it.
+/// Removes a code fence around a text.
 pub(super) fn unfenced(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```").and_then(|text| text.strip_suffix("```")) else {
@@ -346,7 +346,7 @@ pub(super) fn unfenced(text: &str) -> &str {
     inner[word..].trim()
 }
 
-/// The call that has a model told what is wrong with what it wrote.
+/// Returns the call that explains to a model what is wrong with its text.
 pub(super) fn malformed(fault: &str, written: &str) -> ToolCall {
     let shown: String = written.chars().take(SHOWN_CHARS_MAX).collect();
     let arguments = json!({"fault": fault, "written": shown}).to_string();

@@ -1,5 +1,5 @@
-//! Calls as Python writes them, which Llama 4 answers with: `[look(path="a"), note(lines=[1, 2])]`.
-//! Literals only; whatever else stands there makes it no call.
+//! Parses calls in Python syntax, with which Llama 4 answers: `[look(path="a"), note(lines=[1, 2])]`.
+//! Literals only; anything else makes it no call.
 
 use serde_json::{Map, Number, Value};
 
@@ -7,10 +7,10 @@ use super::forms::Written;
 
 pub(super) const START: &str = "<|python_start|>";
 const ENDS: [&str; 2] = ["<|python_end|>", "<|eot|>"];
-/// Lists in lists; no argument needs more.
+/// Maximum nesting of lists. No argument needs more.
 const DEPTH_MAX: usize = 32;
 
-/// The calls that `text` is, and nothing beside them.
+/// Returns the calls if `text` consists of them completely.
 pub(super) fn calls(text: &str) -> Option<Vec<Written>> {
     let mut text = text.trim();
     text = text.strip_prefix(START).unwrap_or(text);
@@ -33,7 +33,7 @@ impl<'a> Python<'a> {
         self.rest = self.rest.trim_start();
     }
 
-    /// Whether the next sign is this one, which is then passed.
+    /// Skips `sign` and returns true if it is the next one.
     fn has(&mut self, sign: char) -> bool {
         self.skip_blanks();
         match self.rest.strip_prefix(sign) {
@@ -49,7 +49,7 @@ impl<'a> Python<'a> {
         self.has(sign).then_some(())
     }
 
-    /// Items with commas between them, up to `end`.
+    /// Parses items with commas between them, up to `end`.
     fn list<T>(&mut self, end: char, item: impl Fn(&mut Self) -> Option<T>) -> Option<Vec<T>> {
         let mut items = Vec::new();
         while !self.has(end) {
@@ -131,7 +131,7 @@ impl<'a> Python<'a> {
                     'x' => text.push(code(&mut signs, 2)?),
                     'u' => text.push(code(&mut signs, 4)?),
                     sign @ ('\\' | '\'' | '"') => text.push(sign),
-                    // Python leaves what it does not know as it is.
+                    // Python leaves unknown escapes as they are.
                     sign => text.extend(['\\', sign]),
                 },
                 sign => text.push(sign),

@@ -1,22 +1,23 @@
-//! Finds tool calls in a text that comes in pieces, and lets nothing of them through: what may be
-//! the beginning of a block is held back until it is one or cannot be one. What comes out does not
-//! depend on where the text was split. What stands in a block is the matter of `forms`.
+//! Finds tool calls in a text that arrives in pieces, and outputs nothing of them: text that may begin a
+//! block is held back until that is decided. The output does not depend on the splitting of the text.
+//! `forms` parses the content of a block.
 
 use super::finder::Finder;
 use crate::provider::text_tools::forms::{self, Begins, BlockEnd, CallForm, Written};
 use crate::provider::{ToolCall, ToolSchema, wire};
 
-/// A longer block is no call. Far more than a tool's argument can be, and small enough to hold.
+/// Maximum length of a call's block. Far more than a tool's argument can be, and small enough to keep in
+/// memory.
 pub const BLOCK_BYTES_MAX: usize = 256 * 1024;
-/// More calls than this in one answer are a model that has lost itself.
+/// Maximum number of calls in one answer. A model that writes more is out of control.
 const CALLS_MAX: usize = 64;
-/// How far behind an opener is looked for what tells a block from talk.
+/// Maximum number of bytes after an opener that decide if it begins a block.
 const LOOK_BYTES_MAX: usize = 256;
-/// How much of a text is read at a time.
+/// Bytes of a text that are processed at a time.
 const PART_BYTES_MAX: usize = 4 * 1024;
-/// The blanks between a code fence and what it encloses.
+/// Maximum number of blanks between a code fence and its content.
 const FENCE_BLANKS_MAX: usize = 64;
-/// The longest word behind a fence: `json`, `tool_call`.
+/// Maximum length of the word after a fence: `json`, `tool_call`.
 const FENCE_WORD_MAX: usize = 16;
 const FENCE: &str = "```";
 
@@ -28,48 +29,48 @@ pub enum AnswerPiece {
     Calls(Vec<ToolCall>, String),
 }
 
-/// The kind of model that writes, on which depends what is taken for a call.
+/// Strictness of the reader, which depends on the kind of model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallStrictness {
-    /// Of a model that was told to call in text: what it gets wrong it is told.
+    /// For a model that was asked to call in text: its mistakes are explained to it.
     Strict,
-    /// Of a model that calls natively: only what is a call beyond doubt is taken for one.
+    /// For a model that calls natively: only an unmistakable call counts.
     Lenient,
 }
 
-/// Splits one answer into words and calls.
+/// Splits one answer into text and calls.
 pub struct Scanner<'a> {
     tools: &'a [ToolSchema],
     reader: CallStrictness,
-    /// What is not decided yet.
+    /// Text that is not decided yet.
     held: String,
     place: ScanState,
     calls: usize,
-    /// Whether the last sign that was let through is a backtick.
+    /// True if the last output character is a backtick.
     is_ticked: bool,
     pieces: Vec<AnswerPiece>,
 }
 
 enum ScanState {
     Beginning,
-    /// `fenced`: the block before stood in a code fence that is still to be closed.
+    /// `fenced`: the block before was in a code fence that is still to be closed.
     Outside {
         fenced: bool,
     },
     /// `held` begins with the block.
     Within(OpenBlock),
-    /// What is left is not for people, and not a call.
+    /// The rest is neither for people nor a call.
     Swallowing {
         closer: Option<&'static str>,
     },
 }
 
-/// A block whose end is awaited.
+/// A block without its end so far.
 struct OpenBlock {
     form: CallForm,
     body: usize,
     end: Finder,
-    /// The code fence before it, which is given back if it was none.
+    /// The code fence before it, which is output if the block is no call.
     lead: String,
     fenced: bool,
 }
@@ -80,11 +81,11 @@ impl<'a> Scanner<'a> {
         Self { tools, reader, held, place, calls: 0, is_ticked: false, pieces: Vec::new() }
     }
 
-    /// The parts that are decided once `text` has come, too.
+    /// Takes the next text. Returns the parts that are decided now.
     pub fn take(&mut self, text: &str) -> Vec<AnswerPiece> {
         let mut rest = text;
         while !rest.is_empty() {
-            // Small parts, as what is let through is taken from the front of what is held.
+            // Small parts, because output is removed from the front of the held text.
             let (part, behind) = rest.split_at(rest.floor_char_boundary(PART_BYTES_MAX));
             self.held.push_str(part);
             self.work(Rest::Coming);
@@ -93,7 +94,7 @@ impl<'a> Scanner<'a> {
         std::mem::take(&mut self.pieces)
     }
 
-    /// The rest, when there is no more text; `cut` if the model's limit ended it.
+    /// Returns the rest at the end of the text. `cut` if the model's token limit ended it.
     pub fn finish(&mut self, cut: bool) -> Vec<AnswerPiece> {
         self.work(if cut { Rest::Cut } else { Rest::None });
         std::mem::take(&mut self.pieces)
@@ -103,7 +104,7 @@ impl<'a> Scanner<'a> {
         while self.step(rest) {}
     }
 
-    /// Whether what is held may mean something else now.
+    /// Returns true if the held text must be examined again.
     fn step(&mut self, rest: Rest) -> bool {
         match &mut self.place {
             ScanState::Beginning => self.begin(rest),
@@ -139,7 +140,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Some forms are the whole answer or nothing.
+    /// Checks for forms that are the whole answer or nothing.
     fn begin(&mut self, rest: Rest) -> bool {
         let begins = forms::whole(look(&self.held), self.tools);
         let begins = if rest.is_over() || self.held.len() >= LOOK_BYTES_MAX {
@@ -168,7 +169,7 @@ impl<'a> Scanner<'a> {
         let body = at + opener.len();
         let behind = &self.held[body..];
         let begins = match form {
-            // What a model makes up after its calls.
+            // A result that a model invents after its calls.
             CallForm::Result if self.reader == CallStrictness::Strict && self.calls > 0 => {
                 Begins::Yes
             }
@@ -205,7 +206,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a model with native tools shows a block as an example: within backticks.
+    /// Returns true if a model with native tools shows a block as an example: within backticks.
     fn is_shown(&self, at: usize) -> bool {
         let before = &self.held[..at];
         let is_ticked = if at == 0 { self.is_ticked } else { before.ends_with('`') };
@@ -217,7 +218,7 @@ impl<'a> Scanner<'a> {
         let window = self.held.len().min(BLOCK_BYTES_MAX);
         let end = match open.end.find(&self.held.as_bytes()[..window]) {
             Some((body, end)) => match open.end.quoted_closer {
-                // The quotes are wrong, so the closer that seemed to be quoted is the end.
+                // The quotes are unbalanced, so the closer that seemed to be quoted is the end.
                 Some(at) if !is_json(forms::unfenced(&self.held[open.body..body])) => {
                     (at, at + open.end.closer_length())
                 }
@@ -234,7 +235,7 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// The block goes to `end`, its body to `body_end`.
+    /// Ends the block at `end`, and its body at `body_end`.
     fn close(&mut self, (body_end, end): (usize, usize), rest: Rest) {
         let outside = ScanState::Outside { fenced: false };
         let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
@@ -245,7 +246,7 @@ impl<'a> Scanner<'a> {
                 self.place = ScanState::Outside { fenced: open.fenced };
                 self.keep(calls, raw);
             }
-            // The limit cut it in two: its beginning must not run.
+            // The token limit cut the call: an incomplete call must not run.
             Some(_) => {}
             None if open.form == CallForm::Whole => self.held.insert_str(0, &raw),
             None => self.push_text(open.lead + &raw),
@@ -310,7 +311,7 @@ impl<'a> Scanner<'a> {
         true
     }
 
-    /// Lets the first `length` bytes through.
+    /// Outputs the first `length` bytes.
     fn say(&mut self, length: usize) {
         let text: String = self.held.drain(..length).collect();
         if !text.trim().is_empty()
@@ -333,7 +334,7 @@ impl<'a> Scanner<'a> {
     }
 }
 
-/// What is known of the text behind what is held.
+/// Knowledge about the text after the held part.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Rest {
     Coming,
@@ -351,7 +352,7 @@ fn call(Written { name, arguments }: Written) -> ToolCall {
     ToolCall { id: wire::new_id(), name, arguments }
 }
 
-/// Whether a call without its end is whole all the same.
+/// Returns true if a call without its end is complete all the same.
 fn is_sound(call: &ToolCall) -> bool {
     call.name != forms::MALFORMED_CALL && wire::arguments(&call.arguments).is_some()
 }
@@ -360,12 +361,12 @@ fn is_json(text: &str) -> bool {
     serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok()
 }
 
-/// The beginning of a text, as far as it is looked at.
+/// Returns the part of a text that is examined for a decision.
 fn look(text: &str) -> &str {
     &text[..text.floor_char_boundary(LOOK_BYTES_MAX)]
 }
 
-/// How many bytes surely belong to no block.
+/// Returns how many bytes certainly belong to no block.
 fn safe(text: &str, rest: Rest) -> usize {
     if rest.is_over() {
         return text.len();
@@ -383,7 +384,7 @@ fn safe(text: &str, rest: Rest) -> usize {
     }
 }
 
-/// Where a code fence begins that stands at the end of `text`; its end if there is none.
+/// Returns the start of a code fence at the end of `text`. The end of `text` if there is none.
 fn fence_before(text: &str) -> usize {
     let bare = text.trim_end_matches([' ', '\t', '\r', '\n']);
     let word = bare.trim_end_matches(|sign: char| sign.is_ascii_alphanumeric() || sign == '_');
@@ -395,7 +396,7 @@ fn fence_before(text: &str) -> usize {
     }
 }
 
-/// How long the end of a code fence at the beginning of `text` is; none if that is not known yet.
+/// Returns the length of a code fence's end at the start of `text`. None if that is not decided yet.
 fn fence_after(text: &str, rest: Rest) -> Option<usize> {
     let bare = text.trim_start();
     let blanks = text.len() - bare.len();
@@ -406,7 +407,7 @@ fn fence_after(text: &str, rest: Rest) -> Option<usize> {
     (rest.is_over() || !may_come).then_some(0)
 }
 
-/// How many bytes at the end of `text` may be the beginning of `mark`.
+/// Returns how many bytes at the end of `text` may be the beginning of `mark`.
 fn partial(text: &[u8], mark: &str) -> usize {
     let most = text.len().min(mark.len() - 1);
     let fits = |&length: &usize| {

@@ -1,4 +1,4 @@
-//! Calls whose arguments stand between tags, one by one and without quotes: Qwen3-Coder's
+//! Calls whose arguments are between tags, one by one and without quotes: Qwen3-Coder's
 //! `<function=name><parameter=key>value</parameter></function>` and GLM's
 //! `name<arg_key>key</arg_key><arg_value>value</arg_value>`.
 
@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use crate::provider::text_tools::forms::{self, Written};
 use crate::provider::{ToolSchema, wire};
 
-/// Functions one after another. Llama 3 writes JSON where Qwen writes parameters.
+/// Parses functions one after another. Llama 3 writes JSON where Qwen writes parameters.
 pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>> {
     let parts = text.split("<function=").skip(1);
     parts
@@ -30,7 +30,7 @@ pub(super) fn functions(text: &str, tools: &[ToolSchema]) -> Option<Vec<Written>
         .collect()
 }
 
-/// GLM's. The name alone is a call without arguments.
+/// Parses GLM's form. The name alone is a call without arguments.
 pub(super) fn pairs(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     let mut parts = text.split("<arg_key>");
     let name = forms::resolved(parts.next()?, tools);
@@ -60,8 +60,8 @@ fn written(name: String, pairs: Vec<(&str, &str)>, tools: &[ToolSchema]) -> Opti
     Some(Written { name, arguments: Value::from(arguments).to_string() })
 }
 
-/// A text stays as it is, but for the line breaks that the tags stand on; all else is JSON if it
-/// can be.
+/// Converts a value. A string stays as it is, without the line ends next to the tags. Everything else is
+/// JSON if possible.
 fn typed(kind: Option<&str>, value: &str) -> Value {
     let text = value.strip_prefix('\n').unwrap_or(value);
     let text = text.strip_suffix('\n').unwrap_or(text);

@@ -1,6 +1,6 @@
-//! A request in words alone: the tools stand in the system prompt, and calls and results in the
-//! transcript as text. The bytes of a message stay the same from request to request, but for the
-//! reminder at the end of the newest one.
+//! A request as plain text: the tools are in the system prompt, and calls and results are text in the
+//! transcript. The bytes of a message stay the same from request to request, except for the reminder at
+//! the end of the newest one.
 
 use std::fmt::Write as _;
 
@@ -18,12 +18,12 @@ You call a tool by writing a block of exactly this form:
 
 const REMINDER: &str = r#"[Call a tool by <tool>{"server_name":"…","tool_name":"…","arguments":{…}}</tool> and end your answer there; without a block, your answer goes to the person.]"#;
 const NO_CALLS: &str = "[No tool can be called now. Answer the person in words.]";
-/// Stands for a block that was too long to be kept.
+/// Replaces a block that was too long to be kept.
 const UNREADABLE: &str = "[A tool call that could not be read.]";
-/// How marks begin that only the program may write into what a model is given.
+/// Beginnings of marks that only the program may write into the model's input.
 const MARKS: [&str; 4] = ["<tool_result", "</tool_result", "<tool>", "</tool>"];
 
-/// What a model is told, in place of a request.
+/// The text form of a request.
 pub(super) struct TextRequest<'a> {
     system: Vec<String>,
     parts: Vec<TextPart<'a>>,
@@ -40,7 +40,7 @@ impl<'a> TextRequest<'a> {
     pub(super) fn of(request: &Request<'a>) -> Self {
         let mut system = request.system.to_vec();
         if !request.tools.is_empty() {
-            // Behind what changes least, and before what changes with the conversation.
+            // After the part that changes least, and before the parts that change with the conversation.
             system.insert(system.len().min(1), manual(request.tools));
         }
         let mut parts = Vec::new();
@@ -98,7 +98,7 @@ fn push_user<'a>(parts: &mut Vec<TextPart<'a>>, words: &str, seen: &[&'a Image])
     }
 }
 
-/// The rules and the tools, by server.
+/// Returns the rules and the tools, by server.
 fn manual(tools: &[ToolSchema]) -> String {
     let mut manual = RULES.to_owned();
     let mut servers: Vec<&str> = Vec::new();
@@ -122,7 +122,7 @@ fn manual(tools: &[ToolSchema]) -> String {
     manual
 }
 
-/// A call as the model writes it.
+/// Returns a call as the model writes it.
 fn block(call: &Call) -> String {
     let arguments = wire::arguments(&call.arguments);
     if call.tool == MALFORMED_CALL {
@@ -156,7 +156,7 @@ fn quoted(text: &str) -> serde_json::Value {
     text.into()
 }
 
-/// With every forged mark spelt so that it is none.
+/// Returns `text` with every forged mark escaped.
 fn defused(text: &str, marks: &[&str]) -> String {
     let mut out = String::with_capacity(text.len());
     for (at, sign) in text.char_indices() {
