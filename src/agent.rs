@@ -1,5 +1,5 @@
-//! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns
-//! and back. It alone owns the sessions; a turn gets its session by value.
+//! The agent loop: one task reads the journal, carries commands out, and moves sessions into turns and
+//! back. It alone owns the sessions. A turn gets its session by value.
 
 mod approvals;
 mod aside;
@@ -53,30 +53,30 @@ use failing::{Failing, Item};
 use fairness::Claim;
 use idle::Idle;
 
-/// Batches of steering that a turn may have unread; more stays in the journal.
+/// Maximum number of steering batches that a turn has not read. Further messages stay in the journal.
 const STEER_MAX: usize = 16;
 
-/// Signs at messages that wait to be shown; more are not.
+/// Maximum number of reactions that wait to be shown. Further ones are dropped.
 const SIGNS_MAX: usize = 16;
 
-/// How long running turns may go on once the daemon is to stop.
+/// Grace period of running turns at a shutdown.
 const GRACE: Duration = Duration::from_secs(3);
 
-/// How long questions aside may go on then: they can be asked again.
+/// Grace period of side questions at a shutdown: they can be asked again.
 const ASIDE_GRACE: Duration = Duration::from_millis(200);
 
-/// What the agent loop and its commands go by.
+/// Settings of the agent loop and its commands.
 pub struct Config {
     pub turns_max: usize,
-    /// What becomes of messages that come during a turn, where nobody chose.
+    /// Handling of messages that arrive during a turn, unless the conversation has its own setting.
     pub queue: QueueMode,
-    /// Whether shell commands can run, and in which sandbox.
+    /// State of the shell's sandbox, and so if commands can run.
     pub shell: CageState,
-    /// Ends the daemon; none where nobody would start it again.
+    /// Ends the daemon. None if nothing would start it again.
     pub restart: Option<CancellationToken>,
 }
 
-/// Runs until `stop`; what is cut off then goes on after the next start.
+/// Runs until `stop`. Interrupted turns resume after the next start.
 pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: CancellationToken) {
     let mut woken = turns.services.bus.inbox.watch();
     let mut agent = Agent {
@@ -124,48 +124,48 @@ struct Agent {
     turns: Arc<TurnServices>,
     config: Arc<Config>,
     turn_tasks: JoinSet<Result<Option<Session>, TurnError>>,
-    /// What each task works for, to know it even after a panic.
+    /// The origin of each task, which is needed even after a panic.
     tasks: HashMap<Id, Origin>,
     running: HashMap<Origin, Running>,
     idle: Idle,
-    /// Conversations that are being folded, and what came of those where a turn runs.
+    /// Running compactions, and the results of those whose conversation is in a turn.
     folds: JoinSet<folds::Done>,
     folding: HashMap<Origin, Option<folds::Done>>,
     backlog: Backlog,
-    /// The store notes what changes in the tables that the backlog is made of.
+    /// The store tracks changes in the tables of the backlog.
     follows: bool,
-    /// Nothing was lost of what has changed, and the backlog need not be read whole.
+    /// No change was lost, so the backlog need not be read completely.
     is_up_to_date: bool,
     asides: Asides,
     failing: Failing,
 }
 
-/// What the loop keeps of a turn that runs.
+/// The loop's state of a running turn.
 struct Running {
     steer: mpsc::Sender<Vec<Waiting>>,
     stop: CancellationToken,
     sender: Sender,
-    /// Whose slot it has.
+    /// The person whose slot it uses.
     claim: Claim<Person>,
-    /// The rows that it began with.
+    /// The rows with which it began.
     rows: Vec<RowId>,
-    /// The last row that it was given.
+    /// The last row that was handed to it.
     given: RowId,
-    /// What it shows; it has no turn before that was begun.
+    /// Its visible draft. It has no turn before the turn was begun.
     shown: watch::Receiver<Draft>,
-    /// It is not a turn: notes are taken, before the conversation is folded as was wished.
+    /// Set if it is no turn, but saves notes before a requested compaction.
     folds: Option<folds::Wish>,
 }
 
 impl Agent {
-    /// Looks at what waits, and does what can be done about it now. Says when to look again, if more
-    /// of something is likely to come until then.
+    /// Makes one pass: handles everything that waits and can be handled now. Returns the time until the
+    /// next pass, if something is due by then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
         if let Err(error) = self.asides.tell_cut_off(&self.services).await {
             tracing::error!(%error, "Cannot tell who asked aside of the restart, will try again");
         }
-        // Commands come first: a turn that was stopped is not taken up again. What waits is read
-        // together with them, so that nothing which was said after a command is begun before it.
+        // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
+        // so that none that was sent after a command begins a turn before it.
         let next_expiry = loop {
             let look = self.look().await?;
             let (commands, turns) = (look.unreadable, look.unreadable_turns);
@@ -183,7 +183,7 @@ impl Agent {
                 }
             }
             for control in controls {
-                // It may have set what becomes of what waits there.
+                // The command may have changed the queue mode there.
                 self.backlog.touch(&control.origin);
                 self.try_to_obey(control).await;
             }
@@ -194,7 +194,7 @@ impl Agent {
         Ok(again.into_iter().flatten().min())
     }
 
-    /// Returns true if the origin's channel is here; what came by another one waits until it is.
+    /// Returns true if the origin's channel exists. Messages of another channel wait until it does.
     fn serves(&self, origin: &Origin) -> bool {
         self.services.channels.contains_key(origin.channel())
     }
@@ -217,14 +217,14 @@ impl Agent {
         self.occupy(id, origin, running);
     }
 
-    /// A task works for an origin from now on.
+    /// Registers a task that works for an origin.
     fn occupy(&mut self, task: Id, origin: Origin, running: Running) {
         self.backlog.began(&origin);
         self.tasks.insert(task, origin.clone());
         self.running.insert(origin, running);
     }
 
-    /// Carries a command out, at once.
+    /// Carries a command out at once.
     async fn obey(&mut self, control: Waiting) -> Result<(), StoreError> {
         match command::parse(&control.inbound.body.text) {
             command::Command::Stop => self.stop(&control, StopKind::Stop).await?,
@@ -248,8 +248,8 @@ impl Agent {
         Ok(())
     }
 
-    /// Ends what runs where the command was said. The store decides; the task is told, and what it
-    /// would still commit is thrown away.
+    /// Ends the work of the conversation in which the command was given. The store decides. The task is
+    /// cancelled, and its later commits are rejected.
     async fn stop(&mut self, control: &Waiting, kind: StopKind) -> Result<(), StoreError> {
         let role = role_of(&self.services, &control.inbound.from, control.sender()).await?;
         let stopped = commits::stopped(&self.services.bus.store, control, role, kind).await?;
@@ -259,7 +259,7 @@ impl Agent {
         if stopped.turn {
             self.idle.take(&control.origin);
         }
-        // Notes are taken for a command that waits, or for nobody.
+        // Notes are saved for a waiting command, or for nobody.
         let ends = |it: &&Running| stopped.turn || (stopped.waiting && it.folds.is_some());
         if let Some(running) = self.running.get(&control.origin).filter(ends) {
             running.stop.cancel();
@@ -269,7 +269,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The turns of these origins have been ended in the store.
+    /// Cancels the turns of these origins, which were ended in the store.
     fn cancel(&self, of: &[Origin]) {
         of.iter().filter_map(|it| self.running.get(it)).for_each(|running| running.stop.cancel());
     }
@@ -325,7 +325,7 @@ impl Agent {
         }
         self.turn_tasks.shutdown().await;
         self.asides.wind_down(&self.services, ASIDE_GRACE).await;
-        // To be asked to stop is no failure of theirs.
+        // A stop request is no failure of theirs.
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
         if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
@@ -349,7 +349,7 @@ struct TaskEnds {
     draft: watch::Sender<Draft>,
 }
 
-/// The task of one turn: works, and shows that it does, until it is done or stopped.
+/// Runs one turn and shows its progress until it is done or stopped.
 async fn work(
     turns: Arc<TurnServices>,
     origin: Origin,
@@ -366,7 +366,7 @@ async fn work(
     let turn = async {
         let ended = turn::run(&turns, session, begin, handles).await;
         if let Err(TurnError::Commit(CommitError::Store(_))) = &ended {
-            // Rests here, not in the loop, which others need.
+            // Waits here, not in the loop, which others need.
             sleep(STORE_PAUSE).await;
         }
         ended

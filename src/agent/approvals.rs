@@ -1,4 +1,4 @@
-//! `/approve` and `/deny`: what people who may decide say of calls that wait for approval.
+//! `/approve` and `/deny`: decisions of entitled people about calls that wait for approval.
 
 use rusqlite::Connection;
 
@@ -16,7 +16,7 @@ use crate::types::session::Outcome;
 
 use crate::turn::parking::unpark;
 
-/// What somebody entitled says of a call that waits.
+/// A decision of an entitled person about a waiting call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Approve {
@@ -24,13 +24,13 @@ pub(crate) enum Verdict {
         always: bool,
     },
     Deny(AskId),
-    /// What was allowed for good of a tool is not any more.
+    /// Revokes the permanent permission of a tool.
     Revoke(String),
     List,
 }
 
 impl Verdict {
-    /// Reads what follows `/approve`; none if it was said wrongly.
+    /// Parses the arguments of `/approve`. None if they are invalid.
     pub(crate) fn approve<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let Some(ask) = words.next() else { return Some(Self::List) };
         let ask = ask.trim_start_matches('#').parse().map(AskId).ok()?;
@@ -41,7 +41,7 @@ impl Verdict {
         }
     }
 
-    /// Reads what follows `/deny`.
+    /// Parses the arguments of `/deny`.
     pub(crate) fn deny<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let what = words.next()?;
         Some(match what.trim_start_matches('#').parse() {
@@ -51,7 +51,7 @@ impl Verdict {
     }
 }
 
-/// Carries `/approve` and `/deny` out.
+/// Carries out `/approve` and `/deny`.
 pub(crate) async fn obey(
     services: &Services,
     control: &Waiting,

@@ -1,5 +1,5 @@
-//! `/btw`: a question that is answered aside, with the conversation in mind as it stands in the store,
-//! without tools and without a trace in it, also while a turn works there.
+//! `/btw`: a side question. It is answered with the stored conversation as context, without tools and
+//! without a trace in it, also while a turn works there.
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -34,24 +34,24 @@ use crate::types::message::Address;
 use crate::types::session::{Session, Step, Turn, TurnId};
 use crate::types::source::{Parts, Source};
 
-/// Questions that are answered aside at a time; there is one at an address.
+/// Maximum number of side questions being answered. There is one per address.
 const ASIDES_MAX: usize = 4;
 
-/// Who asks aside wants to know it soon.
+/// Deadline of a side question: its answer is wanted soon.
 const ASIDE_TIME_MAX: Duration = Duration::from_secs(180);
 
-/// The tasks that answer aside.
+/// The tasks that answer side questions.
 #[derive(Default)]
 pub(super) struct Asides {
     tasks: JoinSet<()>,
     running: HashMap<Address, (Id, CancellationToken)>,
-    /// Whether those were told that a crash cut off.
+    /// True if the interruption by a crash was reported to the people concerned.
     told: bool,
 }
 
 impl Asides {
-    /// Tells those whose question a crash cut off: nobody knows why it crashed, so it is not asked
-    /// again by itself.
+    /// Reports side questions that a crash interrupted. They are not asked again automatically, because
+    /// nobody knows why it crashed.
     pub(super) async fn tell_cut_off(&mut self, services: &Services) -> Result<(), StoreError> {
         if self.told {
             return Ok(());
@@ -68,7 +68,7 @@ impl Asides {
         Ok(())
     }
 
-    /// Begins to answer, or says why not.
+    /// Starts to answer, or explains a refusal.
     pub(super) async fn begin(
         &mut self,
         turns: &Arc<TurnServices>,
@@ -101,14 +101,14 @@ impl Asides {
         Ok(())
     }
 
-    /// Lets go of what was stopped in the store.
+    /// Cancels a side question that was stopped in the store.
     pub(super) fn stop(&mut self, at: &Address) {
         if let Some((_, stop)) = self.running.get(at) {
             stop.cancel();
         }
     }
 
-    /// Waits for one to end; none if there are none.
+    /// Waits for one to end. None if there are none.
     pub(super) async fn next_ended(&mut self) -> Option<()> {
         let id = match self.tasks.join_next_with_id().await? {
             Ok((id, ())) => id,
@@ -118,7 +118,7 @@ impl Asides {
         Some(())
     }
 
-    /// Those that do not end in time wait for the next start.
+    /// Waits for all to end. Those that do not end in time wait for the next start.
     pub(super) async fn wind_down(mut self, services: &Services, grace: Duration) {
         let all_ended = async { while self.tasks.join_next().await.is_some() {} };
         timeout(grace, all_ended).await.ok();
@@ -131,7 +131,7 @@ impl Asides {
     }
 }
 
-/// What a question made of a model.
+/// The result of a side question.
 struct Asked {
     session: Session,
     heard: Parts,
@@ -139,7 +139,7 @@ struct Asked {
     completion: Completion,
 }
 
-/// Answers, and does not rest until that is kept.
+/// Answers a side question, and retries until the answer is stored.
 async fn work(turns: Arc<TurnServices>, control: Waiting, question: String) {
     let asked = AssertUnwindSafe(Box::pin(ask(&turns, &control, question))).catch_unwind();
     let (words, asked) = match timeout(ASIDE_TIME_MAX, asked).await {
@@ -236,8 +236,8 @@ fn words(completion: &Completion) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join("\n\n")
 }
 
-/// The question's outcome, its answer in the outbox and what it cost, in one transaction. What was
-/// stopped meanwhile stays so.
+/// Stores the question's outcome, its answer in the outbox and its token usage in one transaction. One
+/// that was stopped meanwhile stays stopped.
 async fn settle(
     store: &crate::store::Store,
     control: Waiting,

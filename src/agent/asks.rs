@@ -1,4 +1,5 @@
-//! Settles what turns wait for: approvals and questions whose time is over, and messages that answer a question.
+//! Settles what turns wait for: approvals and questions that have expired, and messages that answer a
+//! question.
 
 use rusqlite::Connection;
 
@@ -22,20 +23,20 @@ use crate::types::session::Outcome;
 use super::{Agent, STORE_PAUSE, queue::Parts};
 use crate::turn::parking::unpark;
 
-/// The outcome of a look at what turns wait for, of several the last.
+/// The result of a look at the waiting asks. Of several, the last variant counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asks {
     /// Nothing has changed.
     Same,
-    /// Something was settled, so that the store is to be looked at again.
+    /// Something was settled, so the store must be read again.
     Settled,
-    /// Something could not be settled and is to be tried again. Nothing else waits for it.
+    /// Something could not be settled and must be tried again. Nothing else waits for it.
     Failed,
 }
 
 impl Agent {
-    /// Unparks what has waited for too long, and what was answered by what waits where something has
-    /// changed.
+    /// Resumes turns whose asks have expired, and turns whose question is answered by a waiting message,
+    /// where something has changed.
     pub(crate) async fn look_after_asks(&mut self, overdue: Vec<Ask>) -> Asks {
         let mut asks = Asks::Same;
         for ask in overdue {
@@ -64,7 +65,7 @@ impl Agent {
         asks
     }
 
-    /// What became of an ask that was to be settled.
+    /// Handles the result of settling an ask.
     async fn settled(&mut self, ask: Ask, settled: Result<bool, StoreError>) -> Asks {
         match settled {
             Ok(false) => Asks::Same,
@@ -93,7 +94,7 @@ impl Agent {
         self.services.bus.store.write("ask expired", Sync::Now, expire).await
     }
 
-    /// Whose words are the answer to a question: who was asked, or the owner.
+    /// Returns the person whose message answers a question: the one who was asked, or the owner.
     async fn who_answers(&self, ask: &Ask, rows: Span) -> Result<Option<SenderId>, StoreError> {
         if let Some(who) = &ask.who {
             return Ok(Some(who.clone()));
@@ -111,7 +112,8 @@ impl Agent {
         self.read(find).await
     }
 
-    /// The next plain message of who was asked, there, is the answer; false if it has not come.
+    /// Takes the next plain message of the asked person at that address as the answer. Returns false if
+    /// there is none yet.
     async fn hear_answer(&mut self, ask: Ask, newest: RowId) -> Result<bool, StoreError> {
         let (at, span) = (ask.at.clone(), Span { after: ask.after, until: newest });
         let Some(who) = self.who_answers(&ask, span).await? else { return Ok(false) };

@@ -1,6 +1,6 @@
-//! All that waits for the loop, by origin, kept up by the rows that change in the store: so a pass costs as
-//! much as has changed, however many chats run or wait. The store is the truth; after an error all of it is read
-//! again.
+//! Everything that waits for the loop, by origin, updated by the rows that change in the store. So the
+//! cost of a pass depends on the changes, not on the number of running or waiting chats. The store is
+//! authoritative; after an error all of it is read again.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -18,16 +18,16 @@ use crate::types::message::{ChannelName, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
 
-/// Tables whose rows it is made of.
+/// The tables whose rows it consists of.
 pub(super) const TABLES: &[&str] = &[INBOUND, TURNS, ASKS];
 const INBOUND: &str = "inbound";
 const TURNS: &str = "turns";
 const ASKS: &str = "asks";
 
-/// The person, on a channel, who has a turn or waits for one.
+/// A person on a channel, who has a turn or waits for one.
 pub(super) type Person = (ChannelName, SenderId);
 
-/// In which order turns begin: those that were cut off come before messages.
+/// Order in which turns begin: interrupted ones come before messages.
 type Since = (Stage, i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -36,17 +36,17 @@ enum Stage {
     Message,
 }
 
-/// All that waits.
+/// Everything that waits.
 #[derive(Default)]
 pub(super) struct Backlog {
     places: HashMap<Origin, Place>,
-    /// Where each row of the store belongs, to know it once it has left.
+    /// The origin of each row of the store, which is needed after the row has left.
     at: HashMap<ChangedRow, Origin>,
-    /// Origines where a turn could begin, and for whom.
+    /// Origins at which a turn could begin, and for whom.
     line: BTreeMap<Since, (Origin, Claim<Person>)>,
-    /// Origines that were not looked at since something changed there.
+    /// Origins that were not examined since something changed there.
     changed: BTreeSet<Origin>,
-    /// When to look at an origin again, though nothing may have changed.
+    /// Times at which origins are examined again, even without a change.
     later: BTreeSet<(Instant, Origin)>,
 }
 
@@ -54,30 +54,30 @@ pub(super) struct Backlog {
 #[derive(Default)]
 struct Place {
     messages: BTreeMap<RowId, Claim<Person>>,
-    /// Turns that have not ended; at most one, but that is not for this to say.
+    /// Unfinished turns. At most one, but this type does not enforce that.
     turns: BTreeMap<TurnId, (Unfinished, Claim<Person>)>,
     questions: BTreeMap<AskId, Ask>,
     /// A task works here.
     busy: bool,
-    /// The messages are not whole yet, until something changes.
+    /// The messages are incomplete until something changes.
     held_up: bool,
     since: Option<Since>,
 }
 
-/// The rows that a look at the store has found.
+/// Rows that were read from the store.
 #[derive(Default)]
 pub(super) struct Found {
     messages: Vec<(RowId, Origin, Claim<Person>)>,
     turns: Vec<(Unfinished, Claim<Person>)>,
     questions: Vec<Ask>,
-    /// Turns that were stopped, and where.
+    /// Stopped turns, and their origins.
     pub(super) stopped: Vec<(TurnId, Origin)>,
-    /// Turns that have not ended and cannot be read.
+    /// Unfinished turns that cannot be read.
     pub(super) unreadable: Vec<UnreadableTurn>,
 }
 
 impl Found {
-    /// All that waits.
+    /// Reads everything that waits.
     pub(super) fn all(store: &Connection, people: &People) -> rusqlite::Result<Self> {
         let mut claims = Claims { store, people, known: HashMap::new() };
         let messages = journal::all_waiting(store)?.into_iter();
@@ -100,14 +100,14 @@ impl Found {
         Ok(())
     }
 
-    /// Leaves out what has other origins.
+    /// Keeps only the served origins.
     pub(super) fn retain(&mut self, served: impl Fn(&Origin) -> bool) {
         self.messages.retain(|(_, at, _)| served(at));
         self.turns.retain(|(turn, _)| served(&turn.origin));
         self.unreadable.retain(|turn| served(&turn.origin));
     }
 
-    /// Those of the rows that have changed that still matter.
+    /// Reads those of the changed rows that still matter.
     pub(super) fn among(
         store: &Connection,
         people: &People,
@@ -137,7 +137,7 @@ impl Found {
     }
 }
 
-/// Looks up roles, each person's once: the owner and admins are entitled to the slots that are kept.
+/// Looks up roles, once for each person: the owner and admins are entitled to the reserved slots.
 struct Claims<'a> {
     store: &'a Connection,
     people: &'a People,
@@ -171,7 +171,7 @@ impl Claims<'_> {
 }
 
 impl Backlog {
-    /// Takes over what became of rows that have changed.
+    /// Applies the changed rows.
     pub(super) fn update(&mut self, changed: &BTreeSet<ChangedRow>, found: Found) {
         for row in changed {
             let Some(at) = self.at.remove(row) else { continue };
@@ -204,7 +204,7 @@ impl Backlog {
         self.places.entry(at.clone()).or_default()
     }
 
-    /// Puts an origin in line, or out of it, as what waits there says.
+    /// Adds an origin to the line or removes it, depending on what waits there.
     fn line_up(&mut self, at: &Origin) {
         let Some(place) = self.places.get_mut(at) else { return };
         if self.changed.contains(at) {
@@ -222,7 +222,7 @@ impl Backlog {
         }
     }
 
-    /// Marks the origins as changed that are to be looked at again by now.
+    /// Marks origins as changed whose time to be examined again has come.
     pub(super) fn wake_due(&mut self) {
         let now = Instant::now();
         while let Some((when, _)) = self.later.first()
@@ -233,12 +233,12 @@ impl Backlog {
         }
     }
 
-    /// The origins at which something has changed, or that are to be looked at again.
+    /// Returns the origins at which something has changed, or that are due to be examined again.
     pub(super) fn take_changed(&mut self) -> BTreeSet<Origin> {
         std::mem::take(&mut self.changed)
     }
 
-    /// An origin is looked at again, as if something had changed there.
+    /// Marks an origin to be examined again, as if something had changed there.
     pub(super) fn touch(&mut self, at: &Origin) {
         self.changed.insert(at.clone());
         self.line_up(at);
@@ -248,18 +248,19 @@ impl Backlog {
         self.later.insert((Instant::now() + pause, at.clone()));
     }
 
-    /// How long until an origin is to be looked at again.
+    /// Returns the time until an origin is due to be examined again.
     pub(super) fn next_look(&self) -> Option<Duration> {
         let (when, _) = self.later.first()?;
         Some(when.saturating_duration_since(Instant::now()))
     }
 
-    /// The newest message that waits at an origin.
+    /// Returns the newest message that waits at an origin.
     pub(super) fn newest(&self, at: &Origin) -> Option<RowId> {
         self.places.get(at)?.messages.last_key_value().map(|(row, _)| *row)
     }
 
-    /// Questions whose answer may wait where something has changed, with the newest message there.
+    /// Returns questions whose answer may be waiting where something has changed, with the newest message
+    /// there.
     pub(super) fn heard_questions(&self) -> Vec<(Ask, RowId)> {
         let asked = self.changed.iter().filter_map(|at| {
             let newest = self.newest(at)?;
@@ -268,13 +269,13 @@ impl Backlog {
         asked.flatten().filter(|(ask, newest)| *newest > ask.after).collect()
     }
 
-    /// The person whose turn waits for somebody, of an origin.
+    /// Returns the person whose turn is suspended at an origin.
     pub(super) fn parked(&self, at: &Origin) -> Option<SenderId> {
         let mut turns = self.places.get(at)?.turns.values();
         turns.find(|(turn, _)| turn.parked).map(|(turn, _)| turn.sender.id.clone())
     }
 
-    /// A turn of an origin that waits to be taken up again.
+    /// Returns a turn of an origin that waits to be resumed.
     pub(super) fn cut_off(&self, at: &Origin) -> Option<&Unfinished> {
         self.places.get(at)?.cut_off().map(|(turn, _)| turn)
     }
@@ -283,12 +284,12 @@ impl Backlog {
         self.line.keys().filter(|(stage, _)| *stage == Stage::CutOff).count()
     }
 
-    /// Where turns could begin, and for whom, in the order in which they came.
+    /// Returns the origins at which turns could begin, and for whom, in order of arrival.
     pub(super) fn line(&self) -> impl Iterator<Item = &(Origin, Claim<Person>)> {
         self.line.values()
     }
 
-    /// A turn works for an origin from now on.
+    /// Notes that a turn works for an origin.
     pub(super) fn began(&mut self, at: &Origin) {
         self.places.entry(at.clone()).or_default().busy = true;
         self.line_up(at);
@@ -301,7 +302,7 @@ impl Backlog {
         self.touch(at);
     }
 
-    /// No turn can begin with what waits there until something changes.
+    /// Notes that no turn can begin with the waiting messages until something changes.
     pub(super) fn hold_up(&mut self, at: &Origin) {
         if let Some(place) = self.places.get_mut(at) {
             place.held_up = true;
@@ -319,8 +320,8 @@ impl Place {
         self.turns.values().find(|(turn, _)| !self.busy && !turn.parked)
     }
 
-    /// Since when a turn waits here, and for whom; none if none can begin. Whoever is next in a chat has
-    /// the rank of the highest who waits behind them.
+    /// Returns since when a turn waits here, and for whom. None if none can begin. The next person in a
+    /// chat has the rank of the highest person who waits behind them.
     fn claims(&self) -> Option<(Since, Claim<Person>)> {
         let (since, claim) = match self.cut_off() {
             _ if self.busy => return None,

@@ -27,11 +27,11 @@ use crate::types::commands::{self, CommandId};
 use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode};
 
-/// What `/actions` shows, and at most: a message on most platforms.
+/// Default and maximum number of actions in `/actions`: a message on most platforms.
 const ACTIONS_SHOWN: usize = 10;
 const ACTIONS_MAX: usize = 50;
 
-/// What a person commands.
+/// A parsed command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Command {
     Help,
@@ -39,33 +39,33 @@ pub(super) enum Command {
     Stop,
     New,
     WhoAmI,
-    /// With what matters most to the person.
+    /// The focus of the summary.
     Compact(Option<String>),
-    /// None if it was said wrongly.
+    /// None if the arguments are invalid.
     Actions(Option<usize>),
-    /// The number of an action, or the last one.
+    /// The number of an action. None for the last one.
     Undo(Option<String>),
     Plan,
     Subagents,
-    /// None if it was said wrongly.
+    /// None if the arguments are invalid.
     Jobs(Option<Wanted>),
-    /// None if it was said wrongly.
+    /// None if the arguments are invalid.
     Heartbeat(Option<Wished>),
     Proposals,
-    /// None if it was said wrongly.
+    /// None if the arguments are invalid.
     Pair(Option<Pairing>),
-    /// The model, thinking or the queue of a conversation.
+    /// The model, the reasoning effort or the queue mode of a conversation.
     Set(Wish),
-    /// A question aside; empty if none was asked.
+    /// A side question. Empty if it has no text.
     Btw(String),
     Skills,
     Usage,
     Restart,
-    /// Whether a call that waits may be made; none if it was said wrongly.
+    /// A decision about a waiting call. None if the arguments are invalid.
     Judge(Option<Verdict>),
 }
 
-/// One `/pair` subcommand, or the same from the command line.
+/// A `/pair` subcommand, or the same from the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Pairing {
     List,
@@ -75,7 +75,7 @@ pub enum Pairing {
 }
 
 impl Pairing {
-    /// Reads `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
+    /// Parses `list`, `approve CODE`, `deny CODE` or `revoke CHANNEL ID`.
     pub fn parse<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Self> {
         let verb = words.next().unwrap_or("list").to_ascii_lowercase();
         let mut next = || words.next().map(str::to_owned);
@@ -128,22 +128,22 @@ pub(super) fn parse(text: &str) -> Command {
         CommandId::Restart => Command::Restart,
         CommandId::Approve => Command::Judge(Verdict::approve(words)),
         CommandId::Deny => Command::Judge(Verdict::deny(words)),
-        // `/skill` is a turn, and no control.
+        // `/skill` is a turn, not a control.
         CommandId::Help | CommandId::Skill => Command::Help,
     }
 }
 
-/// What a command is carried out with.
+/// Context of a command.
 pub(super) struct CommandScope<'a> {
     pub(super) turns: &'a TurnServices,
     pub(super) config: &'a Config,
-    /// A turn runs where the command was said.
+    /// True if a turn runs where the command was given.
     pub(super) busy: bool,
-    /// Turns that run in all.
+    /// Number of all running turns.
     pub(super) running: usize,
 }
 
-/// Answers every command but those that the loop carries out itself.
+/// Answers every command, except those that the loop carries out itself.
 pub(super) async fn obey(
     scope: &CommandScope<'_>,
     control: &Waiting,
@@ -206,7 +206,7 @@ async fn status(scope: &CommandScope<'_>, control: &Waiting) -> Result<String, S
     let CommandScope { turns, config, busy, running } = *scope;
     let services = &turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
-    // What a program has said in its distress is for those who can mend it.
+    // A server's error output is for people who can repair it.
     let lent = turns.tools.lent();
     let lenders = lent.lenders.iter().map(|lender| {
         let trouble = lender.trouble.as_deref().filter(|_| role >= Role::Admin);
@@ -258,7 +258,7 @@ async fn usage(services: &Services, control: &Waiting) -> Result<String, StoreEr
     services.bus.store.read(move |store| usage_words(store, midnight)).await
 }
 
-/// Ends the daemon, if somebody starts it again.
+/// Ends the daemon, if something starts it again.
 async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), StoreError> {
     let services = &scope.turns.services;
     let role = role_of(services, &control.inbound.from, control.sender()).await?;
@@ -276,8 +276,8 @@ async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), Stor
     Ok(())
 }
 
-/// Carries a pairing command out and tells the person whom it is about; gives the words for who
-/// commanded, or an error in words.
+/// Carries out a pairing command and notifies the person concerned. Returns the reply to the person who
+/// gave it, or an explanation of a failure.
 pub fn pair(
     store: &Connection,
     people: &People,

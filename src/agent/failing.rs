@@ -1,5 +1,5 @@
-//! Messages, commands and asks whose work fails in the store: each is tried again after a rest, which holds up
-//! nothing else, and after some times it is closed alone.
+//! Messages, commands and asks whose work fails in the store. Each is tried again after a pause, which
+//! delays nothing else, and after some failures it is closed alone.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::turn::commits;
 use crate::turn::error::{CommitError, TurnError};
 use crate::types::origin::Origin;
 
-/// Times that a row's work may fail for a reason of its own; by then it will not work by itself.
+/// Maximum number of failures of a row for a reason of its own. By then it will not work by itself.
 const FAILURES_MAX: u32 = 3;
 
-/// Something that waits in the store and whose work can fail.
+/// An item that waits in the store and whose work can fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Item {
     /// A command, or the first message of a turn.
@@ -27,30 +27,30 @@ pub(super) enum Item {
     Ask(AskId),
 }
 
-/// What fails.
+/// The failing items.
 #[derive(Default)]
 pub(super) struct Failing {
     failures: HashMap<Item, Failure>,
-    /// Addresses where a turn could not begin with several messages, and the last of these: each of them is
-    /// tried in a turn of its own, so that only the one that fails is closed.
+    /// Addresses where a turn could not begin with several messages, and the last of these. Each of them
+    /// is tried in a turn of its own, so that only the failing one is closed.
     apart: HashMap<Origin, RowId>,
 }
 
 struct Failure {
     at: Origin,
     times: u32,
-    /// When it may be tried again.
+    /// Time of the next attempt.
     next: Instant,
 }
 
 impl Failing {
-    /// Counts one more failure, and lets the item rest. True if that is the last one.
+    /// Counts a failure, and lets the item pause. Returns true at the last allowed failure.
     fn count(&mut self, item: Item, at: &Origin, error: &StoreError) -> bool {
         let next = Instant::now() + STORE_PAUSE;
         let failure =
             self.failures.entry(item).or_insert_with(|| Failure { at: at.clone(), times: 0, next });
         failure.next = next;
-        // A disk that is full or fails is no fault of the item.
+        // A full or failing disk is not the item's fault.
         failure.times += u32::from(matches!(error, StoreError::Change(_)));
         failure.times >= FAILURES_MAX
     }
@@ -59,15 +59,15 @@ impl Failing {
         self.failures.remove(&item);
     }
 
-    /// How long the item is not to be tried; none if it may be tried now.
+    /// Returns the remaining pause of the item. None if it may be tried now.
     pub(super) fn rests(&self, item: Item) -> Option<Duration> {
         let now = Instant::now();
         let failure = self.failures.get(&item).filter(|failure| failure.next > now)?;
         Some(failure.next - now)
     }
 
-    /// Has the messages that wait at an address be tried each in a turn of its own, up to the last one of
-    /// `rows`. False if that was so before, or there is only one.
+    /// Lets the messages that wait at an address be tried each in a turn of its own, up to the last one
+    /// of `rows`. Returns false if that was so before, or there is only one.
     fn take_apart(&mut self, at: &Origin, rows: &[RowId]) -> bool {
         let [first, .., last] = rows else { return false };
         if self.is_apart(at, *first) {
@@ -77,8 +77,8 @@ impl Failing {
         true
     }
 
-    /// A turn failed in the store. It goes on without the messages that it was handed since it began, one of
-    /// which may be the reason: these are tried each in a turn of its own.
+    /// Notes that a turn failed in the store. It resumes without the messages that it got since it began,
+    /// one of which may be the reason: each of them is tried in a turn of its own.
     pub(super) fn note_cut_off(&mut self, at: &Origin, turn: &Running, error: &TurnError) {
         let is_change =
             matches!(error, TurnError::Commit(CommitError::Store(StoreError::Change(_))));
@@ -88,19 +88,19 @@ impl Failing {
         }
     }
 
-    /// Returns true if a turn with this message is to begin with it alone.
+    /// Returns true if a turn with this message must begin with it alone.
     pub(super) fn is_apart(&self, at: &Origin, first: RowId) -> bool {
         self.apart.get(at).is_some_and(|last| first <= *last)
     }
 
-    /// A turn begins at an address, with this message first.
+    /// Notes that a turn begins at an address, with this message first.
     pub(super) fn begins(&mut self, at: &Origin, first: RowId) {
         if !self.is_apart(at, first) {
             self.apart.remove(at);
         }
     }
 
-    /// How long something of the origin still rests, before which nothing is begun there.
+    /// Returns how long an item of the origin still pauses, before which nothing is begun there.
     pub(super) fn rests_at(&self, at: &Origin) -> Option<Duration> {
         let now = Instant::now();
         let there =
@@ -108,7 +108,7 @@ impl Failing {
         there.map(|failure| failure.next - now).max()
     }
 
-    /// How long until something is to be tried again.
+    /// Returns the time until the next attempt of any item.
     pub(super) fn next(&self) -> Option<Duration> {
         let now = Instant::now();
         self.failures
@@ -121,7 +121,7 @@ impl Failing {
 }
 
 impl Agent {
-    /// Carries a command out. One that fails rests, and is closed after some times.
+    /// Carries a command out. A failing one pauses, and is closed after some failures.
     pub(super) async fn try_to_obey(&mut self, control: Waiting) {
         let (row, at) = (control.id, control.origin.clone());
         match self.obey(control).await {
@@ -133,7 +133,7 @@ impl Agent {
         }
     }
 
-    /// The turn that was to begin with these rows was not begun.
+    /// Handles rows with which a turn could not begin.
     pub(super) async fn not_begun(&mut self, rows: Vec<RowId>, at: &Origin, error: &TurnError) {
         if let TurnError::Commit(CommitError::Store(error)) = error {
             self.has_failed(rows, at, error, replies::MESSAGE_FAILED).await;
@@ -166,8 +166,8 @@ impl Agent {
         self.services.bus.outbox.up();
     }
 
-    /// A turn panicked that may not have begun with these rows. Several are tried again one by one, one alone
-    /// is closed.
+    /// Handles a panicked turn that may not have begun with these rows. Several rows are tried again one
+    /// by one; a single one is closed.
     pub(super) async fn has_panicked(&mut self, rows: Vec<RowId>, at: &Origin, begun: bool) {
         if !begun && self.failing.take_apart(at, &rows) {
             return;
@@ -178,7 +178,8 @@ impl Agent {
         }
     }
 
-    /// What a turn has asked could not be settled: it rests, and after some times it is closed with its turn.
+    /// Handles an ask that could not be settled: it pauses, and after some failures it is closed with its
+    /// turn.
     pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
         let item = Item::Ask(ask.id);
         tracing::error!(ask = ask.id.0, %error, "Cannot settle what a turn waits for, will try again");
@@ -195,7 +196,7 @@ impl Agent {
         }
     }
 
-    /// Sets rows aside that cannot be read. Returns true if there were any.
+    /// Closes unreadable rows. Returns true if there were any.
     async fn close_unreadable(&self, rows: Vec<UnreadableRow>) -> Result<bool, StoreError> {
         if rows.is_empty() {
             return Ok(false);
@@ -205,8 +206,8 @@ impl Agent {
         Ok(true)
     }
 
-    /// Sets commands aside and ends turns that cannot be read. Returns false if some of them are left, to be
-    /// tried again.
+    /// Closes unreadable commands and ends unreadable turns. Returns false if some of them are left, to
+    /// be tried again.
     pub(super) async fn close_all_unreadable(
         &mut self,
         commands: Vec<UnreadableRow>,
@@ -217,7 +218,7 @@ impl Agent {
             match commits::unreadable_turn(&self.services.bus.store, turn).await {
                 Ok(()) | Err(CommitError::Ended) => self.services.bus.outbox.up(),
                 Err(CommitError::Store(error)) => {
-                    // Only a look at all turns finds it again.
+                    // Only a complete read finds it again.
                     self.is_up_to_date = false;
                     failed = Some(error);
                 }
@@ -229,7 +230,7 @@ impl Agent {
         failed.is_none()
     }
 
-    /// Sets messages aside that cannot be read, of an origin where some wait and none can be begun with. Returns
+    /// Closes unreadable messages of an origin where some wait and a turn can begin with none. Returns
     /// true if there were any.
     pub(super) async fn close_unreadable_at(&self, at: &Origin) -> Result<bool, StoreError> {
         let at = at.clone();

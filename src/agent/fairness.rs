@@ -1,29 +1,30 @@
-//! Decides which waiting turns begin next. Values in, values out: whose they are and what runs. Slots
-//! are kept for the owner and admins; among the others, persons take turns, however many chats each has.
+//! Decides which waiting turns begin next. Pure: persons and running turns in, a choice out. Some slots
+//! are reserved for the owner and admins. Among the others, persons alternate, however many chats each
+//! has.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::hash::Hash;
 
-/// One slot in so many is kept for the owner and admins: among 16, two, so that one question that hangs does
-/// not keep the next one waiting.
+/// One slot in this many is reserved for the owner and admins: two of 16, so that one question that hangs
+/// does not make the next one wait.
 const RESERVED_SHARE: usize = 8;
 
-/// Slots that are kept for them at most: they are few people.
+/// Maximum number of reserved slots: they are few people.
 const RESERVED_MAX: usize = 4;
 
-/// Slots run short once one in so many of those for everybody is free. The last ones are for those who hold
-/// few.
+/// Slots are short once only one in this many of those for everybody is free. The last ones are for
+/// persons who hold few.
 const SHORT_SHARE: usize = 4;
 
-/// Whoever holds that many turns waits when slots run short.
+/// A person who holds this many turns waits when slots are short.
 const HELD_MAX: usize = 2;
 
 /// A turn that runs or waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claim<P> {
     pub person: P,
-    /// The person, or somebody who waits behind them in the same chat, is the owner or an admin.
+    /// True if the person, or somebody who waits behind them in the same chat, is the owner or an admin.
     pub entitled: bool,
 }
 
@@ -33,13 +34,13 @@ impl<P> Claim<P> {
     }
 }
 
-/// Slots that only the owner and admins use. A single slot cannot be kept for them: nobody else would ever
-/// be answered.
+/// Returns the number of slots that only the owner and admins use. A single slot cannot be reserved:
+/// nobody else would ever get an answer.
 pub fn reserved(turns_max: usize) -> usize {
     if turns_max < 2 { 0 } else { (turns_max / RESERVED_SHARE).clamp(1, RESERVED_MAX) }
 }
 
-/// The places in `waiting`, which is in the order in which they came, of the turns that begin now.
+/// Returns the indices of the turns that begin now. `waiting` is in order of arrival.
 pub fn choose<P: Copy + Eq + Hash>(
     turns_max: usize,
     running: &[Claim<P>],
@@ -70,7 +71,7 @@ pub fn choose<P: Copy + Eq + Hash>(
     while free > 0
         && open > 0
         && let Some((next, holds)) = line.next()
-        // Whoever is next holds the least of all.
+        // The next person holds the fewest of all.
         && (open > short || holds < HELD_MAX)
     {
         free -= 1;
@@ -80,10 +81,10 @@ pub fn choose<P: Copy + Eq + Hash>(
     chosen
 }
 
-/// Persons who wait. Whoever holds the fewest turns is next, then who has waited for longest.
+/// Persons who wait. Next is the person who holds the fewest turns, then the one who has waited longest.
 struct Line<P> {
     of: HashMap<P, VecDeque<usize>>,
-    /// What each holds and the first that waits for them.
+    /// The number of turns that each person holds, and their first waiting turn.
     next: BinaryHeap<Reverse<(usize, usize)>>,
     waiting: Vec<P>,
 }
@@ -101,7 +102,7 @@ impl<P: Copy + Eq + Hash> Line<P> {
         Self { of, next, waiting: waiting.iter().map(|claim| claim.person).collect() }
     }
 
-    /// The turn that is next, and how many its person holds without it.
+    /// Returns the next turn, and how many its person holds without it.
     fn next(&mut self) -> Option<(usize, usize)> {
         let Reverse((holds, at)) = self.next.pop()?;
         let theirs = self.of.get_mut(&self.waiting[at])?;

@@ -1,6 +1,6 @@
-//! Compaction beside the conversation: the loop folds a session that has become long, or whose person
-//! asks for it, while messages are answered as ever. The loop takes over what came of it, while no turn
-//! has the session.
+//! Compaction beside the conversation: the loop compacts a session that has become long, or whose person
+//! requests it, while messages are answered as usual. The loop applies the result while no turn has the
+//! session.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,20 +29,21 @@ use crate::types::message::Sender;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
-/// Conversations that are folded at a time; others are when their next turn ends.
+/// Maximum number of parallel compactions. Others begin when their next turn ends.
 const FOLDS_MAX: usize = 2;
 
-/// After one that came to nothing, a conversation grows by so much of its room until the next, in percent.
+/// Growth of a conversation after a failed compaction until the next attempt, in percent of its context
+/// window.
 const AGAIN_PERCENT: u64 = 5;
 
-/// Why a conversation is folded: because it has become long, or because somebody says so.
+/// A request for a compaction: automatic, because the conversation has become long, or by a command.
 #[derive(Clone, Default)]
 pub(super) struct Wish {
     control: Option<Waiting>,
     focus: Option<String>,
 }
 
-/// What came of it.
+/// The result of a compaction.
 pub(super) struct Done {
     origin: Origin,
     job: Job,
@@ -52,9 +53,9 @@ pub(super) struct Done {
 }
 
 impl Agent {
-    /// A session comes to rest. If it has become long it is folded, in the background.
+    /// Keeps an idle session. If it has become long, it is compacted in the background.
     pub(super) fn rest(&mut self, mut session: Session, running: Running) {
-        // A background task's is closed, and its next one begins with none.
+        // The session of a background task is closed, and its next one begins empty.
         if session.origin.task().is_some() {
             return;
         }
@@ -82,7 +83,7 @@ impl Agent {
         self.running.values().filter(|running| running.folds.is_some()).count()
     }
 
-    /// First of all, what should last is written down; the session is folded after that.
+    /// Saves lasting notes first. The session is compacted after that.
     fn take_notes(&mut self, session: Session, sender: Sender, wish: Wish) {
         let (steer, steered) = mpsc::channel(STEER_MAX);
         let (stop, origin) = (CancellationToken::new(), session.origin.clone());
@@ -90,10 +91,10 @@ impl Agent {
         let task = notes::take(turns, session, sender.clone(), steered, stop.clone());
         let id = self.turn_tasks.spawn(task).id();
         let (rows, given) = (Vec::new(), RowId(0));
-        // It takes nobody's slot: it is given up as soon as somebody speaks.
+        // It uses nobody's slot: it is cancelled as soon as somebody sends a message.
         let claim = Claim { person: (origin.channel().clone(), sender.id.clone()), entitled: true };
         let folds = Some(wish);
-        // Nobody is shown anything of it.
+        // Nothing of it is shown.
         let shown = watch::channel(Draft::default()).1;
         let running = Running { steer, stop, sender, claim, rows, given, shown, folds };
         self.occupy(id, origin, running);
@@ -119,7 +120,8 @@ impl Agent {
         });
     }
 
-    /// A compaction has ended. While a turn has the session, what came of it waits for the turn's end.
+    /// Handles the end of a compaction. While a turn has the session, the result waits for the turn's
+    /// end.
     pub(super) async fn folded(&mut self, done: Result<Done, JoinError>) {
         match done {
             Ok(done) if self.running.contains_key(&done.origin) => {
@@ -130,7 +132,7 @@ impl Agent {
         }
     }
 
-    /// What was folded while a turn had the session.
+    /// Applies a compaction that ended while a turn had the session.
     pub(super) async fn take_over_folded(&mut self, origin: &Origin) {
         let is_done = self.folding.get(origin).is_some_and(Option::is_some);
         if is_done && let Some(Some(done)) = self.folding.remove(origin) {
@@ -178,7 +180,7 @@ impl Agent {
         self.services.bus.outbox.up();
     }
 
-    /// Whether a command must wait until a turn or a compaction there has ended.
+    /// Returns true if a command must wait until a turn or a compaction there has ended.
     pub(super) fn must_wait(&self, control: &Waiting) -> bool {
         let at = &control.origin;
         let is_busy = self.running.contains_key(at) || self.folding.contains_key(at);
@@ -186,7 +188,7 @@ impl Agent {
             && matches!(command::parse(&control.inbound.body.text), Command::Compact(_))
     }
 
-    /// `/compact`. It is done with once it was answered, so that a restart does it again.
+    /// Carries out `/compact`. Its row is done once it is answered, so that a restart repeats it.
     pub(super) async fn compact(
         &mut self,
         control: Waiting,

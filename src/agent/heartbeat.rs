@@ -1,4 +1,4 @@
-//! `/heartbeat`: how it is, on, off, and now.
+//! `/heartbeat`: its state, on, off, and now.
 
 use crate::bus::journal::Waiting;
 use crate::replies;
@@ -9,7 +9,7 @@ use crate::turn::commits;
 use crate::turn::services::TurnServices;
 use crate::types::commands::CommandId;
 
-/// Reads what follows `/heartbeat`; none if it was said wrongly.
+/// Parses the arguments of `/heartbeat`. None if they are invalid.
 pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Wish> {
     match words.next().map(str::to_ascii_lowercase).as_deref() {
         None => Some(Wish::Show),
@@ -20,7 +20,7 @@ pub(super) fn read<'a>(mut words: impl Iterator<Item = &'a str>) -> Option<Wish>
     }
 }
 
-/// Does it for the owner in private: what it tells is theirs.
+/// Carries it out for the owner in private: its results are theirs.
 pub(super) async fn obey(
     turns: &TurnServices,
     control: &Waiting,

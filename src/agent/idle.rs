@@ -11,7 +11,8 @@ use crate::heap;
 use crate::types::origin::Origin;
 use crate::types::session::Session;
 
-/// Memory that they take together: hundreds of usual conversations, and little on a small board.
+/// Maximum memory of all idle sessions, in bytes: hundreds of usual conversations, and little on a small
+/// board.
 const BYTES_MAX: usize = 16 << 20;
 
 const KEPT_FOR: Duration = Duration::from_secs(600);
@@ -23,7 +24,7 @@ const PEAK: u32 = 32;
 /// closed by then.
 const QUIET: Duration = Duration::from_secs(35);
 
-/// Since when a session is idle; the number tells those of the same instant apart.
+/// Time since when a session is idle. The number distinguishes those of the same instant.
 type Since = (Instant, u64);
 
 #[derive(Default)]

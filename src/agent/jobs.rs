@@ -1,4 +1,4 @@
-//! `/jobs`: what is to be done later, as people see and change it.
+//! `/jobs`: lists and changes work for later.
 
 use chrono::Utc;
 use rusqlite::Connection;
@@ -18,7 +18,7 @@ use crate::types::commands::CommandId;
 use crate::types::job_verb::JobVerb;
 use crate::types::message::Place;
 
-/// Reads what follows `/jobs`; none if it was said wrongly. What is new is said as `add WHEN | WHAT`.
+/// Parses the arguments of `/jobs`. None if they are invalid. A new job is written as `add WHEN | WHAT`.
 pub(super) fn read(said: &str) -> Option<Wanted> {
     let (verb, rest) = first_word(said);
     let verb = verb.to_ascii_lowercase();
@@ -40,7 +40,7 @@ pub(super) fn read(said: &str) -> Option<Wanted> {
     match JobVerb::parse(&verb)? {
         JobVerb::List => Some(Wanted::new(JobVerb::List)),
         JobVerb::Add => new(Kind::Prompt),
-        // In chat, a job is changed by words to the model.
+        // In chat, a job is edited by asking the model.
         JobVerb::Edit => None,
         verb => of(verb),
     }
@@ -52,9 +52,9 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// Whether somebody may have commands run later by saying so; else says why not. Who must be allowed a
-/// command first, by others or by themselves, is asked about one that a model makes. The owner's own word is
-/// leave enough.
+/// Checks if a person may schedule a command by `/jobs`. Returns an explanation if not. A person whose
+/// commands need approval, by others or by themselves, must ask the model, so that the approval is asked
+/// for. The owner needs no other permission.
 pub fn may_command(
     config: &TurnConfig,
     shell: &CageState,
@@ -75,8 +75,8 @@ pub fn may_command(
     }
 }
 
-/// The place in which a command counts that is wanted at `here`: that of the job which is changed, as what comes
-/// of it goes there.
+/// Returns the kind of chat for a command that is requested at `here`: that of the edited job, because
+/// its results go there.
 pub fn place_of_command(
     store: &Connection,
     wanted: &Wanted,
@@ -87,7 +87,7 @@ pub fn place_of_command(
     Ok(job.map_or(here, |job| job.brief.place))
 }
 
-/// Carries it out: on all jobs for the owner in private, else on those of who speaks.
+/// Carries it out: on all jobs for the owner in private, else on those of the sender.
 pub(super) async fn obey(
     scope: &CommandScope<'_>,
     control: &Waiting,

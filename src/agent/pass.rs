@@ -1,4 +1,4 @@
-//! The parts of a pass of the loop: it looks what has changed in the store, tells running turns of it, and
+//! The parts of a pass of the loop: it reads the changes in the store, passes them to running turns, and
 //! begins others.
 
 use std::collections::BTreeSet;
@@ -17,27 +17,27 @@ use crate::turn::parking;
 use crate::turn::run::Begin;
 use crate::types::origin::Origin;
 
-/// Commands and asks that a look at the store has found.
+/// Commands and asks that were read from the store.
 pub(super) struct Look {
     pub(super) controls: Vec<Waiting>,
     /// Commands that cannot be read.
     pub(super) unreadable: Vec<UnreadableRow>,
     pub(super) unreadable_turns: Vec<UnreadableTurn>,
-    /// Nobody has answered in time.
+    /// Asks that nobody has answered in time.
     pub(super) overdue: Vec<Ask>,
-    /// Until the time of the next ask is over.
+    /// Time until the next ask expires.
     pub(super) next_expiry: Option<Duration>,
 }
 
 impl Agent {
-    /// Brings the backlog up to date with the store.
+    /// Updates the backlog from the store.
     pub(super) async fn look(&mut self) -> Result<Look, StoreError> {
         if !self.follows {
             self.services.bus.store.follow(backlog::TABLES).await?;
             self.follows = true;
         }
         let changed = self.services.bus.store.changed().filter(|_| self.is_up_to_date);
-        // What was taken is lost if it cannot be read.
+        // The changes that were taken are lost if they cannot be read.
         self.is_up_to_date = false;
         let (people, now) = (self.services.bus.people.clone(), Utc::now());
         let look = move |store: &_| {
@@ -68,7 +68,7 @@ impl Agent {
         }
         self.is_up_to_date = true;
         self.backlog.wake_due();
-        // Turns that somebody has ended in the store need not go on until they find out.
+        // Turns that were ended in the store are cancelled, instead of finding out at their next commit.
         for (turn, at) in stopped {
             let running = self.running.get(&at);
             let works_there = running.filter(|it| it.shown.borrow().turn == Some(turn));
@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    /// Looks after the origins at which something has changed.
+    /// Handles the origins at which something has changed.
     pub(super) async fn hear_changed(&mut self) {
         for origin in self.backlog.take_changed() {
             let heard = self.hear(&origin).await;
@@ -92,7 +92,7 @@ impl Agent {
         }
     }
 
-    /// An origin at which something failed is looked at again later; the others go on.
+    /// Schedules another look at an origin at which something failed. The others go on.
     fn go_on(&mut self, origin: &Origin, done: Result<(), StoreError>) {
         if let Err(error) = done {
             tracing::error!(%origin, %error, "Cannot go on here, will look again");
@@ -101,7 +101,8 @@ impl Agent {
         }
     }
 
-    /// Does with what waits at an origin as its conversation wishes, if a turn runs or is parked there.
+    /// Handles the messages that wait at an origin by its queue mode, if a turn runs or is suspended
+    /// there.
     async fn hear(&mut self, origin: &Origin) -> Result<(), StoreError> {
         let Some(newest) = self.backlog.newest(origin) else { return Ok(()) };
         let again = match self.running.get(origin) {
@@ -117,7 +118,7 @@ impl Agent {
         Ok(())
     }
 
-    /// Begins turns, as far as there are slots.
+    /// Begins turns while there are free slots.
     pub(super) async fn begin_turns(&mut self) {
         loop {
             let chosen = self.choose();
@@ -131,7 +132,7 @@ impl Agent {
         }
     }
 
-    /// Begins a turn of an origin, or holds the origin up until something changes there.
+    /// Begins a turn of an origin, or holds the origin until something changes there.
     async fn begin_turn(
         &mut self,
         origin: &Origin,
@@ -140,7 +141,7 @@ impl Agent {
         if let Some(turn) = self.backlog.cut_off(origin).cloned() {
             let sender = turn.sender.clone();
             self.start(origin.clone(), sender, claim, Begin::Resume(turn));
-            // It is shown first what was said since it was cut off.
+            // It first gets the messages that were sent since it was interrupted.
             return self.hear(origin).await;
         }
         if let Some(pause) = self.failing.rests_at(origin) {
@@ -154,7 +155,7 @@ impl Agent {
             self.backlog.hold_up(origin);
             match pause {
                 Some(pause) => self.backlog.look_again(origin, pause),
-                // What waited behind them can be begun with.
+                // A turn can begin with the messages behind them.
                 None if self.close_unreadable_at(origin).await? => {
                     self.backlog.look_again(origin, Duration::ZERO);
                 }
@@ -169,7 +170,7 @@ impl Agent {
         Ok(())
     }
 
-    /// The origins of the turns that begin next, and for whom.
+    /// Returns the origins of the turns that begin next, and their persons.
     fn choose(&self) -> Vec<(Origin, Claim<Person>)> {
         if self.running.len() >= self.config.turns_max {
             return Vec::new();

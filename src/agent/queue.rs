@@ -1,4 +1,5 @@
-//! What becomes of what is said while a turn works: it is handed over, it waits, or it ends the turn.
+//! Handling of messages that arrive while a turn works: they are handed over, they wait, or they end the
+//! turn.
 
 use std::time::Duration;
 
@@ -14,18 +15,18 @@ use crate::types::message::SenderId;
 use crate::types::origin::Origin;
 use crate::types::session::QueueMode;
 
-/// How long the parts of one thing are waited for: an album, a long paste.
+/// Wait for further parts of one message: an album, a long paste.
 const JOIN_PAUSE: Duration = Duration::from_secs(1);
 
-/// How long until a turn is looked at again that is to be interrupted and is not in the store yet.
+/// Pause before another attempt to interrupt a turn that is not in the store yet.
 const NOT_YET_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long until a turn is looked at again that has not read what it was handed: a model thinks.
+/// Pause before another look at a turn that has not read its steering: a model takes time.
 const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 impl Agent {
-    /// Messages for the next turn at an origin, the newest of which is known; none while parts of one
-    /// are still to come, with when to look again.
+    /// Returns the messages for the next turn at an origin, the newest of which is known. None while
+    /// parts of one are still missing, with the time until the next look.
     pub(super) async fn next(
         &self,
         origin: &Origin,
@@ -51,7 +52,8 @@ impl Agent {
         })
     }
 
-    /// Does with what is newer than a running turn as its conversation wishes. Says when to look again.
+    /// Handles messages newer than a running turn by its queue mode. Returns the time until the next
+    /// look.
     pub(super) async fn hear_more(
         &mut self,
         origin: &Origin,
@@ -59,7 +61,7 @@ impl Agent {
     ) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin) else { return Ok(None) };
         if running.folds.is_some() {
-            // Who takes notes gives that up as soon as somebody speaks, however the queue is.
+            // Saving notes is cancelled as soon as somebody sends a message, whatever the queue mode.
             return self.steer(origin, newest).await;
         }
         let (at, after, sender) = (origin.clone(), running.given, running.sender.id.clone());
@@ -75,7 +77,7 @@ impl Agent {
         }
     }
 
-    /// Hands a running turn what its person said since.
+    /// Hands the newer messages of its person to a running turn.
     async fn steer(
         &mut self,
         origin: &Origin,
@@ -99,14 +101,14 @@ impl Agent {
         match running.steer.try_send(rows) {
             Ok(()) => running.given = last,
             Err(TrySendError::Full(_)) => return Ok(Some(UNREAD_PAUSE)),
-            // It has ended, and is taken back.
+            // It has ended, and is about to be taken back.
             Err(TrySendError::Closed(_)) => return Ok(None),
         }
-        // More than is handed over at once may wait.
+        // More messages may wait than are handed over at once.
         Ok((last < newest).then_some(Duration::ZERO))
     }
 
-    /// Whether more of the last row's thing is to come: more of an album, or of a long paste.
+    /// Returns if more parts of the last row's message may follow: more of an album, or of a long paste.
     pub(super) async fn parts_to_come(&self, rows: &[Waiting]) -> Result<Parts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
             return Ok(Parts::None);
@@ -125,7 +127,8 @@ impl Agent {
         Ok(pause.map_or(Parts::None, Parts::Within))
     }
 
-    /// Ends a running turn, because its person has said something new; what waits begins the next.
+    /// Ends a running turn, because its person has sent a new message. The waiting messages begin the
+    /// next turn.
     async fn interrupt(&mut self, origin: &Origin) -> Result<Option<Duration>, StoreError> {
         let Some(running) = self.running.get(origin).filter(|it| !it.stop.is_cancelled()) else {
             return Ok(None);
@@ -135,7 +138,7 @@ impl Agent {
         Ok((!is_interrupted).then_some(NOT_YET_PAUSE))
     }
 
-    /// The same with a turn that waits for somebody, if its conversation wishes that. True if it has
+    /// Ends a suspended turn likewise, if its conversation's queue mode says so. Returns true if it has
     /// ended.
     pub(super) async fn interrupt_parked(
         &mut self,
@@ -167,16 +170,16 @@ impl Agent {
     }
 }
 
-/// What may follow the last row as a part of the same thing.
+/// Further parts of the last row's message.
 pub(super) enum Parts {
     None,
-    /// If anything, then within that time.
+    /// If any follow, then within that time.
     Within(Duration),
-    /// It is there, and its files are not; who fetches them wakes the loop.
+    /// The next part is there, but its files are not. The intake wakes the loop when they are fetched.
     Fetching,
 }
 
-/// How many of the rows are one message: the first, and what belongs to it.
+/// Returns how many of the rows are one message: the first, and its further parts.
 fn first_message(rows: &[Waiting]) -> usize {
     let parts = rows.iter().take_while(|row| row.inbound.body.more).count();
     rows.len().min(parts + 1)

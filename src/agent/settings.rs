@@ -1,5 +1,5 @@
-//! What people set for a conversation: `/model`, `/think`, `/queue`. Commands change it in the store; a
-//! turn that runs asks the store before each step, so nothing is changed from beside.
+//! Settings of a conversation: `/model`, `/think`, `/queue`. Commands change them in the store. A running
+//! turn reads the store before each step, so nothing changes concurrently.
 
 use super::command::CommandScope;
 use crate::bus::journal::Waiting;
@@ -14,25 +14,25 @@ use crate::types::commands::CommandId;
 use crate::types::message::Place;
 use crate::types::session::{Effort, QueueMode, Settings};
 
-/// What is wished of a conversation.
+/// A requested setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wish {
-    /// Which models there are.
+    /// Lists the models.
     Models,
     /// A section's or a model's name.
     Model(String),
     DefaultModel,
     Effort(Effort),
     ShowThinking(bool),
-    /// None is as the config has it.
+    /// None restores the config's value.
     Queue(Option<QueueMode>),
-    /// How it is now, and what can be said.
+    /// Shows the current value and the possible ones.
     Think,
     Queues,
 }
 
 impl Wish {
-    /// Returns the command that wishes this.
+    /// Returns the command of this request.
     fn command(&self) -> CommandId {
         match self {
             Self::Models | Self::Model(_) | Self::DefaultModel => CommandId::Model,
@@ -65,7 +65,7 @@ impl Wish {
     }
 }
 
-/// Carries a wish out, or says how it is.
+/// Changes a setting, or shows it.
 pub(super) async fn obey(
     scope: &CommandScope<'_>,
     control: &Waiting,
@@ -140,5 +140,5 @@ pub(super) async fn obey(
     .await
 }
 
-/// A change, and what is said of it.
+/// A change, and the reply to it.
 type Change = (Box<dyn FnOnce(&mut Settings) + Send>, String);

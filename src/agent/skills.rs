@@ -1,9 +1,9 @@
-//! The skills as people are shown them: what they are for, and why one cannot be used.
+//! The list of skills for people: their purposes, and why one cannot be used.
 
 use crate::replies::{self, SkillShown};
 use crate::workspace::{Workspace, skills};
 
-/// What `/skills` and the command line tell.
+/// Returns the text of `/skills` and of the command line.
 pub fn skills_words(workspace: &Workspace) -> String {
     let catalogue = skills::catalogue(workspace);
     let skills = catalogue.skills.iter().map(|skill| SkillShown {

@@ -1,5 +1,5 @@
-//! `/undo`: what the tool does, without a model. It is written down as an action before the file is
-//! changed; a crash in between finds it by the command's row, and the file tells what happened.
+//! `/undo`: the same as the tool, without a model. The action is stored before the file is changed. After
+//! a crash in between, the command's row finds it, and the file shows if the change happened.
 
 use rusqlite::Connection;
 
@@ -93,16 +93,16 @@ pub(super) async fn obey(
 
 /// A change that undoes an action.
 struct WorkedOut {
-    /// Names the command, to find the action again after a crash.
+    /// Identifies the command, to find the action again after a crash.
     mark: String,
-    /// The action, if it was written down before a crash.
+    /// The action, if it was stored before a crash.
     begun: Option<CallId>,
     change: FileChange,
-    /// True if the file was kept as it is now, so that this can be undone too.
+    /// True if the present file was kept, so that this can be undone too.
     kept: bool,
 }
 
-/// Writes the action down, if it was not before a crash, and makes its change.
+/// Stores the action, unless it was stored before a crash, and makes its change.
 async fn make(
     services: &Services,
     control: &Waiting,
@@ -161,7 +161,7 @@ struct Settled {
     outcome: Outcome,
 }
 
-/// Settles the command with the action, if one was begun, and says what came of it.
+/// Settles the command with the action, if one was begun, and reports the result.
 async fn end(
     services: &Services,
     control: &Waiting,
@@ -183,7 +183,7 @@ async fn end(
     services.bus.store.write("command", Sync::Now, end).await
 }
 
-/// What `/actions` shows: the conversation's, or all of them to the owner in private.
+/// Returns the text of `/actions`: the conversation's actions, or all of them for the owner in private.
 pub(super) async fn list(
     services: &Services,
     control: &Waiting,
@@ -204,7 +204,7 @@ pub(super) async fn list(
     Ok(replies::actions(found.iter().map(|action| action.words(services.zone))))
 }
 
-/// What `/plan` shows.
+/// Returns the text of `/plan`.
 pub(super) async fn plan(services: &Services, control: &Waiting) -> Result<String, StoreError> {
     let at = control.inbound.from.clone();
     let look = move |store: &Connection| match actions::session_at(store, &at)? {
@@ -215,7 +215,7 @@ pub(super) async fn plan(services: &Services, control: &Waiting) -> Result<Strin
     Ok(plan.map_or_else(|| replies::NO_PLAN.to_owned(), |plan| plan.to_string()))
 }
 
-/// What `/proposals` shows.
+/// Returns the text of `/proposals`.
 pub(super) async fn proposals(
     services: &Services,
     control: &Waiting,
