@@ -1,6 +1,5 @@
-//! What every HTTP client here keeps to, whoever it asks: it goes nowhere else, reaches this machine
-//! without a proxy, reads no more than its bound, and tells why it failed without the address, which may hold a
-//! token.
+//! Rules for every HTTP client of the program: no redirects, no proxy for this machine, bounded bodies, and errors
+//! without the URL, which may contain a token.
 
 use std::error::Error;
 use std::time::Duration;
@@ -35,24 +34,24 @@ pub fn root_cause(error: &dyn Error) -> Option<String> {
     Some(cause.to_string())
 }
 
-/// A body as far as it was read.
+/// The part of a body that was read.
 pub struct Body {
     pub bytes: Vec<u8>,
     pub end: BodyEnd,
 }
 
-/// Why reading a body ended.
+/// Reason why reading a body ended.
 pub enum BodyEnd {
     Whole,
-    /// It is longer than what was read.
+    /// The body is longer than its bound.
     TooLong,
-    /// A piece of it did not come in time.
+    /// A piece of it did not arrive in time.
     Late,
     Lost(reqwest::Error),
 }
 
-/// Reads a body up to `bytes_max`. Before each piece, `until` says when that must have come; none leaves it to the
-/// client's own time.
+/// Reads a body up to `bytes_max`. Before each piece, `until` returns its deadline. None leaves it to the client's
+/// own timeout.
 pub async fn read_body(
     response: &mut Response,
     bytes_max: usize,

@@ -1,5 +1,5 @@
-//! What a model can do: tools with typed arguments, behind one erased form. Who asks and from
-//! where comes from the program in [`ToolContext`]; a model can never set it.
+//! The tools of a model, with typed arguments, behind one erased form. The program supplies the asking
+//! person and the address in [`ToolContext`]; a model can never set them.
 
 pub mod ask;
 mod caller;
@@ -52,46 +52,46 @@ use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
 use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
 
-/// The longest result that a model is shown, in characters; how to read on is said at the cut.
+/// Maximum length of a result for a model, in characters. The cut explains how to read on.
 pub const RESULT_CHARS_MAX: usize = 8_000;
 
-/// What is fixed about a tool.
+/// The fixed properties of a tool.
 #[derive(Clone, Copy, Debug)]
 pub struct ToolSpec {
-    /// `[a-z0-9_]`, at most 64.
+    /// `[a-z0-9_]`, at most 64 characters.
     pub name: &'static str,
-    /// For the model: what it does and when to use it.
+    /// For the model: the tool's purpose and when to use it.
     pub description: &'static str,
-    /// The least role that may use it.
+    /// The lowest role that may use it.
     pub role: Role,
     pub kind: Kind,
-    /// Whether a call that broke, hung or met a passing fault may be made once more.
+    /// True if a call that failed, hung or met a temporary error may be repeated once.
     pub retries: bool,
 }
 
-/// Who asks, where from, when. Given by the program, per call.
+/// The asking person, the address and the time of a call. Supplied by the program.
 pub struct ToolContext {
     pub workspace: Workspace,
-    /// What was done, and the ways back.
+    /// The record of actions, and their undo.
     pub actions: Actions,
-    /// Told of what may change what the bot goes by, for longer than the call.
+    /// Watches changes of the instructions that may happen after the call has ended.
     pub oversight: Oversight,
     pub session: SessionId,
     pub who: Sender,
     pub role: Role,
     pub address: Address,
     pub place: Place,
-    /// Files that came to this address, which who speaks here may see.
+    /// Files that arrived at this address, which everybody here may see.
     pub came_here: Arc<[String]>,
-    /// The channels that there are.
+    /// The existing channels.
     pub channels: Arc<[ChannelName]>,
-    /// As the owner's clock shows it.
+    /// In the owner's time zone.
     pub now: DateTime<Tz>,
-    /// Whether the conversation has read what strangers wrote.
+    /// True if the conversation has read untrusted content.
     pub tainted: bool,
 }
 
-/// Whose reading it is: what a tool may show depends on it.
+/// The reader of a tool's result, which decides what the tool may show.
 #[derive(Clone, Debug)]
 pub struct ToolReader {
     pub audience: Audience,
@@ -104,7 +104,7 @@ impl ToolContext {
         ToolReader { audience, came_here: Arc::clone(&self.came_here) }
     }
 
-    /// Who changes what a call of a tool changes.
+    /// Returns the author of a call's changes.
     pub fn actor(&self, tool: &str) -> Actor {
         Actor {
             tool: tool.to_owned(),
@@ -117,7 +117,7 @@ impl ToolContext {
 }
 
 impl ToolReader {
-    /// Where a path leads; refuses what the reader must not see.
+    /// Returns the target of a path. Refuses files that the reader must not see.
     pub fn resolve(
         &self,
         workspace: &Workspace,
@@ -134,7 +134,7 @@ impl ToolReader {
 /// together with the outcome, so that neither can happen twice.
 #[derive(Debug)]
 pub enum ToolOutput {
-    /// A text with its sources; none if the text is the tool's own.
+    /// A text with its sources. Empty if the tool itself wrote the text.
     Text {
         for_model: String,
         sources: Vec<Source>,
@@ -145,13 +145,13 @@ pub enum ToolOutput {
         for_model: String,
         effects: Vec<Effect>,
     },
-    /// A question to the person who speaks; the turn waits for the answer, which is the call's outcome.
+    /// A question to the person. The turn waits for the answer, which is the call's outcome.
     Asks(Body),
-    /// A task for a subagent; the turn waits for its result, which is the call's outcome.
+    /// A task for a subagent. The turn waits for its result, which is the call's outcome.
     Awaits(Task),
 }
 
-/// A change of a file, and the model's text once it is made.
+/// A change of a file, and the text for the model once it is made.
 #[derive(Debug)]
 pub struct ToolChange {
     pub for_model: String,
@@ -165,17 +165,17 @@ impl ToolOutput {
         Self::Text { for_model: for_model.into(), sources: Vec::new() }
     }
 
-    /// A text that has a source other than the tool.
+    /// Creates a text with a source other than the tool.
     pub fn of(source: Source, for_model: impl Into<String>) -> Self {
         Self::Text { for_model: for_model.into(), sources: vec![source] }
     }
 
-    /// A change of a file that undoes no call.
+    /// Creates a change of a file that undoes no call.
     fn change(for_model: String, file: FileChange) -> Self {
         Self::Change(ToolChange { for_model, file, undoes: None })
     }
 
-    /// One change of our own store.
+    /// Creates one change of our own store.
     fn effect(for_model: impl Into<String>, effect: Effect) -> Self {
         Self::Effects { for_model: for_model.into(), effects: vec![effect] }
     }
@@ -188,47 +188,46 @@ pub enum Effect {
         to: Address,
         body: Body,
     },
-    /// A model sends a message; what a heartbeat has told there shortly before is not sent again.
+    /// A message from a model. Text that a heartbeat run sent there shortly before is not sent again.
     Send {
         to: Address,
         body: Body,
-        /// It has read what strangers wrote.
+        /// The turn has read untrusted content.
         tainted: bool,
     },
-    /// The person is asked whether to do something.
+    /// Asks the person to approve a suggestion.
     Propose(proposals::NewProposal),
     UpdateProposal(proposals::Change),
-    /// Jobs are made, changed or listed. There may be too many, so the store has the last word on the
-    /// outcome.
+    /// Creates, changes or lists jobs. There may be too many, so the store decides on the outcome.
     Schedule {
         whose: jobs::Whose,
         order: jobs::Order,
         zone: Tz,
     },
-    /// The conversation's plan is this now.
+    /// Replaces the conversation's plan.
     Plan(Plan),
-    /// A subagent works on this task beside the conversation. It may be one too many, so the store has
-    /// the last word on the outcome.
+    /// Starts a subagent on this task beside the conversation. It may be one too many, so the store
+    /// decides on the outcome.
     Spawn(Task),
 }
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// The model can do better: says what was wrong and what would be right.
+    /// The model can correct its call: explains the mistake and the right form.
     #[error("{0}")]
     TellModel(String),
-    /// As [`Self::TellModel`], where the same call may go well the next time.
+    /// As [`Self::TellModel`], if the same call may succeed later.
     #[error("{0}")]
     Transient(String),
-    /// As [`Self::TellModel`], in words of an untrusted source.
+    /// As [`Self::TellModel`], with text from an untrusted source.
     #[error("{1}")]
     TellForeign(Source, String),
-    /// The turn cannot go on.
+    /// The turn cannot continue.
     #[error(transparent)]
     Abort(#[from] anyhow::Error),
 }
 
-/// What a model is told of a search that took too long.
+/// The result for a model after a search that took too long.
 const NARROWER: &str = "The search took too long and was stopped: too much is stored to look at all of it. Make it \
     narrower, with fewer and rarer words or a smaller limit.";
 
@@ -241,7 +240,7 @@ impl From<StoreError> for ToolError {
     }
 }
 
-/// What a tool ends with that has words for the model instead of a result.
+/// Returns an explanation for the model instead of a result.
 fn tell(words: String) -> Result<ToolOutput, ToolError> {
     Err(ToolError::TellModel(words))
 }
@@ -252,13 +251,13 @@ pub trait Tool: Send + Sync + 'static {
     type Args: DeserializeOwned + JsonSchema + Send;
     const SPEC: ToolSpec;
 
-    /// How far a call with these arguments reaches that is made from an address.
+    /// Returns the reach of a call with these arguments from an address.
     fn reach(_args: &Self::Args, _here: &Address) -> Reach {
         Self::SPEC.kind.reach()
     }
 
-    /// Another tool, as a call of which one with these arguments counts, too: who may not make that, or
-    /// must be asked first, may not make this either.
+    /// Returns another tool for which a call with these arguments also counts: a person who may not call
+    /// that tool, or needs approval for it, is treated in the same way here.
     fn stands_for(_args: &Self::Args) -> Option<&'static str> {
         None
     }
@@ -266,14 +265,14 @@ pub trait Tool: Send + Sync + 'static {
     async fn call(&self, args: Self::Args, cx: &ToolContext) -> Result<ToolOutput, ToolError>;
 }
 
-/// A tool whose type is forgotten.
+/// A tool with its type erased.
 #[async_trait]
 pub trait AnyTool: Send + Sync + 'static {
     fn terms(&self) -> Terms;
-    /// Its name among them, `[a-z0-9_]`, at most 64.
+    /// Returns the schema. The name in it is `[a-z0-9_]`, at most 64 characters.
     fn schema(&self) -> ToolSchema;
 
-    /// Words for the model if a call with these arguments cannot begin.
+    /// Checks the arguments. Returns an explanation for the model if a call with them cannot begin.
     fn check(&self, _arguments: &str) -> Result<(), String> {
         Ok(())
     }
@@ -303,11 +302,11 @@ impl<T: Tool> AnyTool for T {
             object.remove("title");
         }
         shorten(&mut parameters);
-        // Those of a tool without any are written out, which some endpoints want.
+        // Some endpoints require the properties of a tool without any.
         if !parameters["properties"].is_object() {
             parameters["properties"] = Value::Object(serde_json::Map::new());
         }
-        // Rust's own widths of integers, of which some endpoints have not heard.
+        // Rust's integer formats, which some endpoints do not know.
         for (_, property) in parameters["properties"].as_object_mut().into_iter().flatten() {
             property.as_object_mut().map(|property| property.remove("format"));
         }
@@ -336,8 +335,8 @@ impl<T: Tool> AnyTool for T {
     }
 }
 
-/// Leaves out what a model does not need to be told with each prompt: that there are no further fields,
-/// which it hears if it makes some up, and that what may be left out is empty then.
+/// Removes parts of a schema that a model does not need in each prompt: that there are no further fields,
+/// which an error reports if it invents some, and empty defaults of optional fields.
 fn shorten(schema: &mut Value) {
     if let Some(object) = schema.as_object_mut() {
         let is_empty = |value: &Value| {
@@ -357,7 +356,7 @@ fn parse<T: Tool>(arguments: &str) -> Result<T::Args, String> {
         .map_err(|error| format!("The arguments of {} are wrong: {error}.", T::SPEC.name))
 }
 
-/// Reads arguments, of which models write those that they leave out as `null`.
+/// Parses arguments. Models write omitted ones as `null`.
 fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> {
     let mut arguments: Value = serde_json::from_str(arguments)?;
     if let Some(object) = arguments.as_object_mut() {
@@ -366,7 +365,7 @@ fn without_nulls<T: DeserializeOwned>(arguments: &str) -> serde_json::Result<T> 
     serde_json::from_value(arguments)
 }
 
-/// `text` cut to what a model is shown, with `read_on` (how to see the rest) at the cut.
+/// Cuts `text` to the maximum length of a result. The cut contains `read_on` (how to see the rest).
 pub fn cut(text: &str, read_on: &str) -> String {
     match text.char_indices().nth(RESULT_CHARS_MAX) {
         None => text.to_owned(),

@@ -1,5 +1,5 @@
-//! Sessions that nobody works on just now: they stay in memory for a while, as far as there is room, and the
-//! others come back from the store. After a peak, the allocator returns to the kernel the memory that is free.
+//! Idle sessions: they stay in memory for a while, within a limit. Others are read from the store again. After a
+//! peak, the allocator returns free memory to the kernel.
 
 use std::collections::{BTreeMap, HashMap};
 use std::future::pending;
@@ -71,7 +71,7 @@ impl Idle {
         Some(session)
     }
 
-    /// Waits until a session has been idle for long enough, and drops it; or until it is quiet after a peak, and
+    /// Waits until a session has been idle for long enough, and drops it, or until it is quiet after a peak, and
     /// returns memory to the kernel.
     pub(super) async fn forget(&mut self) {
         let forgets = self.order.first_key_value().map(|((since, _), _)| *since + KEPT_FOR);

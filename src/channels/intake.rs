@@ -47,7 +47,7 @@ const STORE_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// Bytes that are read to detect an image: the length of the longest signature.
 const HEAD_BYTES: u64 = 16;
 
-/// Where files are taken in to.
+/// The stores of fetched files.
 #[derive(Clone)]
 pub struct IntakeStores {
     pub bus: Bus,

@@ -147,7 +147,7 @@ impl Albums {
     }
 }
 
-/// The album that an update belongs to.
+/// Returns the album that an update belongs to.
 fn album_of(update: &RawUpdate) -> Option<Album> {
     let message = update.get("message").or_else(|| update.get("edited_message"))?;
     let name = message.get("media_group_id")?.as_str()?.to_owned();

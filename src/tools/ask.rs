@@ -1,4 +1,4 @@
-//! Asking the person who speaks: the turn waits for the answer.
+//! The tool that asks the person: the turn waits for the answer.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;

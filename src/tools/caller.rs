@@ -1,10 +1,10 @@
-//! Which tools are for whom, whoever asks.
+//! Availability of tools by caller, independent of the person's role.
 
 use super::{delegate, finish, schedule};
 use crate::provider::ToolSchema;
 use crate::types::session::Finish;
 
-/// What a turn works for that calls tools.
+/// The kind of turn that calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
     Conversation(Finish),
@@ -17,30 +17,30 @@ pub enum Caller {
 /// The tools of a kind of background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TaskTools {
-    /// Those that it cannot call.
+    /// The tools that it cannot call.
     pub without: &'static [&'static str],
-    /// What it says with `task_completion` is told to nobody.
+    /// The result of its `task_completion` is sent to nobody.
     pub completes_in_silence: bool,
-    /// No words are no failure: nobody has asked just now.
+    /// An empty answer is no failure, because nobody is waiting for it.
     pub may_say_nothing: bool,
 }
 
 impl TaskTools {
-    /// Nobody speaks with it, and it hands nothing on.
+    /// It talks to nobody, and delegates nothing.
     pub const SUBAGENT: Self = Self {
         without: delegate::NOT_FOR_SUBAGENTS,
         completes_in_silence: false,
         may_say_nothing: false,
     };
 
-    /// It makes no jobs, and hands nothing on.
+    /// It creates no jobs, and delegates nothing.
     pub const JOB: Self = Self {
         without: schedule::NOT_FOR_JOBS,
         completes_in_silence: false,
         may_say_nothing: true,
     };
 
-    /// It tells and asks by `converse`, for nobody waits.
+    /// It notifies and asks by `converse`, because nobody is waiting.
     pub const HEARTBEAT: Self = Self {
         without: schedule::NOT_FOR_HEARTBEATS,
         completes_in_silence: true,
@@ -49,7 +49,7 @@ impl TaskTools {
 }
 
 impl Caller {
-    /// Whether a tool is for it, whoever asks.
+    /// Returns true if the caller can call a tool, whatever the person's role.
     pub fn has(self, name: &str) -> bool {
         match self {
             Self::Conversation(Finish::Answer) => {
@@ -61,7 +61,7 @@ impl Caller {
         }
     }
 
-    /// Whether a model is told of it. In a conversation it is told of the same tools each time, because the
+    /// Returns true if a model sees the tool. A conversation always shows the same tools, because the
     /// provider's cache begins with them.
     pub(super) fn is_shown(self, name: &str) -> bool {
         match self {
@@ -70,7 +70,7 @@ impl Caller {
         }
     }
 
-    /// A tool as a model is told of it where it means something else; none where it does not.
+    /// Returns a changed schema for a tool that means something else to this caller. None if it does not.
     pub(super) fn told_of(self, schema: &ToolSchema) -> Option<ToolSchema> {
         match (self, schema.name.as_str()) {
             (Self::Task(tools), finish::COMPLETION) if tools.completes_in_silence => {
@@ -80,7 +80,7 @@ impl Caller {
         }
     }
 
-    /// Whether no words are no failure: nobody has asked just now.
+    /// Returns true if an empty answer is no failure, because nobody is waiting for it.
     pub fn may_say_nothing(self) -> bool {
         match self {
             Self::Conversation(_) => false,

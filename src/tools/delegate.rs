@@ -1,4 +1,4 @@
-//! Handing a task to a subagent.
+//! Tools that delegate a task to a subagent.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -10,10 +10,10 @@ use crate::provider::ASK_QUESTION;
 
 const TASK_CHARS_MAX: usize = 8_000;
 
-/// Its result is that of a task that was handed on.
+/// Its result is that of a delegated task.
 pub const SUBAGENT: &str = "subagent";
 
-/// What a subagent cannot call: nobody speaks with it, and it hands nothing on.
+/// Tools that a subagent cannot call: it talks to nobody, and delegates nothing.
 pub(super) const NOT_FOR_SUBAGENTS: &[&str] = &[
     finish::CONVERSE,
     "message",

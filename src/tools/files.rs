@@ -1,6 +1,6 @@
-//! The workspace's files for a model: read, write, edit, append, list. Whoever is not the owner in
-//! a private chat is refused MEMORY.md, the notes and USER.md, in every tool: the counts and hints
-//! of `edit_file` would tell what they hold. What a call changes, the turn makes.
+//! The workspace's files for a model: read, write, edit, append, list. MEMORY.md, the notes and USER.md
+//! are refused, in every tool, to everybody but the owner in a private chat: the counts and hints of
+//! `edit_file` would reveal their content. The turn makes the changes of a call.
 
 mod edit;
 
@@ -23,10 +23,10 @@ use crate::workspace::{
     picture_type,
 };
 
-/// One page of `read_file`, in bytes: with the line on how to read on it stays below the cut.
+/// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
 const PAGE_BYTES_MAX: u64 = RESULT_CHARS_MAX as u64 - 200;
 
-/// What `list_files` shows; more would be cut anyhow.
+/// Maximum number of entries in `list_files`. More would be cut anyway.
 const LIST_ENTRIES_MAX: usize = 300;
 const LIST_DEPTH_MAX: u8 = 8;
 
@@ -227,12 +227,12 @@ fn page_bytes_max() -> u64 {
     PAGE_BYTES_MAX
 }
 
-/// The workspace's folders and what is in them.
+/// The workspace's folders and their entries.
 fn list_depth() -> u8 {
     2
 }
 
-/// Words for the model: none of these need end a turn.
+/// An explanation for the model: none of these errors need end a turn.
 impl From<FileError> for ToolError {
     fn from(error: FileError) -> Self {
         let hint = match &error {
@@ -251,7 +251,7 @@ fn sentence(error: &impl ToString) -> String {
     format!("{first}{}.", rest.as_str())
 }
 
-/// The result of a call that makes `change`; none is made where nothing would differ.
+/// Returns the result of a call that makes `change`. Without a difference, no change is made.
 fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     let (path, length) = (&change.path, change.contents.len() as u64);
     if length > READ_BYTES_MAX {
@@ -267,7 +267,7 @@ fn changed(change: FileChange, done: &str) -> Result<ToolOutput, ToolError> {
     Ok(ToolOutput::change(for_model, change))
 }
 
-/// What the bot obeys, or takes for true, is more than a file.
+/// Returns the reach of a change. Instructions and memory are more than files.
 fn reach_of(path: &WorkspacePath) -> Reach {
     match path {
         path if path.is_shown_changed() => Reach::Rules,
@@ -283,7 +283,7 @@ fn read(
 ) -> Result<ToolOutput, ToolError> {
     let path = reader.resolve(workspace, &args.path)?;
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
-    // A few bytes more, as a character may begin at the limit.
+    // A few bytes more, because a character may begin at the limit.
     let page = workspace.read_page(&path, args.offset, limit + 3)?;
     let size = page.size;
     if size == 0 {
@@ -321,8 +321,8 @@ fn read(
     Ok(shown(format!("{text}\n[Bytes {start} to {end} of {size}. {read_on}]")))
 }
 
-/// The text of about `limit` first bytes, and how many bytes of a character that began earlier were
-/// skipped. It ends at a line's end if that does not cost half of it. None: not text.
+/// Returns the text of about the first `limit` bytes, and the number of skipped bytes of a character that
+/// began earlier. It ends at a line's end if that costs less than half of it. None if it is not text.
 fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)> {
     let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let skipped = match is_inside {
@@ -341,11 +341,11 @@ fn page_text(bytes: &[u8], limit: u64, is_inside: bool) -> Option<(usize, &str)>
         return None;
     }
     let limit = usize::try_from(limit).unwrap_or(usize::MAX);
-    // More bytes than the limit were asked for, so that fewer mean the end of the file.
+    // More bytes than the limit were requested, so fewer mean the end of the file.
     if bytes.len() <= limit {
         return Some((skipped, text));
     }
-    // At least one character, or reading on would never get further.
+    // At least one character, so that reading on always advances.
     let end = (1..=limit).rev().find(|at| text.is_char_boundary(*at));
     let text = &text[..end.unwrap_or_else(|| text.chars().next().map_or(0, char::len_utf8))];
     match text.rfind('\n') {
@@ -373,7 +373,7 @@ fn list(
     Ok(ToolOutput::text(cut(&text, "List one folder, or use a smaller depth.")))
 }
 
-/// A listing on the way.
+/// A listing under construction.
 struct ShownListing {
     audience: Audience,
     lines: Vec<String>,
@@ -414,7 +414,7 @@ impl ShownListing {
             if let (EntryKind::Folder, Ok(below)) = (entry.kind, below)
                 && depth > 1
             {
-                // One that vanished or cannot be read is shown as empty.
+                // A folder that vanished or cannot be read is shown as empty.
                 let _ = self.folder(workspace, Some(&below), depth - 1, level + 1);
             }
         }

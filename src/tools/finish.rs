@@ -1,4 +1,4 @@
-//! Ending a turn by a call, where a text alone does not.
+//! Tools that end a turn, if a text alone does not.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -61,7 +61,7 @@ impl Tool for Converse {
     }
 }
 
-/// How a model is told of `task_completion` where nobody hears its result.
+/// Returns the schema of `task_completion` for a task whose result nobody reads.
 pub fn in_silence(schema: &ToolSchema) -> ToolSchema {
     let mut schema = schema.clone();
     "Call this when there is nothing to tell.".clone_into(&mut schema.description);
@@ -76,7 +76,7 @@ fn words(name: &str, said: &str) -> Result<ToolOutput, ToolError> {
     }
 }
 
-/// The call that has ended its turn, among those of its last step, and what is said with it.
+/// Returns the call that ended its turn, among those of its last step, and its text.
 pub fn ended_with(calls: &[Call]) -> Option<(&'static str, &str)> {
     calls.iter().find_map(|call| {
         let name = [COMPLETION, CONVERSE].into_iter().find(|name| call.tool == *name)?;

@@ -1,4 +1,4 @@
-//! A tool whose least role the config sets.
+//! A tool whose lowest role is set by the config.
 
 use async_trait::async_trait;
 
@@ -7,7 +7,7 @@ use crate::people::Role;
 use crate::provider::ToolSchema;
 use crate::types::message::Address;
 
-/// A tool for those who have at least this role, whatever its own terms say.
+/// A tool for people with at least this role, whatever its own terms.
 pub(super) struct ForRole<T>(pub(super) Role, pub(super) T);
 
 #[async_trait]

@@ -1,6 +1,7 @@
-//! What is wired to the board: lines (GPIO) and two buses (I2C, SPI), by the kernel's own interfaces. For
-//! admins. Looking and acting are tools of their own, so that acting can be made to need approval; it always
-//! does where strangers' words were read. Without the Cargo feature `hardware` there are none of these.
+//! Devices that are wired to the board: lines (GPIO) and two buses (I2C, SPI), by the kernel's own
+//! interfaces. For admins. Reading and acting are separate tools, so that acting can require approval. It
+//! always does after untrusted content was read. Without the Cargo feature `hardware` these tools do not
+//! exist.
 
 mod gpio;
 mod i2c;
@@ -16,21 +17,22 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::{AnyTool, ToolError, ToolOutput};
 
-/// The most bytes that are read or written at once: what fits on a screen, and less than any driver takes.
+/// Maximum number of bytes of one read or write: it fits on a screen, and is below the limit of any
+/// driver.
 const BYTES_MAX: usize = 256;
 
-/// Where the devices are.
+/// The folder of the devices.
 #[derive(Clone, Debug)]
 pub struct Devices(PathBuf);
 
 impl Default for Devices {
-    /// Those of this machine.
+    /// The devices of this machine.
     fn default() -> Self {
         Self::at("/dev")
     }
 }
 
-/// The tools for them.
+/// Returns the tools for the devices.
 pub fn tools(devices: &Devices) -> Vec<Arc<dyn AnyTool>> {
     let held = Arc::new(gpio::HeldLines::default());
     vec![
@@ -52,7 +54,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// What their names begin with.
+    /// The prefix of their names.
     fn prefix(self) -> &'static str {
         match self {
             Self::Gpio => "gpiochip",
@@ -61,7 +63,7 @@ impl Family {
         }
     }
 
-    /// Who may use them, on most systems.
+    /// The group that may use them, on most systems.
     fn group(self) -> &'static str {
         match self {
             Self::Gpio => "gpio",
@@ -76,7 +78,7 @@ impl Devices {
         Self(folder.into())
     }
 
-    /// The path of a device that can be opened; else words for the model.
+    /// Returns the path of a device that can be opened, or an explanation for the model.
     fn find(&self, family: Family, name: &str) -> Result<PathBuf, String> {
         let path = self.0.join(name);
         match OpenOptions::new().read(true).write(true).open(&path) {
@@ -104,7 +106,7 @@ impl Devices {
     }
 }
 
-/// A sentence about a failed call to a device, with what a person can do.
+/// Describes a failed call to a device, with a remedy for people.
 pub fn fault(family: Family, path: &Path, error: &io::Error) -> String {
     let path = path.display();
     let errno = error.raw_os_error().map(Errno::from_raw_os_error);
@@ -132,7 +134,7 @@ pub fn fault(family: Family, path: &Path, error: &io::Error) -> String {
     }
 }
 
-/// Talks to a device, which blocks.
+/// Runs device I/O, which blocks, on another thread.
 async fn off_thread(
     work: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Result<ToolOutput, ToolError> {
@@ -142,7 +144,7 @@ async fn off_thread(
     }
 }
 
-/// Bytes as data sheets write them, and as numbers.
+/// Formats bytes as data sheets write them, and as numbers.
 pub fn shown(bytes: &[u8]) -> String {
     let hex: Vec<_> = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     let numbers: Vec<_> = bytes.iter().map(u8::to_string).collect();

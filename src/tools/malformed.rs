@@ -1,5 +1,5 @@
-//! What runs in place of a call that could not be read out of a model's text. It is offered to no
-//! model, and does nothing but say what was wrong.
+//! Runs in place of a call that could not be parsed from a model's text. It is offered to no model, and
+//! only explains the mistake.
 
 use std::sync::{Arc, LazyLock};
 

@@ -1,5 +1,5 @@
-//! Tools that other programs lend by the Model Context Protocol: who they are, and the catalogue
-//! made of what they offer. Reaching them is `link.rs`; without the Cargo feature `mcp` nobody does.
+//! MCP tools: the configured servers, and the catalogue of their offers. `link.rs` connects to them;
+//! without the Cargo feature `mcp` nothing does.
 
 #[cfg(feature = "mcp")]
 pub mod catalogue;
@@ -26,21 +26,21 @@ pub use crate::secret::Setting;
 #[cfg(feature = "mcp")]
 pub use link::Servers;
 
-/// The most that is read of a result; the model is shown far less.
+/// Maximum number of bytes that are read of a result. The model gets far less.
 #[cfg(feature = "mcp")]
 const RESULT_BYTES_MAX: usize = 1_000_000;
 
-/// A server of tools, as the operator has named it.
+/// A tool server from the config.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub via: Via,
-    /// The tools that may be used, as the server calls them; none: all.
+    /// The server's names of the tools that may be used. None means all.
     pub allow: Option<Vec<String>>,
-    /// How long one call may take.
+    /// Time limit of one call.
     pub timeout: Duration,
-    /// The least role that may use its tools.
+    /// The lowest role that may use its tools.
     pub role: Role,
-    /// Whether what it says is as good as the owner's own words.
+    /// True if its output is trusted like the owner's own text.
     pub trusted: bool,
 }
 
@@ -50,19 +50,19 @@ pub enum Via {
     Http { url: String, headers: Vec<(String, Secret)> },
 }
 
-/// A program that speaks over its standard input and output.
+/// A program that communicates over its standard input and output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
     pub command: String,
     pub args: Vec<String>,
     pub env: BTreeMap<String, Setting>,
-    /// What of our own variables it gets; none of the others.
+    /// The only variables of our own environment that it gets.
     pub inherited: Vec<(&'static str, OsString)>,
     pub cwd: Option<PathBuf>,
 }
 
 impl Config {
-    /// All that must stay out of logs.
+    /// Returns the values that must not be logged.
     pub fn secrets(&self) -> Box<dyn Iterator<Item = &Secret> + '_> {
         match &self.via {
             Via::Http { headers, .. } => Box::new(headers.iter().map(|(_, value)| value)),

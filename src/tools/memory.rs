@@ -1,5 +1,5 @@
-//! Remembering: `remember` for what stays true, `note` for what happened. Both are for the owner, whose
-//! memory it is: what others could put there would be told to the owner's sessions as true.
+//! The memory tools: `remember` for lasting facts, `note` for events. Both are for the owner, whose
+//! memory it is: text that others put there would appear in the owner's sessions as true.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use crate::types::message::Address;
 use crate::workspace::snapshot::FILE_CHARS_MAX;
 use crate::workspace::{FileChange, Hash, Workspace, WorkspacePath};
 
-/// One memory, in characters: a memory is a sentence or two; what is longer belongs in a file.
+/// Maximum length of one memory, in characters: a sentence or two. Longer text belongs in a file.
 const TEXT_CHARS_MAX: usize = 500;
 
 pub struct Remember;
@@ -104,7 +104,7 @@ fn remember(workspace: &Workspace, text: &str) -> Result<ToolOutput, ToolError> 
     Ok(ToolOutput::change(format!("Remembered in {}.", change.path), change))
 }
 
-/// `before`, or a new file with `heading`, with `line` at its end.
+/// Appends `line` to `before`, or to a new file with `heading`.
 fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &str) -> FileChange {
     let hash = before.as_ref().map(|before| Hash::of(before.as_bytes()));
     let mut text = before.unwrap_or_default();
@@ -118,7 +118,7 @@ fn with_line(path: WorkspacePath, before: Option<String>, heading: &str, line: &
     FileChange::new(path, hash, text.into_bytes())
 }
 
-/// `text` as what stands behind a bullet.
+/// Returns `text` in the form that follows a bullet.
 fn one_line(text: &str) -> Result<String, ToolError> {
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let text = bullet(&text);

@@ -1,4 +1,4 @@
-//! The tool that sends messages beside the answer: words, files, and questions with buttons.
+//! The tool that sends messages beside the answer: text, files, and questions with buttons.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -18,18 +18,19 @@ use crate::workspace::{Workspace, WorkspacePath};
 
 const NAME: &str = "message";
 
-/// A longer one is better written into a file.
+/// A longer text belongs in a file.
 const TEXT_CHARS_MAX: usize = 20_000;
 
 const FILES_MAX: usize = 10;
 
-/// Of one file. What a platform takes is often less, and is told when it is sent.
+/// Maximum size of one file, in bytes. A platform's limit is often lower, and is reported when the file
+/// is sent.
 const FILE_BYTES_MAX: u64 = 50_000_000;
 
-/// More are no choice but a list.
+/// More buttons would be a list rather than a choice.
 const CHOICES_MAX: usize = 8;
 
-/// What fits on a button everywhere (Slack takes 75, Discord 80).
+/// Maximum length of a label: it fits on a button everywhere (Slack: 75 characters, Discord: 80).
 const LABEL_CHARS_MAX: usize = 60;
 
 pub struct SendMessage;
@@ -92,7 +93,7 @@ impl Tool for SendMessage {
     }
 }
 
-/// Words for the model if the message cannot be sent.
+/// Returns an explanation for the model if the message cannot be sent.
 fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
     let no_text = args.text.trim().is_empty();
     if no_text && !args.choices.is_empty() {
@@ -119,7 +120,7 @@ fn check(args: &Args, to: &Address, cx: &ToolContext) -> Result<(), String> {
     Ok(())
 }
 
-/// The buttons of these labels, or words for the model.
+/// Returns the buttons of these labels, or an explanation for the model.
 pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
     if labels.len() > CHOICES_MAX {
         return Err(format!("at most {CHOICES_MAX} choices fit under a question."));
@@ -130,7 +131,7 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
         if !(1..=LABEL_CHARS_MAX).contains(&length) || label.chars().any(char::is_control) {
             return Err(format!("a choice has one line of 1 to {LABEL_CHARS_MAX} characters."));
         }
-        // Whoever presses says it, and may command more than whoever asked.
+        // The person who presses it sends its text, and may have a higher role than the one who asked.
         if label.starts_with('/') {
             return Err("a choice cannot be a command.".to_owned());
         }
@@ -142,7 +143,7 @@ pub(super) fn choices(labels: &[String]) -> Result<Vec<Choice>, String> {
     Ok(labels.iter().map(choice).collect())
 }
 
-/// In a group the question is for who asked; elsewhere it is for who may speak there.
+/// In a group the question is for the person who asked, elsewhere for everybody who is admitted there.
 fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     match cx.place {
         Place::Group if *to == cx.address => Entitled::Only(cx.who.id.clone()),
@@ -150,7 +151,7 @@ fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     }
 }
 
-/// The files, if all of them are there and the one who asks may see them.
+/// Returns the files, if all of them exist and the asking person may see them.
 fn attach(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
@@ -175,7 +176,7 @@ fn attach(
     files.into_iter().map(attach).collect()
 }
 
-/// The text stands under the first file, or below all of them with its buttons.
+/// Returns the bodies to send. The text is the first file's caption, or below all files with its buttons.
 fn bodies(
     text: String,
     mut files: Vec<Attachment>,
@@ -193,7 +194,7 @@ fn bodies(
     files.into_iter().map(Body::File).chain(last).collect()
 }
 
-/// What a call of this tool has said at `here`, so that the answer need not repeat it.
+/// Returns the text that a call of this tool sent to `here`, so that the answer need not repeat it.
 pub fn said_here(call: &Call, here: &Address) -> Option<String> {
     if call.tool != NAME || !matches!(call.outcome, Outcome::Done(_)) {
         return None;

@@ -1,4 +1,4 @@
-//! Looking for what was said here before, also what the model no longer sees.
+//! The tool that searches earlier messages of the conversation, also those that the model no longer sees.
 
 use async_trait::async_trait;
 use chrono_tz::Tz;
@@ -15,14 +15,14 @@ use crate::workspace::Audience;
 
 const FOUND_MAX: usize = 10;
 
-/// The longest word that is looked for, in characters: SQLite compares a word at each place of a text, and cannot
-/// be interrupted within a text.
+/// Maximum length of a search word, in characters: SQLite compares a word at each place of a text, and
+/// cannot be interrupted within a text.
 const WORD_CHARS_MAX: usize = 100;
 
-/// Untrusted sources that are kept of one search.
+/// Maximum number of untrusted sources that are kept of one search.
 const SOURCES_MAX: usize = 16;
 
-/// Of one text, around the first word.
+/// Characters that are shown of one text, around the first word.
 const SHOWN_CHARS: usize = 300;
 
 pub struct SearchPast;
@@ -57,7 +57,7 @@ impl Tool for SearchPast {
         let wanted = words.clone();
         let look = move |store: &_| history::search(store, &at, &wanted, FOUND_MAX + 1);
         let mut found = cx.actions.store.search(look).await?;
-        // What is asked now holds the words, too.
+        // The present question contains the words, too.
         let newest = found.iter().map(|it| it.turn).max();
         found
             .retain(|it| it.session != session || Some(it.turn) != newest || !is_asked(it, &words));
@@ -74,7 +74,8 @@ impl Tool for SearchPast {
     }
 }
 
-/// The untrusted sources of what was found, or the first of many: one is enough to tell that it is untrusted.
+/// Returns the untrusted sources of the results, or the first of many: one is enough to mark them as
+/// untrusted.
 fn untrusted(found: &[Found], audience: Audience) -> Vec<Source> {
     let mut all = Vec::new();
     let sources = found.iter().flat_map(|found| &found.sources);
@@ -84,7 +85,7 @@ fn untrusted(found: &[Found], audience: Audience) -> Vec<Source> {
     all
 }
 
-/// Whether it was said to the bot just now, and nothing was answered.
+/// Returns true if the words were only in a message to the bot, not in its answer: the present question.
 fn is_asked(found: &Found, words: &[String]) -> bool {
     !has_all(&found.said, words)
 }
@@ -102,7 +103,7 @@ fn shown(found: &Found, words: &[String], zone: Tz) -> String {
     format!("{at}\n{}", lines.join("\n"))
 }
 
-/// The text around the first of the words, on one line.
+/// Returns the text around the first of the words, on one line.
 fn around(text: &str, words: &[String]) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let lower = line.to_lowercase();

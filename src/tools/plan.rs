@@ -1,5 +1,5 @@
-//! The model's plan: what it means to do, step by step. Kept with the conversation, shown to the model
-//! beside each new message while something is left of it, and to people by `/plan`.
+//! The model's plan, step by step. Kept with the conversation, shown to the model with each new message
+//! while an item is open, and to people by `/plan`.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -9,7 +9,7 @@ use super::{Effect, Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, te
 use crate::people::Role;
 use crate::types::session::{Plan, PlanItem};
 
-/// More is no plan; and it is shown again with each message.
+/// Maximum number of items. A plan is shown again with each message.
 const ITEMS_MAX: usize = 20;
 const ITEM_CHARS_MAX: usize = 200;
 
@@ -39,7 +39,7 @@ impl Tool for KeepPlan {
         }
         let mut items = args.items;
         for item in &mut items {
-            // One line each, so that none can pass for a line of the program's.
+            // One line each, so that no item can pass for a line of the program.
             item.text = item.text.split_whitespace().collect::<Vec<_>>().join(" ");
             match item.text.chars().count() {
                 0 => return tell("An item of the plan has no text.".to_owned()),

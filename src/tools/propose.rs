@@ -1,4 +1,4 @@
-//! Suggesting something instead of doing it: the person says yes or no, now or later.
+//! Tools that suggest an action instead of doing it: the person answers yes or no, now or later.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -135,7 +135,7 @@ impl Tool for ListProposals {
     }
 }
 
-/// One line, so that none can pass for a line of the program's.
+/// Returns the title as one line, so that it cannot pass for a line of the program.
 fn title(given: &str) -> Result<String, ToolError> {
     let title = given.split_whitespace().collect::<Vec<_>>().join(" ");
     match title.chars().count() {

@@ -1,4 +1,4 @@
-//! The tool that has something done later, or again and again.
+//! The tool that schedules work for later, once or regularly.
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -14,11 +14,11 @@ use crate::types::message::{Address, Place};
 
 pub(super) const NAME: &str = "schedule";
 
-/// What a job in a session of its own cannot call: it makes no jobs, and hands nothing on.
+/// Tools that a job in a session of its own cannot call: it creates no jobs, and delegates nothing.
 pub(super) const NOT_FOR_JOBS: &[&str] =
     &[NAME, "converse", "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
-/// The same of a heartbeat, which has `converse`, and asks by it.
+/// The same for a heartbeat run, which has `converse`, and asks with it.
 pub(super) const NOT_FOR_HEARTBEATS: &[&str] =
     &[NAME, ASK_QUESTION, "propose", "update_proposal", "list_proposals", "spawn", "subagent"];
 
@@ -35,12 +35,12 @@ impl Tool for Schedule {
         retries: false,
     };
 
-    /// What is done later is not looked at by anybody then.
+    /// Nobody watches scheduled work when it runs.
     fn reach(args: &Wanted, _: &Address) -> Reach {
         if args.action == JobVerb::List { Reach::Here } else { Reach::Outside }
     }
 
-    /// What a command does later is what it would do now.
+    /// A scheduled command has the same effect as an immediate one.
     fn stands_for(args: &Wanted) -> Option<&'static str> {
         args.has_command().then_some(shell::EXEC)
     }
@@ -64,7 +64,7 @@ impl Tool for Schedule {
     }
 }
 
-/// The same where no commands are run: models are not told of them.
+/// The same tool without commands: models do not see that they exist.
 pub(super) struct WithoutCommands;
 
 #[async_trait]

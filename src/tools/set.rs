@@ -1,4 +1,4 @@
-//! The tools that there are, by name: the program's own, and those that others lend it.
+//! The existing tools, by name: the program's own, and those of MCP servers.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,12 +12,11 @@ use super::{
 use crate::people::Role;
 use crate::provider::{MALFORMED_CALL, ToolSchema};
 
-/// The tools of a daemon, by name: its own, and those that programs outside lend it, which come and
-/// go while it runs.
+/// The tools of a daemon, by name: its own, and those of MCP servers, which come and go while it runs.
 #[derive(Clone, Default)]
 pub struct ToolSet {
     own: Arc<BTreeMap<String, ToolEntry>>,
-    /// Replaced as a whole, so that reading it is taking a pointer.
+    /// Replaced as a whole, so that a read only clones a pointer.
     lent: watch::Sender<Arc<Lent>>,
 }
 
@@ -25,22 +24,23 @@ pub struct ToolSet {
 struct ToolEntry {
     tool: Arc<dyn AnyTool>,
     schema: ToolSchema,
-    /// About how large that is in a prompt.
+    /// Estimated tokens of the schema in a prompt.
     tokens: u64,
-    /// Whether models are told of it without asking.
+    /// True if models see it in the prompt.
     shown: bool,
 }
 
-/// What programs outside lend.
+/// The tools of MCP servers.
 #[derive(Default)]
 pub struct Lent {
     tools: BTreeMap<String, ToolEntry>,
     pub lenders: Vec<Lender>,
-    /// More are likely to be there in a moment: the first tries to reach the lenders are under way.
+    /// True while the first attempts to connect to the servers are in progress: more tools are likely to
+    /// arrive soon.
     pub coming: bool,
 }
 
-/// How a program that lends tools is.
+/// The state of an MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lender {
     pub name: String,
@@ -50,7 +50,7 @@ pub struct Lender {
 }
 
 impl Lent {
-    /// `hidden` can be called, but models are not told of them.
+    /// Creates a set. `hidden` tools can be called, but models do not see them.
     pub fn new(shown: Vec<Arc<dyn AnyTool>>, hidden: Vec<Arc<dyn AnyTool>>) -> Self {
         let shown = shown.into_iter().map(|tool| entry(tool, true));
         let tools = shown.chain(hidden.into_iter().map(|tool| entry(tool, false))).collect();
@@ -70,7 +70,7 @@ impl ToolSet {
         Self::standard_with(Vec::new())
     }
 
-    /// Those, and what the config asks for besides.
+    /// The standard tools, and those that the config asks for.
     pub fn standard_with(more: Vec<Arc<dyn AnyTool>>) -> Self {
         let has_shell = more.iter().any(|tool| tool.schema().name == shell::EXEC);
         let later: Arc<dyn AnyTool> = match has_shell {
@@ -109,7 +109,7 @@ impl ToolSet {
         Self { own: Arc::new(own), lent: watch::Sender::default() }
     }
 
-    /// Replaces what is lent; every clone sees it.
+    /// Replaces the MCP tools. Every clone of the set sees it.
     pub fn lend(&self, lent: Lent) {
         self.lent.send_replace(Arc::new(lent));
     }
@@ -118,17 +118,17 @@ impl ToolSet {
         Arc::clone(&self.lent.borrow())
     }
 
-    /// Waits for tools that are on their way; not for long, and only in a daemon's first moments.
+    /// Waits for MCP tools that are being connected: not for long, and only in a daemon's first moments.
     pub async fn arrived(&self) {
         self.lent.subscribe().wait_for(|lent| !lent.coming).await.ok();
     }
 
-    /// The tools that `role` may use, as a model is told of them.
+    /// Returns the tools that `role` may use, as a model sees them.
     pub fn offered(&self, caller: Caller, role: Role) -> Vec<ToolSchema> {
         self.offered_counted(caller, role).0
     }
 
-    /// The same, and about how many tokens they have in a prompt.
+    /// Returns the same, and their estimated tokens in a prompt.
     pub fn offered_counted(&self, caller: Caller, role: Role) -> (Vec<ToolSchema>, u64) {
         let lent = self.lent();
         let all = self.own.values().chain(lent.tools.values());
@@ -147,10 +147,11 @@ impl ToolSet {
         })
     }
 
-    /// The tool of that name, and its terms, if `role` may use it; else words for the model.
+    /// Returns the tool of that name, and its terms, if `role` may use it. Otherwise an explanation for
+    /// the model.
     pub fn authorise(&self, name: &str, role: Role) -> Result<(Arc<dyn AnyTool>, Terms), String> {
         if name == MALFORMED_CALL {
-            // It says itself what was wrong with the call.
+            // It explains itself what was wrong with the call.
             return Ok((Arc::clone(&malformed::TOOL), malformed::TOOL.terms()));
         }
         let lent = self.lent();

@@ -1,6 +1,6 @@
-//! The shell: `exec` runs a command in the cage, `process` looks after those in the background. The
-//! owner's commands, in a private chat, have the whole workspace; those of others have its folder
-//! `shared`, as the rest holds the owner's memory and the rules of the house.
+//! The shell: `exec` runs a command in the sandbox, `process` manages background commands. The owner's
+//! commands, in a private chat, have the whole workspace. Those of others have its folder `shared`,
+//! because the rest contains the owner's memory and the instructions.
 
 mod places;
 mod sessions;
@@ -30,28 +30,28 @@ use sessions::{BackgroundCommand, SessionRequest, Sessions};
 
 pub const EXEC: &str = "exec";
 
-/// What `exec` may be given to run and to feed, in characters.
+/// Maximum length of a command, and of its input, in bytes.
 const TEXT_CHARS_MAX: usize = 100_000;
 
-/// How the shell is set up.
+/// Settings of the shell.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
     pub enabled: bool,
-    /// The least role that may use it.
+    /// The lowest role that may use it.
     pub role: Role,
     pub cage: Cage,
-    /// How long a command may take that is waited for.
+    /// Time limit of a foreground command.
     pub time_max: Duration,
-    /// And one in the background.
+    /// Time limit of a background command.
     pub background_max: Duration,
 }
 
-/// The cage, tried once; off if the shell is not wanted.
+/// Tests the sandbox once. Off if the shell is disabled.
 pub fn standing(config: &Config) -> CageState {
     if config.enabled { sandbox::trial(&config.cage) } else { CageState::Off }
 }
 
-/// The tools of a shell that is offered.
+/// Returns the tools of the shell, if it is offered.
 pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     if !standing.is_offered() {
         return Vec::new();
@@ -64,7 +64,7 @@ pub fn tools(config: &Config, standing: &CageState) -> Vec<Arc<dyn AnyTool>> {
     vec![Arc::new(exec), Arc::new(ForRole(role, ProcessTool(shell)))]
 }
 
-/// The cage, of which what was said to hold must do so for each command.
+/// Returns the sandbox with the restrictions that the test confirmed, which each command must have.
 fn held(config: &Config, standing: &CageState) -> Cage {
     let least = match standing {
         CageState::Caged { enforced, .. } => *enforced,
@@ -73,7 +73,7 @@ fn held(config: &Config, standing: &CageState) -> Cage {
     Cage { least, ..config.cage.clone() }
 }
 
-/// How jobs have commands run: as a shell does that is offered.
+/// Returns the settings for the commands of jobs, if the shell is offered.
 pub fn commands(config: &Config, standing: &CageState) -> Option<Commands> {
     let cage = held(config, standing);
     standing.is_offered().then(|| Commands {
@@ -172,8 +172,9 @@ impl Tool for Exec {
 }
 
 impl Shell {
-    /// Whether a command may say what strangers wrote: from the network, or from what people have sent. If
-    /// that cannot be told by now, it is watched.
+    /// Determines if a command's output may contain untrusted content: from the network, or from files
+    /// that people sent. If that is not certain beforehand, the file accesses of the owner's command are
+    /// watched.
     async fn others(
         &self,
         args: &ExecArgs,
@@ -190,7 +191,7 @@ impl Shell {
     }
 }
 
-/// What came of a command, for the model.
+/// Returns a command's output for the model.
 fn output(read_others: bool, words: String) -> ToolOutput {
     ToolOutput::of(Source::Command { read_others }, words)
 }

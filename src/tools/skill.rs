@@ -1,4 +1,5 @@
-//! Reading a skill that no path leads to: those of the account's home folder, and those that ship.
+//! The tool that reads a skill without a path in the workspace: skills of the account's home folder, and
+//! those that are shipped.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;

@@ -1,5 +1,5 @@
-//! What was done here, and undoing it. An undo is a change of a file like any other, made by the turn,
-//! and can itself be undone.
+//! Tools that list actions, and undo them. An undo is a change of a file like any other, made by the
+//! turn, and can itself be undone.
 
 use async_trait::async_trait;
 use chrono_tz::Tz;
@@ -15,7 +15,7 @@ use crate::types::session::CallId;
 
 const LIST_MAX: usize = 50;
 
-/// Of an output, in characters.
+/// Maximum length of an output, in characters.
 const OUTPUT_CHARS_MAX: usize = 120;
 
 pub struct ListActions;

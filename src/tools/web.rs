@@ -1,5 +1,5 @@
-//! The web, of which nothing is trusted: neither where a page leads nor what it says. `web_fetch`
-//! reads pages, `web_search` asks search engines.
+//! The web, of which nothing is trusted: neither the targets of links nor the content. `web_fetch` reads
+//! pages, `web_search` uses search engines.
 
 pub mod address;
 mod cache;
@@ -19,20 +19,20 @@ use crate::secret::Secret;
 
 pub use hops::{FetchLimits, SystemNames};
 
-/// Who asks, as servers see it.
+/// The user agent for servers.
 const AGENT: &str = concat!(
     "peacrab/",
     env!("CARGO_PKG_VERSION"),
     " (+an assistant that reads what its person asks for)"
 );
 
-/// The `[web]` section, and who is asked for what is searched.
+/// The `[web]` section, and the search engines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub enabled: bool,
-    /// The least role that may use these tools.
+    /// The lowest role that may use these tools.
     pub role: Role,
-    /// What may be reached though it is not public.
+    /// Hosts that may be reached though they are not public.
     pub allow: Vec<address::AllowedHost>,
     /// The first is asked; the others are fallbacks, in this order. Never empty.
     pub engines: Vec<search::Engine>,
@@ -46,13 +46,13 @@ impl Default for Config {
 }
 
 impl Config {
-    /// All that must stay out of logs.
+    /// Returns the values that must not be logged.
     pub fn secrets(&self) -> impl Iterator<Item = &Secret> {
         self.engines.iter().filter_map(|engine| engine.api_key.as_ref())
     }
 }
 
-/// The tools that the config asks for.
+/// Returns the tools that the config asks for.
 pub fn tools(config: &Config) -> anyhow::Result<Vec<Arc<dyn AnyTool>>> {
     if !config.enabled {
         return Ok(Vec::new());

@@ -1,13 +1,13 @@
-//! Changing text as `edit_file` and `append_file` do: pure, without a file.
+//! Text changes of `edit_file` and `append_file`. Pure, without a file.
 
-/// Where the nearest line is looked for: comparing is slow, and this is a hint only.
+/// Maximum number of lines in the search for the nearest one: comparing is slow, and it is only a hint.
 const NEAREST_LINES_MAX: usize = 5_000;
 const NEAREST_CHARS_MAX: usize = 200;
-/// Of [`strsim::normalized_levenshtein`]: below this, a line is not what was meant.
+/// Minimum [`strsim::normalized_levenshtein`] similarity. Below it, a line is not a plausible match.
 const NEAREST_SIMILARITY_MIN: f64 = 0.5;
 
-/// `text` with `old` replaced by `new`, everywhere if `all`, or words on why not. Line
-/// ends stay as the file has them.
+/// Replaces `old` by `new` in `text`, everywhere if `all`. Returns an explanation if that fails. Line
+/// ends stay as in the file.
 pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<String, String> {
     let (old, new) = (like(text, old), like(text, new));
     if old.is_empty() {
@@ -24,7 +24,7 @@ pub(super) fn replaced(text: &str, old: &str, new: &str, all: bool) -> Result<St
     }
 }
 
-/// `text` with `content` on lines of its own after it.
+/// Appends `content` on new lines.
 pub(super) fn appended(mut text: String, content: &str) -> String {
     let content = like(&text, content);
     if !text.is_empty() && !text.ends_with('\n') {
@@ -33,7 +33,7 @@ pub(super) fn appended(mut text: String, content: &str) -> String {
     text + &content
 }
 
-/// `piece` with the line ends of `text`, if those are all CRLF.
+/// Returns `piece` with CRLF line ends if `text` has only those.
 fn like(text: &str, piece: &str) -> String {
     let crlf = text.matches("\r\n").count();
     if crlf > 0 && crlf == text.matches('\n').count() {
@@ -43,7 +43,7 @@ fn like(text: &str, piece: &str) -> String {
     }
 }
 
-/// Which line looks most like the first of `old`.
+/// Describes the line that is most similar to the first line of `old`.
 fn nearest(text: &str, old: &str) -> String {
     let short = |line: &str| line.trim().chars().take(NEAREST_CHARS_MAX).collect::<String>();
     let wanted = old.lines().find(|line| !line.trim().is_empty()).map(short).unwrap_or_default();

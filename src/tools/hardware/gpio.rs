@@ -1,5 +1,5 @@
-//! Single lines of the board. A line that was set is held as long as the program runs, since the kernel
-//! promises nothing of one that nobody holds.
+//! Single lines of the board. A line that was set is held as long as the program runs, because the kernel
+//! guarantees nothing for a line that nobody holds.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -18,13 +18,13 @@ use crate::people::Role;
 use crate::tools::{Kind, Reach, Tool, ToolContext, ToolError, ToolOutput, ToolSpec, cut};
 use crate::types::message::Address;
 
-/// Of one call; more than any board needs at once.
+/// Maximum number of lines of one call: more than any board needs at once.
 const LINES_MAX: usize = 64;
 
 const CONSUMER: &str = "peacrab";
 
-/// Lines that were set, by chip and number. Behind a lock, because two tools share it; held for one
-/// ioctl at a time.
+/// Lines that were set, by chip and number. A mutex, because two tools share it. Locked for one ioctl at
+/// a time.
 #[derive(Default)]
 pub(super) struct HeldLines(Mutex<BTreeMap<LineId, Request>>);
 
@@ -106,7 +106,7 @@ impl Tool for GpioWrite {
         name: "gpio_write",
         description: "Make a GPIO line of this board an output, and switch it on or off.",
         role: Role::Admin,
-        // A line that is on is as on if it is switched on again.
+        // Switching a line on again changes nothing.
         kind: Kind::Acts { idempotent: true },
         retries: false,
     };
@@ -129,7 +129,7 @@ impl Tool for GpioWrite {
 }
 
 impl HeldLines {
-    /// A line that is not ours stays what it is: input or output.
+    /// Reads a line. One that we do not hold keeps its direction.
     fn read(&self, path: &Path, id: LineId) -> Result<Value, String> {
         let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let read = match held.get(&id) {

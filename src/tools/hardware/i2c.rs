@@ -1,4 +1,4 @@
-//! Chips on an I2C bus. One that a driver of the kernel has is left to it.
+//! Chips on an I2C bus. A chip that a driver of the kernel uses is left alone.
 
 use std::io;
 use std::path::Path;
@@ -13,7 +13,7 @@ use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown
 use crate::people::Role;
 use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 
-/// The others mean something to the bus itself (I2C specification, table 4).
+/// Valid addresses. The others are reserved by the bus (I2C specification, table 4).
 const ADDRESSES: std::ops::RangeInclusive<u16> = 0x08..=0x77;
 
 pub(super) struct I2cRead(pub(super) Devices);
@@ -49,7 +49,7 @@ impl Tool for I2cRead {
             let path = devices.find(Family::I2c, &name(bus))?;
             let mut bytes = vec![0; length];
             let register = register.map(|register| [register]);
-            // One transaction, so that nobody comes between.
+            // One transaction, so that nobody else can come in between.
             let asks = register.iter().map(|register| LinuxI2CMessage::write(register));
             let mut messages: Vec<_> = asks.collect();
             messages.push(LinuxI2CMessage::read(&mut bytes));
@@ -96,7 +96,7 @@ impl Tool for I2cWrite {
 
 fn talk<'a>(path: &Path, address: u16, messages: &mut [LinuxI2CMessage<'a>]) -> Result<(), String> {
     let told = |error| fault(Family::I2c, path, &io::Error::from(error));
-    // Refused if a driver has the chip.
+    // Refused if a driver uses the chip.
     let mut device: LinuxI2CDevice = LinuxI2CDevice::new(path, address).map_err(told)?;
     <LinuxI2CDevice as I2CTransfer<'a>>::transfer(&mut device, messages).map(drop).map_err(told)
 }

@@ -1,4 +1,4 @@
-//! Chips on an SPI bus, where each byte that is written brings one back.
+//! Chips on an SPI bus, which returns a byte for each written one.
 
 use async_trait::async_trait;
 use schemars::JsonSchema;
@@ -9,14 +9,14 @@ use super::{Devices, Family, check_bytes, check_length, fault, off_thread, shown
 use crate::people::Role;
 use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 
-/// Slow enough for every chip and for loose wires.
+/// Clock rate, in Hz: slow enough for every chip and for loose wires.
 const HZ: u32 = 500_000;
 
 pub(super) struct SpiRead(pub(super) Devices);
 
 pub(super) struct SpiWrite(pub(super) Devices);
 
-/// Which chip, and how it is spoken to.
+/// A chip and its mode.
 struct Chip {
     bus: u32,
     select: u32,
@@ -81,7 +81,7 @@ impl Tool for SpiWrite {
     }
 }
 
-/// Sends bytes; gives as many.
+/// Sends bytes. Returns the same number of received ones.
 async fn exchange(devices: &Devices, chip: Chip, sent: Vec<u8>) -> Result<ToolOutput, ToolError> {
     let Chip { bus, select, mode } = chip;
     let mode = match mode {

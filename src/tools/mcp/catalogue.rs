@@ -1,12 +1,12 @@
-//! What servers offer, bounded and named for models: values in, values out. Nothing that a server
-//! says of its tools is believed further than that.
+//! The offers of servers, bounded and named for models. Pure. Nothing else that a server claims about its
+//! tools is trusted.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
-/// More than any server needs; what comes after is left out.
+/// Maximum number of tools of a server: more than any needs. Further ones are dropped.
 pub const TOOLS_MAX: usize = 100;
 
 const DESCRIPTION_CHARS_MAX: usize = 1024;
@@ -15,28 +15,28 @@ const SCHEMA_BYTES_MAX: usize = 16 * 1024;
 /// The vendors' limit for the name of a tool.
 pub const NAME_CHARS_MAX: usize = 64;
 
-/// More tools, or more bytes of schemas, are not put into every prompt, but searched.
+/// Maximum number of tools, and of bytes of schemas, in every prompt. Beyond it, models search for tools.
 const SHOWN_TOOLS_MAX: usize = 20;
 const SHOWN_BYTES_MAX: usize = 8 * 1024;
 
-/// What a search gives.
+/// Maximum number of results of a search.
 const FOUND_MAX: usize = 5;
 
-/// A tool, as a server offers it.
+/// A tool that a server offers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
-    /// The name that the operator gave the server.
+    /// The operator's name of the server.
     pub server: String,
-    /// As the server calls it.
+    /// The server's name of the tool.
     pub tool: String,
     pub description: String,
     pub parameters: Value,
-    /// The server says that it changes nothing.
+    /// The server claims that it changes nothing.
     pub read_only: bool,
 }
 
 impl Offer {
-    /// Reads what a server says of a tool; the error is a sentence why the tool cannot be used.
+    /// Checks a server's description of a tool. The error explains why the tool cannot be used.
     pub fn new(
         server: &str,
         tool: &str,
@@ -52,7 +52,7 @@ impl Offer {
         }
         schema.remove("$schema");
         if !schema.contains_key("properties") {
-            // Some model APIs insist on it.
+            // Some model APIs require it.
             schema.insert("properties".to_owned(), Map::new().into());
         }
         let parameters = Value::Object(schema);
@@ -66,9 +66,8 @@ impl Offer {
     }
 }
 
-/// The names under which models know the offers, in their order: `mcp_SERVER_TOOL`. One that is too
-/// long or not the only one ends with a hash of what it stands for, so that it does not depend on
-/// which server came first.
+/// Returns the models' names of the offers, in order: `mcp_SERVER_TOOL`. A name that is too long or not
+/// unique ends with a hash of the offer, so that it does not depend on the order of the servers.
 pub fn names(offers: &[&Offer]) -> Vec<String> {
     let plain: Vec<_> = offers.iter().map(|offer| plain_name(offer)).collect();
     let mut uses: BTreeMap<&str, usize> = BTreeMap::new();
@@ -89,7 +88,7 @@ fn plain_name(offer: &Offer) -> String {
     format!("mcp_{}_{}", offer.server, offer.tool).chars().map(fit).collect()
 }
 
-/// Returns true if so much is offered that models have to search for it.
+/// Returns true if there are so many offers that models have to search for them.
 pub fn is_large(offers: &[&Offer]) -> bool {
     let bytes: usize = offers
         .iter()
@@ -98,7 +97,7 @@ pub fn is_large(offers: &[&Offer]) -> bool {
     offers.len() > SHOWN_TOOLS_MAX || bytes > SHOWN_BYTES_MAX
 }
 
-/// The places of those that fit a query, the best first.
+/// Returns the indices of the offers that match a query, best first.
 pub fn search(offers: &[(&str, &Offer)], query: &str) -> Vec<usize> {
     let query = query.to_lowercase();
     let words: Vec<_> =

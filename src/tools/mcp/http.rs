@@ -1,5 +1,5 @@
-//! The HTTP side of servers that are reached by a URL, over the one HTTP client that there is: every
-//! request is bounded in time and bytes. When to send what is the protocol's business.
+//! HTTP transport for servers with a URL, over the program's one HTTP client: every request is bounded in
+//! time and bytes. The protocol decides when to send requests.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -25,10 +25,10 @@ use crate::secret::Secret;
 
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Detects a peer that has gone while nothing is said for hours.
+/// Detects a peer that has gone while the connection is silent for hours.
 const KEEPALIVE: Duration = Duration::from_secs(60);
 
-/// Between the end of a call's time and that of its request, so that the call's words are told.
+/// Additional time of a call's request, so that the error of the call itself is reported.
 const SLACK: Duration = Duration::from_secs(5);
 
 const SESSION: &str = "mcp-session-id";
@@ -39,7 +39,7 @@ const JSON: &str = "application/json";
 type Error = StreamableHttpError<reqwest::Error>;
 type McpEvents = BoxStream<'static, Result<Sse, SseError>>;
 
-/// One server's client; knows its headers, sends them nowhere else.
+/// One server's client. It sends its headers nowhere else.
 #[derive(Clone)]
 pub(super) struct Http {
     client: Client,
@@ -103,7 +103,7 @@ fn unexpected(status: StatusCode) -> Error {
     Error::UnexpectedServerResponse(Cow::Owned(words))
 }
 
-/// All of a body; `None` if it is too large.
+/// Reads a whole body. None if it is too large.
 async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>, Error> {
     let Body { bytes, end } =
         http::read_body(&mut response, RESULT_BYTES_MAX, || Some(until)).await;
@@ -115,7 +115,8 @@ async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>,
     }
 }
 
-/// The events of a body. One that is too large ends it, and `asked` is answered with that.
+/// Returns the events of a body. An event that is too large ends it, with an error as the answer to
+/// `asked`.
 fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) -> McpEvents {
     let state = (response, 0_usize, [b'\n'; 2], asked, false);
     let bytes = futures_util::stream::unfold(state, move |state| async move {
@@ -139,7 +140,7 @@ fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) 
         if held <= RESULT_BYTES_MAX {
             return Some((Ok(chunk), (response, held, last, asked, false)));
         }
-        // What was begun is no JSON in either case; what follows it is.
+        // The incomplete event is not valid JSON in either case. The following line is.
         let answer = asked.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
         let answer = format!("\n\ndata: {}\n\n", answer.unwrap_or_default());
         Some((Ok::<_, reqwest::Error>(answer.into()), (response, 0, last, None, true)))
@@ -176,7 +177,7 @@ impl StreamableHttpClient for Http {
             return Err(Error::SessionExpired);
         }
         let Some(asked) = asked else {
-            // Nothing is asked, so whatever a server says is as good as "accepted".
+            // Nothing was requested, so any success means "accepted".
             let accepted = StreamableHttpPostResponse::Accepted;
             return if status.is_success() { Ok(accepted) } else { Err(unexpected(status)) };
         };
@@ -187,7 +188,7 @@ impl StreamableHttpClient for Http {
                 let events = events(response, Some(until), Some(asked));
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
-            // Errors of the protocol come with statuses of all kinds.
+            // Protocol errors arrive with all kinds of statuses.
             JSON => {
                 let Some(body) = body(response, until).await? else {
                     return Ok(StreamableHttpPostResponse::Json(too_large(asked), session));
@@ -232,7 +233,7 @@ impl StreamableHttpClient for Http {
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(unexpected(status)),
             _ if media_type(&response) != EVENTS => Err(Error::ServerDoesNotSupportSse),
-            // Silent for hours, as long as the connection stands.
+            // Silent for hours, as long as the connection is open.
             _ => Ok(events(response, None, None)),
         }
     }

@@ -1,5 +1,5 @@
-//! Tools of servers as models call them: one by one, or, where there are many, by searching. What
-//! comes back is other people's: shown as text, bounded, and pictures as words about them.
+//! MCP tools as models call them: directly, or, if there are many, by a search. Their results are
+//! untrusted content: shown as text, bounded, and pictures as descriptions.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use crate::tools::{AnyTool, Kind, Reach, Terms, ToolContext, ToolError, ToolOutp
 use crate::types::message::Address;
 use crate::types::source::Source;
 
-/// How long a call waits for a server that is being started again.
+/// Maximum wait of a call for a server that is being restarted.
 const UP_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// What of a server's own words about a fault a model is shown.
+/// Maximum length of a server's error text for a model, in characters.
 const FAULT_CHARS_MAX: usize = 1000;
 
-/// A tool that a server lends.
+/// A tool of an MCP server.
 pub(super) struct LentTool {
     pub(super) name: String,
     pub(super) offer: Offer,
@@ -37,8 +37,8 @@ pub(super) struct LentTool {
 #[async_trait]
 impl AnyTool for LentTool {
     fn terms(&self) -> Terms {
-        // What a server says of itself is no more than a hint, but it is the one whom the tool
-        // could harm most.
+        // A server's description of itself is only a hint, but the server is the one that the tool could
+        // harm most.
         let read_only = self.offer.read_only;
         let kind = Kind::Acts { idempotent: read_only };
         Terms { role: self.server.config.role, kind, retries: read_only }
@@ -52,7 +52,7 @@ impl AnyTool for LentTool {
         }
     }
 
-    /// Its own word that it only reads is worth as much as the server.
+    /// The server's claim that the tool only reads is as trustworthy as the server.
     fn reach(&self, _: &str, _: &Address) -> Reach {
         match self.server.config.trusted && self.offer.read_only {
             true => Reach::Here,
@@ -116,10 +116,10 @@ impl LentTool {
         }
     }
 
-    /// A result as a model is shown it.
+    /// Converts a result for a model.
     fn shown(&self, result: &CallToolResult) -> Result<ToolOutput, ToolError> {
         let mut parts: Vec<String> = result.content.iter().map(words).collect();
-        // Servers repeat it as text, mostly.
+        // Servers mostly repeat it as text.
         if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
             parts.push(structured.to_string());
         }
@@ -132,7 +132,7 @@ impl LentTool {
         }
     }
 
-    /// What the server says went wrong.
+    /// Converts the server's error text.
     fn failed(&self, words: String) -> ToolError {
         match self.server.config.trusted {
             true => ToolError::TellModel(words),
@@ -147,7 +147,7 @@ impl LentTool {
 }
 
 fn words(block: &ContentBlock) -> String {
-    /// What base64 stands for.
+    /// Size of the data that base64 encodes.
     fn kilobytes(base64: &str) -> usize {
         (base64.len() * 3 / 4).div_ceil(1000)
     }
@@ -171,7 +171,7 @@ fn words(block: &ContentBlock) -> String {
     }
 }
 
-/// The tools that are searched because they are many.
+/// MCP tools that are searched because there are many.
 pub(super) struct Many {
     pub(super) tools: Vec<Arc<LentTool>>,
 }
@@ -237,13 +237,13 @@ impl AnyTool for Search {
     }
 }
 
-/// Calls one of many by its name.
+/// Calls one of many tools by its name.
 pub(super) struct CallAny(pub(super) Arc<Many>);
 
 #[async_trait]
 impl AnyTool for CallAny {
     fn terms(&self) -> Terms {
-        // Which tool it will be is not known yet.
+        // The tool is not known yet.
         Terms { role: self.0.role(), kind: Kind::Acts { idempotent: false }, retries: false }
     }
 
@@ -278,7 +278,7 @@ impl AnyTool for CallAny {
             )));
         }
         let arguments = match asked["arguments"].take() {
-            // Written as a text by some models.
+            // Some models write it as a text.
             Value::String(text) => text,
             Value::Null => String::new(),
             arguments => arguments.to_string(),

@@ -1,6 +1,6 @@
-//! Keeping servers of tools: each is started beside the daemon, asked what it offers, asked again
-//! when it says so, and started again under back-off when it is lost. Whatever one of them does,
-//! the others and the daemon go on.
+//! Keeps MCP servers running: each is started beside the daemon, asked for its tools, asked again when it
+//! reports a change, and restarted with back-off when it is lost. A server's failure affects neither the
+//! others nor the daemon.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -27,48 +27,48 @@ use super::{Config, RESULT_BYTES_MAX, Via};
 use crate::tools::mcp::catalogue::{self, Offer, TOOLS_MAX};
 use crate::tools::{AnyTool, Lender, Lent, ToolSet};
 
-/// A first start may fetch the program from a registry.
+/// A first start may download the program from a registry.
 const INITIALIZE_TIME_MAX: Duration = Duration::from_secs(60);
 const LIST_TIME_MAX: Duration = Duration::from_secs(15);
 
-/// A list in more pages than that has no end.
+/// Maximum number of pages of a list. A longer one is endless.
 const PAGES_MAX: usize = 20;
 
-/// Between two lists, for servers that never stop saying that theirs has changed.
+/// Pause between two lists, for servers that report changes all the time.
 const LIST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How long turns wait, after the daemon's start, for servers that are being reached.
+/// Maximum wait of turns, after the daemon's start, for servers that are being connected.
 const ARRIVAL_WAIT_MAX: Duration = Duration::from_secs(5);
 
-/// Back-off between starts, doubled each time, with jitter; forgotten after a steady run.
+/// Back-off between starts, doubled each time, with jitter. Reset after a steady run.
 const PAUSE_MIN: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
 const STEADY: Duration = Duration::from_secs(60);
 
-/// How long saying goodbye may take.
+/// Maximum duration of closing the connection.
 const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
 
-/// How long what an ended program has said is still read.
+/// Time for which the remaining output of an ended program is read.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(200);
 
-/// What is shown of why a server is down.
+/// Maximum length of the reason why a server is down, in characters.
 const TROUBLE_CHARS_MAX: usize = 300;
 
-/// All servers of a daemon, and where their tools go.
+/// All servers of a daemon, and the set that gets their tools.
 pub struct Servers {
     all: Vec<Arc<Server>>,
     tools: ToolSet,
-    /// Held while a catalogue is made, so that an older one never replaces a newer one.
+    /// Locked while a catalogue is made, so that an older one never replaces a newer one.
     publishing: Mutex<()>,
     waited: watch::Sender<bool>,
 }
 
-/// One server, whether or not it is there just now.
+/// One server, connected or not.
 pub(super) struct Server {
     pub(super) name: String,
     pub(super) config: Config,
     state: watch::Sender<ServerState>,
-    /// To be asked for its tools: it said that they changed, or something went wrong.
+    /// Requests a new list of its tools: it reported a change, or a call failed.
     look: Notify,
 }
 
@@ -76,28 +76,28 @@ pub(super) struct Server {
 struct ServerState {
     /// None while it is down.
     peer: Option<Peer<RoleClient>>,
-    /// What it offered last; kept while it is down, so that prompts stay as they are.
+    /// Its last offers. Kept while it is down, so that prompts stay as they are.
     offers: Arc<Vec<Offer>>,
     trouble: Option<String>,
     tried: bool,
 }
 
 impl Server {
-    /// What calls go to, waited for if it is down.
+    /// Returns the connection. Waits for it if the server is down.
     pub(super) async fn peer(&self, wait: Duration) -> Option<Peer<RoleClient>> {
         let mut state = self.state.subscribe();
         let up = timeout(wait, state.wait_for(|state| state.peer.is_some())).await.ok()?;
         up.ok()?.peer.clone()
     }
 
-    /// A call went wrong: looks whether it still answers.
+    /// Checks if the server still answers, after a failed call.
     pub(super) fn suspect(&self) {
         self.look.notify_one();
     }
 }
 
 impl Servers {
-    /// Those of the config, to be reached once they are [`run`](Self::run).
+    /// Creates the servers of the config. [`run`](Self::run) connects them.
     pub fn new(configs: &BTreeMap<String, Config>, tools: ToolSet) -> Arc<Self> {
         let server = |(name, config): (&String, &Config)| {
             Arc::new(Server {
@@ -117,7 +117,7 @@ impl Servers {
         servers
     }
 
-    /// Keeps all servers until `stop`, and ends the programs among them.
+    /// Keeps all servers running until `stop`, and ends the programs among them.
     pub async fn run(self: Arc<Self>, stop: CancellationToken) {
         let mut links = JoinSet::new();
         for server in &self.all {
@@ -140,7 +140,7 @@ impl Servers {
                 break;
             }
             let why: String = why.chars().take(TROUBLE_CHARS_MAX).collect();
-            // A server that stays away is not news each time.
+            // A server that stays away is logged once.
             if server.state.borrow().trouble.as_ref() == Some(&why) {
                 tracing::debug!(server = server.name, why, "An MCP server is still lost");
             } else {
@@ -160,7 +160,7 @@ impl Servers {
         }
     }
 
-    /// Starts or reaches a server and talks to it until it is lost, or `stop`; says why it was lost.
+    /// Starts or connects a server and serves it until it is lost, or `stop`. Returns the reason.
     async fn serve(&self, server: &Arc<Server>, stop: &CancellationToken) -> String {
         match &server.config.via {
             Via::Program(program) => {
@@ -173,7 +173,7 @@ impl Servers {
                 tokio::pin!(talk);
                 let said = tokio::select! {
                     said = &mut talk => Some(said),
-                    // What it said last may still be in the pipe.
+                    // Its last output may still be in the pipe.
                     _ = process.watch() => timeout(LAST_WORDS_WAIT, talk).await.ok(),
                 };
                 let ended = process.end().await;
@@ -197,8 +197,8 @@ impl Servers {
         }
     }
 
-    /// Talks to a server until it closes the connection (then says nothing), does not do its part
-    /// (then says so), or `stop`.
+    /// Serves a connection until the server closes it (returns an empty text), violates the protocol
+    /// (returns the reason), or `stop`.
     async fn talk<T, E, A>(
         &self,
         server: &Arc<Server>,
@@ -265,7 +265,7 @@ impl Servers {
         self.publish();
     }
 
-    /// Makes the catalogue of all that is offered now, and lends it out.
+    /// Makes the catalogue of all current offers, and adds it to the tools.
     fn publish(&self) {
         let _alone = self.publishing.lock().unwrap_or_else(PoisonError::into_inner);
         let states: Vec<_> = self.all.iter().map(|server| server.state.borrow().clone()).collect();
@@ -298,7 +298,7 @@ impl Servers {
     }
 }
 
-/// What a server offers now, as far as it may be used.
+/// Returns the server's current offers that may be used.
 async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, String> {
     let listing = async {
         let mut tools: Vec<Tool> = Vec::new();
@@ -347,7 +347,7 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
     Ok(offers)
 }
 
-/// Hears what a server says by itself; of what it asks, nothing is granted.
+/// Receives a server's notifications. Its own requests are all denied.
 struct NotificationHandler(Arc<Server>);
 
 impl ClientHandler for NotificationHandler {

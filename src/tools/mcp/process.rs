@@ -1,5 +1,5 @@
-//! A program that lends tools: started with nothing of ours but what is declared, in a process
-//! group of its own, and ended with all that it has started.
+//! An MCP server program: started with only the declared part of our environment, in a process group of
+//! its own, and ended with all processes that it started.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -11,15 +11,15 @@ use tokio::time::timeout;
 
 use super::Program;
 
-/// How long a program may take to end by itself once its input is closed, and then after SIGTERM:
-/// together well within the daemon's own grace.
+/// Time for a program to end by itself once its input is closed, and then after SIGTERM: together well
+/// within the daemon's own grace period.
 const CLOSE_TIME_MAX: Duration = Duration::from_millis(500);
 const TERMINATE_TIME_MAX: Duration = Duration::from_millis(1000);
 
-/// What is still read of its last words.
+/// Time for which its remaining error output is read.
 const LAST_WORDS_WAIT: Duration = Duration::from_millis(100);
 
-/// What is kept of a line of its errors.
+/// Maximum length of a line of its error output, in bytes.
 const LINE_BYTES_MAX: usize = 400;
 
 pub(super) struct ServerProcess {
@@ -28,10 +28,10 @@ pub(super) struct ServerProcess {
     stderr: Option<Errors>,
 }
 
-/// Kills all of a process group when it goes.
+/// Kills a whole process group when it is dropped.
 struct ProcessGroup(Option<Pid>);
 
-/// The two ends that are spoken over.
+/// The two pipes of the protocol.
 pub(super) type Pipes = (ChildStdout, ChildStdin);
 
 impl ServerProcess {
@@ -58,7 +58,7 @@ impl ServerProcess {
         Ok((Self { child, group, stderr }, pipes))
     }
 
-    /// Reads its errors into the log until it has ended; says how it did.
+    /// Logs its error output until it has ended. Returns a description of its end.
     pub(super) async fn watch(&mut self) -> String {
         let status = tokio::select! {
             status = self.child.wait() => status,
@@ -67,8 +67,8 @@ impl ServerProcess {
         self.last_words(status).await
     }
 
-    /// Ends it: its input is closed already; it is asked, then killed, with all that it started.
-    /// Says how it ended.
+    /// Ends it. Its input is closed already; it gets SIGTERM, then it is killed with all processes that
+    /// it started. Returns a description of its end.
     pub(super) async fn end(mut self) -> String {
         let status = match timeout(CLOSE_TIME_MAX, self.child.wait()).await {
             Ok(status) => status,
@@ -120,7 +120,7 @@ async fn drain(errors: &mut Option<Errors>) {
     }
 }
 
-/// A program's standard error, read so that it never blocks, of which the last line is kept.
+/// A program's standard error, read so that it never blocks. The last line is kept.
 struct Errors {
     server: String,
     pipe: ChildStderr,

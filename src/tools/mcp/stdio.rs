@@ -1,5 +1,6 @@
-//! JSON-RPC over a program's pipes, a line a message. Ours because a line has a bound: the call that
-//! a longer one belongs to fails, and the program stays; and because some print other things, too.
+//! JSON-RPC over a program's pipes, one message per line. Our own code, because a line has a bound: only
+//! the call of a longer line fails, and the program stays; and because some programs print other lines,
+//! too.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,19 +15,19 @@ use tokio::process::{ChildStdin, ChildStdout};
 use super::RESULT_BYTES_MAX;
 use super::process::Pipes;
 
-/// Where a message's id is looked for that is too long to be kept: it stands at either end.
+/// Length of both ends of an oversized message, in bytes, in which its id is searched.
 const EDGE_BYTES: usize = 200;
 
-/// Requests that may be open; the oldest were given up long ago.
+/// Maximum number of open requests. The oldest were given up long ago.
 const OPEN_MAX: usize = 64;
 
 pub(super) struct Stdio {
     server: String,
     lines: BoundedLines,
     stdin: Arc<tokio::sync::Mutex<Option<ChildStdin>>>,
-    /// What was asked and not answered; sending and receiving are two tasks.
+    /// Requests without an answer. A mutex, because sending and receiving are two tasks.
     open: Arc<Mutex<VecDeque<RequestId>>>,
-    /// Answers that are made up here, for what cannot be read.
+    /// Answers that are generated here, in place of unreadable ones.
     ready: VecDeque<ServerJsonRpcMessage>,
 }
 
@@ -41,7 +42,7 @@ impl Stdio {
         }
     }
 
-    /// Takes a message in; none if it is none.
+    /// Parses a message. None if the line is not one.
     fn read(&mut self, line: BoundedLine) -> Option<ServerJsonRpcMessage> {
         let text = match line {
             BoundedLine::Whole(text) => text,
@@ -71,7 +72,7 @@ impl Stdio {
         Some(message)
     }
 
-    /// Fails the calls that a message may belong to which is too long to be read.
+    /// Fails the calls to which an oversized message may belong.
     fn fail(&mut self, begin: &[u8], end: &[u8]) {
         let (begin, end) = (String::from_utf8_lossy(begin), String::from_utf8_lossy(end));
         let mut open = open(&self.open);
@@ -97,7 +98,7 @@ impl Stdio {
     }
 }
 
-/// What stands in place of an answer that is too large.
+/// Returns the answer that replaces an oversized one.
 pub(super) fn too_large(id: RequestId) -> ServerJsonRpcMessage {
     let words =
         format!("the result is larger than {} MB; ask for less", RESULT_BYTES_MAX / 1_000_000);
@@ -148,7 +149,7 @@ impl Transport<RoleClient> for Stdio {
     }
 
     async fn close(&mut self) -> io::Result<()> {
-        // A write that hangs keeps the lock; the pipe then ends with its task.
+        // A write that hangs keeps the lock. The pipe then ends with its task.
         if let Ok(mut stdin) = self.stdin.try_lock() {
             stdin.take();
         }
@@ -156,7 +157,7 @@ impl Transport<RoleClient> for Stdio {
     }
 }
 
-/// Lines with a bound; what was read of one is kept when `next` is dropped.
+/// Lines with a bound. A partly read one is kept when `next` is dropped.
 struct BoundedLines {
     stdout: BufReader<ChildStdout>,
     line: Vec<u8>,

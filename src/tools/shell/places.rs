@@ -1,4 +1,4 @@
-//! Where a command runs, and where its output goes when it is long.
+//! The working folder of a command, and the file for its output if it is long.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -11,13 +11,13 @@ use crate::tools::{ToolContext, ToolError};
 use crate::workspace::path::{OF_OTHERS, OUTPUTS, SHARED};
 use crate::workspace::{Audience, FileError, Workspace, WorkspacePath};
 
-/// All outputs together; the oldest go when there is more.
+/// Maximum size of all output files together, in bytes. The oldest are deleted first.
 const OUTPUTS_BYTES_MAX: u64 = 50 * 1024 * 1024;
 
-/// Files of people that a command sees: the latest that came where it was asked for.
+/// Maximum number of received files that a command sees: the latest at the address that asked.
 const CAME_HERE_MAX: usize = 32;
 
-/// What is to be run, without its time and input.
+/// Returns the command to run, without its time limit and input.
 pub(super) async fn order(
     shell: &Shell,
     cx: &ToolContext,
@@ -50,7 +50,7 @@ pub(super) async fn order(
         .await
 }
 
-/// A folder by the name that the model knows.
+/// Returns a folder by the name that the model knows.
 fn within(workspace: &Workspace, cwd: &str, folder: &PathBuf) -> Result<PathBuf, ToolError> {
     let path: WorkspacePath =
         cwd.parse().map_err(|error| ToolError::TellModel(format!("cwd: {error}.")))?;
@@ -67,15 +67,15 @@ fn within(workspace: &Workspace, cwd: &str, folder: &PathBuf) -> Result<PathBuf,
     Ok(found)
 }
 
-/// Where something of the workspace really lies.
+/// Returns the real path of a file in the workspace.
 fn real(workspace: &Workspace, path: &str) -> Option<PathBuf> {
     let root = workspace.root().canonicalize().ok()?;
     let found = root.join(path).canonicalize().ok()?;
     found.starts_with(&root).then_some(found)
 }
 
-/// Puts an output that a model is not shown whole into a file, whose name tells whether it may say what
-/// others wrote; gives its path.
+/// Saves an output that a model does not see completely to a file, whose name shows if it may contain
+/// untrusted content. Returns its path.
 pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> Option<String> {
     if shown::fits(kept) {
         return None;

@@ -1,5 +1,5 @@
-//! Commands in the background. They end with the daemon, as its cage does; their names are not used
-//! again, so that who asks for one after a restart is told.
+//! Commands in the background. They end with the daemon, as their sandbox does. Their names are never
+//! reused, so a request for one after a restart gets an explanation.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,26 +21,27 @@ use crate::trust::instruction_watch::Watch;
 use crate::types::message::Address;
 use crate::workspace::others::Others;
 
-/// Commands that run in the background at once, and those of which is remembered how they ended.
+/// Maximum number of running background commands, and of commands whose end is remembered.
 const RUNNING_MAX: usize = 8;
 const KEPT_MAX: usize = 24;
 
-/// Writes that wait for a command that does not read.
+/// Maximum number of writes that wait for a command that does not read.
 const WRITES_MAX: usize = 16;
 
-/// How long is waited for first output, and for more when a model asks for it.
+/// Maximum wait for the first output, and for more output when a model asks for it.
 const FIRST_WAIT: Duration = Duration::from_millis(500);
 const POLL_WAIT: Duration = Duration::from_secs(5);
 
 const PIECE_BYTES: usize = 32 * 1024;
 
-/// Of a command in a list.
+/// Characters of a command that are shown in a list.
 const SHOWN_CHARS: usize = 60;
 
 pub(super) struct Sessions {
-    /// Of this run of the daemon.
+    /// Identifies this run of the daemon.
     run: String,
-    /// Locked for a moment only, and never over an await: calls of several conversations use it.
+    /// Locked only briefly, and never over an await. A mutex, because calls of several conversations use
+    /// it.
     table: Mutex<SessionTable>,
 }
 
@@ -55,13 +56,13 @@ struct SessionTable {
 struct ShellSession {
     at: Address,
     command: String,
-    /// Whether it may say what others wrote.
+    /// Determines if its output may contain untrusted content.
     others: Arc<Others>,
     began: Instant,
     time_max: Duration,
     input: mpsc::Sender<Vec<u8>>,
     stop: CancellationToken,
-    /// What it has written, and how it ended.
+    /// Its output, and its end.
     state: Arc<Mutex<ShellState>>,
     /// Counts its changes.
     changed: watch::Receiver<u64>,
@@ -83,7 +84,7 @@ pub(super) enum SessionRequest {
 
 impl Default for Sessions {
     fn default() -> Self {
-        // As short as can be told from the last ones.
+        // Short, but distinct from the last runs.
         Self { run: format!("{:04x}", fastrand::u16(..)), table: Mutex::default() }
     }
 }
@@ -100,7 +101,7 @@ impl Sessions {
         self.table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// Starts a command; says its name and what it has said so far.
+    /// Starts a command. Returns its name and its output so far.
     pub(super) async fn begin(
         &self,
         cage: &Cage,
@@ -113,7 +114,7 @@ impl Sessions {
                 "{RUNNING_MAX} commands run in the background already: kill one of them first."
             ));
         }
-        // It goes on changing things when the call has long ended.
+        // It continues to change files after the call has ended.
         let watch = cx.oversight.watch(cx.actor("exec")).await?;
         let caged = Caged::start(cage, &order).await.map_err(|error| {
             ToolError::TellModel(format!("The command could not be started: {error}."))
@@ -205,7 +206,7 @@ impl Sessions {
 }
 
 impl SessionTable {
-    /// Drops what ended first, if there is too much.
+    /// Drops the command that ended first, if there are too many.
     fn forget(&mut self) {
         while self.sessions.len() >= KEPT_MAX {
             let ended = self.sessions.iter().find(|(_, session)| session.has_ended());
@@ -233,22 +234,22 @@ impl ShellSession {
         }
     }
 
-    /// Waits until there is something new.
+    /// Waits until there is new output, or an end.
     async fn wait(&self, most: Duration) {
         let mut changed = self.changed.clone();
         let has_news =
             |state: &ShellState| state.ending.is_some() || state.kept.total() > state.seen;
         let news = async {
             while !has_news(&self.state()) && changed.changed().await.is_ok() {}
-            // What is said together comes together.
+            // Output that is written together is returned together.
             tokio::time::sleep(Duration::from_millis(50)).await;
         };
         timeout(most, news).await.ok();
     }
 
-    /// How it is, and what it wrote since this was asked last, for the model.
+    /// Returns its state, and its output since the last call, for the model.
     async fn told(&self, name: &str, cx: &ToolContext) -> ToolOutput {
-        // What it writes after this was seen is not told yet.
+        // Output that is written after this check is not included yet.
         let news = self.news(cx).await;
         output(self.others.has_read().await, format!("[{name}] {news}"))
     }
@@ -279,7 +280,7 @@ impl ShellSession {
     }
 }
 
-/// Listens to a command until its end.
+/// Reads a command's output until its end.
 async fn follow(
     mut caged: Caged,
     mut writes: mpsc::Receiver<Vec<u8>>,
@@ -318,7 +319,7 @@ async fn follow(
             Some(over) => caged.end_for(over).await,
             None => tokio::select! {
                 ending = caged.end() => ending,
-                // Letting go of it ends it.
+                // Dropping it ends it.
                 () = stop.cancelled() => CommandEnding::Over(Over::Asked),
             },
         }

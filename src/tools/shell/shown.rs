@@ -1,23 +1,23 @@
-//! What a model is shown of a command's output: its beginning and its end, as text.
+//! The part of a command's output that a model sees: its beginning and its end, as text.
 
 use crate::sandbox::{KeptOutput, readable};
 use crate::tools::RESULT_CHARS_MAX;
 
-/// Of a result's characters, so many are for the end, where programs say what went wrong.
+/// Characters of a result that are reserved for the end, where programs report errors.
 const TAIL_CHARS: usize = 3_000;
 
-/// For the lines around it.
+/// Reserved for the lines around it.
 const ROOM_CHARS: usize = 600;
 
 const HEAD_CHARS: usize = RESULT_CHARS_MAX - TAIL_CHARS - ROOM_CHARS;
 
-/// Where it is looked whether this is text, in bytes.
+/// Bytes that are examined to detect text.
 const SAMPLE_BYTES: usize = 8 * 1024;
 
-/// A character takes at most so many bytes.
+/// Maximum number of bytes of a character.
 const CHAR_BYTES_MAX: usize = 4;
 
-/// Whether a model sees all of it.
+/// Returns true if a model sees all of it.
 pub(super) fn fits(kept: &KeptOutput) -> bool {
     let few = kept.total() <= ((HEAD_CHARS + TAIL_CHARS) * CHAR_BYTES_MAX) as u64;
     few && is_text(kept) && readable(kept.since(0).0).chars().count() <= HEAD_CHARS + TAIL_CHARS
@@ -30,12 +30,12 @@ pub(super) fn is_text(kept: &KeptOutput) -> bool {
     !sample.contains(&0) && broken * 10 <= sample.len()
 }
 
-/// All of it; `whole` is the path of the file where it lies, if it is long.
+/// Returns the whole output. `whole` is the path of its file, if it is long.
 pub(super) fn all(kept: &KeptOutput, whole: Option<&str>) -> String {
     since(kept, 0, whole)
 }
 
-/// What came at byte `from` and later.
+/// Returns the output from byte `from` on.
 pub(super) fn since(kept: &KeptOutput, from: u64, whole: Option<&str>) -> String {
     let where_it_is = match whole {
         Some(path) if kept.missing() == 0 => format!("the whole is in {path}"),
@@ -50,7 +50,7 @@ pub(super) fn since(kept: &KeptOutput, from: u64, whole: Option<&str>) -> String
         return "(no output)".to_owned();
     }
     let gap = kept.missing() > 0;
-    // Cleaning a megabyte to show a page would be waste.
+    // Cleaning a megabyte to show a page would be wasteful.
     let near = |length: usize| length * CHAR_BYTES_MAX;
     let begins = readable(&head[..head.len().min(near(HEAD_CHARS + TAIL_CHARS) + 1)]);
     let is_short = !gap && head.len() <= near(HEAD_CHARS + TAIL_CHARS) && tail.is_empty();

@@ -1,5 +1,6 @@
-//! Where a model may send requests: to public addresses of the internet, and to what the owner has
-//! listed. Decides by addresses, never by how they are written or named; asks nobody itself.
+//! Decides to which addresses a model may send requests: public addresses of the internet, and hosts that
+//! the owner has listed. It decides by addresses, never by their spelling or names. Makes no requests
+//! itself.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,7 +9,7 @@ use std::sync::Arc;
 
 use url::{Host, Url};
 
-/// Where other protocols listen whose commands can be put into an HTTP request; no browser goes there
+/// Ports of other protocols whose commands can be put into an HTTP request. No browser connects to them
 /// (Fetch standard, "port blocking").
 const BAD_PORTS: [u16; 83] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
@@ -18,8 +19,8 @@ const BAD_PORTS: [u16; 83] = [
     6668, 6669, 6679, 6697, 10080,
 ];
 
-/// Blocks of IPv4 that are not the public internet, each with what it is (IANA's registry of
-/// special-purpose addresses; and the one public address behind which a cloud keeps its inner service).
+/// IPv4 blocks that are not public, each with its purpose (IANA's registry of special-purpose addresses;
+/// and the one public address behind which a cloud has its internal service).
 const SPECIAL_V4: [([u8; 4], u8, &str); 17] = [
     ([0, 0, 0, 0], 8, "this machine"),
     ([10, 0, 0, 0], 8, "a private network"),
@@ -40,7 +41,7 @@ const SPECIAL_V4: [([u8; 4], u8, &str); 17] = [
     ([255, 255, 255, 255], 32, "for broadcast"),
 ];
 
-/// What lies within the global unicast addresses of IPv6 (2000::/3), and is not public all the same.
+/// Blocks within the global unicast addresses of IPv6 (2000::/3) that are not public.
 const SPECIAL_V6: [([u16; 8], u8, &str); 4] = [
     // Teredo, benchmarks, ORCHID and others.
     ([0x2001, 0, 0, 0, 0, 0, 0, 0], 23, "a tunnel, or reserved"),
@@ -49,7 +50,7 @@ const SPECIAL_V6: [([u16; 8], u8, &str); 4] = [
     ([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20, "for documentation"),
 ];
 
-/// What lies outside of them: nothing there is public, and these have names.
+/// Blocks outside of them: nothing there is public, and these have names.
 const OUTSIDE_V6: [([u16; 8], u8, &str); 8] = [
     ([0, 0, 0, 0, 0, 0, 0, 0], 127, "this machine"),
     ([0, 0, 0, 0, 0, 0xffff, 0, 0], 96, "an IPv4 address in disguise"),
@@ -61,7 +62,7 @@ const OUTSIDE_V6: [([u16; 8], u8, &str); 8] = [
     ([0xff00, 0, 0, 0, 0, 0, 0, 0], 8, "for multicast"),
 ];
 
-/// What an address is, if it is not one of the public internet.
+/// Returns the purpose of an address that is not public.
 pub fn not_public(ip: IpAddr) -> Option<&'static str> {
     match ip {
         IpAddr::V4(ip) => {
@@ -73,7 +74,7 @@ pub fn not_public(ip: IpAddr) -> Option<&'static str> {
                     *bits,
                 )
             };
-            // The last that fits is the narrowest.
+            // The last match is the narrowest.
             SPECIAL_V4.iter().rfind(within).map(|(_, _, what)| *what)
         }
         IpAddr::V6(ip) => {
@@ -88,22 +89,22 @@ pub fn not_public(ip: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// Whether the first `bits` of two numbers of `width` bits are the same.
+/// Returns true if the first `bits` of two numbers of `width` bits are equal.
 fn same_beginning(a: u128, b: u128, width: u32, bits: u8) -> bool {
     (a ^ b) >> (width - u32::from(bits)) == 0
 }
 
-/// Whether it stands for an IPv4 address where a network has none: many networks give one for every
-/// name, beside its real addresses.
+/// Returns true for a NAT64 address, which represents an IPv4 address in a network without IPv4: many
+/// networks return one for every name, beside its real addresses.
 fn is_nat64(ip: IpAddr) -> bool {
     matches!(ip, IpAddr::V6(ip) if ip.segments()[..2] == [0x64, 0xff9b])
 }
 
-/// A host of the owner's own that may be reached, wherever it is.
+/// A host of the owner that may be reached, wherever it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AllowedHost {
     host: Host,
-    /// None: every port that is not a bad one.
+    /// None means every port that is not a bad one.
     port: Option<u16>,
 }
 
@@ -139,7 +140,7 @@ impl fmt::Display for AllowedHost {
     }
 }
 
-/// A name without the dot at its end, with which it is the same name.
+/// Returns a host name without its final dot, which does not change its meaning.
 fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
     match host {
         Host::Domain(name) => {
@@ -151,12 +152,12 @@ fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
     }
 }
 
-/// Why a request is not made, in words.
+/// An explanation why a request is not made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Forbidden(pub String);
 
-/// Lets requests to public addresses pass, and to what is listed.
+/// Allows requests to public addresses, and to listed hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Gate {
     listed: Arc<[AllowedHost]>,
@@ -167,7 +168,7 @@ impl Gate {
         Self { listed: listed.into() }
     }
 
-    /// What can be said of a URL before its name is looked up.
+    /// Checks a URL before its name is looked up.
     pub fn check(&self, url: &Url) -> Result<(), Forbidden> {
         let no = |words: String| Err(Forbidden(words));
         if !matches!(url.scheme(), "http" | "https") {
@@ -190,8 +191,8 @@ impl Gate {
         }
     }
 
-    /// What of the addresses that a name has may be connected to. If one of them is forbidden, so is
-    /// the name: what it means must not depend on which of them is tried first.
+    /// Returns the addresses of a name that may be connected to. If one of them is forbidden, the name is
+    /// forbidden: the decision must not depend on which of them is tried first.
     pub fn choose(
         &self,
         name: &str,
@@ -230,7 +231,7 @@ impl Gate {
         self.listed.iter().any(is_it)
     }
 
-    /// Whether the owner has named this very port.
+    /// Returns true if the owner has listed this port explicitly.
     fn lists_port(&self, host: &Host, port: u16) -> bool {
         self.listed.iter().any(|listed| listed.host == *host && listed.port == Some(port))
     }

@@ -1,4 +1,4 @@
-//! The pages that were fetched lately, so that reading on in a long one does not fetch it again.
+//! Recently fetched pages, so that reading on in a long one does not fetch it again.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,18 +8,19 @@ use tokio::time::Instant;
 
 use super::page::WebPage;
 
-/// As long as one talks about a page; what it says by then may be old.
+/// Maximum age: about the length of a conversation on a page. An older copy may be outdated.
 const AGE_MAX: Duration = Duration::from_secs(15 * 60);
 
-/// All of them together. More than the largest page, little beside what the rest takes.
+/// Maximum size of all pages together, in bytes: more than the largest page, and little beside the rest
+/// of the program.
 const BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Behind a lock, because calls are made side by side; held for a look only.
+/// A mutex, because calls run in parallel. Locked only briefly.
 #[derive(Default)]
 pub(super) struct Cache(Mutex<VecDeque<CachedPage>>);
 
 struct CachedPage {
-    /// What was asked for, which a redirect may have led elsewhere.
+    /// The requested URL. A redirect may have led elsewhere.
     asked: String,
     page: Arc<WebPage>,
     at: Instant,
@@ -32,7 +33,7 @@ impl Cache {
         kept.iter().find(|kept| kept.asked == asked).map(|kept| Arc::clone(&kept.page))
     }
 
-    /// Keeps a page in place of what was there, and of the oldest where there is no room.
+    /// Adds a page. It replaces an older copy, and the oldest pages if there is no space.
     pub(super) fn put(&self, asked: &str, page: &Arc<WebPage>) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.retain(|kept| kept.asked != asked);

@@ -21,16 +21,16 @@ use crate::tools::{
 use crate::types::message::Address;
 use crate::types::source::Source;
 
-/// What a model is shown at once, beside the address and how to read on.
+/// Maximum characters that a model gets at once, beside the address and how to read on.
 const CHARS_MAX: usize = RESULT_CHARS_MAX - 1_000;
 
-/// Longer ones are no addresses but something written into one.
+/// Maximum length of a URL. Longer ones are mostly data rather than addresses.
 const URL_CHARS_MAX: usize = 2_000;
 
-/// Pages that are fetched at a time; a large one takes some 50 MB while it is read.
+/// Maximum number of parallel fetches. A large page takes some 50 MB while it is parsed.
 const AT_ONCE_MAX: usize = 2;
 
-/// Reads pages; keeps those that it has read lately.
+/// Reads pages, and keeps recent ones.
 pub struct WebFetch {
     hops: Hops,
     cache: Cache,
@@ -38,7 +38,7 @@ pub struct WebFetch {
 }
 
 impl WebFetch {
-    /// `names` looks names up; what it says is not believed but checked.
+    /// Creates the tool. `names` looks names up; its results are checked, not trusted.
     pub fn new(listed: &[AllowedHost], names: Arc<dyn Resolve>, limits: FetchLimits) -> Self {
         let hops = Hops { gate: Gate::new(listed), names, limits };
         Self { hops, cache: Cache::default(), turns: Semaphore::new(AT_ONCE_MAX) }
@@ -49,7 +49,7 @@ impl WebFetch {
         if let Some(page) = self.cache.get(&asked) {
             return Ok(page);
         }
-        // Never closed, so it always comes.
+        // Never closed, so it always succeeds.
         let _turn = self.turns.acquire().await;
         let fetched = self.hops.fetch(url).await?;
         let reading = tokio::task::spawn_blocking(move || page::read(fetched));
@@ -123,7 +123,7 @@ fn address(text: &str) -> Result<Url, String> {
     Ok(url)
 }
 
-/// So many characters from there on, and how to read on.
+/// Returns `chars` characters from `offset` on, and how to read on.
 fn part(page: &WebPage, offset: usize, chars: usize) -> Result<String, String> {
     let cut = page.cut.as_ref().map(|why| format!("\n[There is more that I cannot show: {why}.]"));
     let cut = cut.unwrap_or_default();

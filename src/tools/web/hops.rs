@@ -1,6 +1,6 @@
-//! One GET, redirects and all: every hop is checked before it is made, and its name's addresses when
-//! the connection is opened, so that what was checked is what is reached. Bounded in hops, bytes and
-//! time. What a body says is not its business.
+//! One GET with its redirects. Every hop is checked before its request, and its name's addresses when the
+//! connection is opened, so the connection goes to the checked addresses. Bounded in hops, bytes and
+//! time. Does not interpret bodies.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -20,17 +20,17 @@ use crate::http::{self, Body, BodyEnd};
 use crate::tools::ToolError;
 use crate::types::source::Source;
 
-/// What a model is told of a broken connection.
+/// Maximum length of a connection error for a model.
 const CAUSE_CHARS_MAX: usize = 200;
 
-/// What one fetch may cost.
+/// Limits of one fetch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FetchLimits {
-    /// Of one connection.
+    /// For one connection.
     pub connect: Duration,
     /// From the first request to the last byte.
     pub whole: Duration,
-    /// Of a body; what comes after is left.
+    /// Of a body, in bytes. The rest is not read.
     pub bytes: usize,
     /// Redirects in a row.
     pub redirects: usize,
@@ -40,7 +40,7 @@ impl Default for FetchLimits {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
-            // A slow page on a slow line; the agent gives a tool up after two minutes.
+            // A slow page on a slow line. The agent's own limit for a tool is two minutes.
             whole: Duration::from_secs(30),
             bytes: 5_000_000,
             redirects: 5,
@@ -50,15 +50,15 @@ impl Default for FetchLimits {
 
 /// A body that may be read as text.
 pub(super) struct FetchedBody {
-    /// Where it was in the end.
+    /// The final address.
     pub(super) url: Url,
     pub(super) content_type: Option<String>,
     pub(super) bytes: Vec<u8>,
-    /// Why this is not all of it.
+    /// The reason if it is incomplete.
     pub(super) cut: Option<String>,
 }
 
-/// Looks names up as the system does.
+/// Looks names up like the system does.
 pub struct SystemNames;
 
 impl Resolve for SystemNames {
@@ -71,8 +71,8 @@ impl Resolve for SystemNames {
     }
 }
 
-/// Looks a name up once, for the connection that is about to be opened, and lets it have no other
-/// addresses than those that pass.
+/// Looks a name up once, for the connection that is about to be opened, and returns only addresses that
+/// pass the check.
 struct CheckedNames {
     names: Arc<dyn Resolve>,
     gate: Gate,
@@ -90,14 +90,14 @@ impl Resolve for CheckedNames {
     }
 }
 
-/// Fetches pages from where they may be fetched.
+/// Fetches pages from allowed addresses.
 pub(super) struct Hops {
     pub(super) gate: Gate,
     pub(super) names: Arc<dyn Resolve>,
     pub(super) limits: FetchLimits,
 }
 
-/// What a hop came to.
+/// The result of a hop.
 enum Hop {
     There(Response),
     Further(Url),
@@ -111,7 +111,7 @@ fn passing(url: &Url, why: impl AsRef<str>) -> ToolError {
     ToolError::Transient(format!("{} could not be fetched: {}.", shown(url), why.as_ref()))
 }
 
-/// In words of which some are others'.
+/// Marks an error's text as untrusted.
 fn theirs(url: &Url, error: ToolError) -> ToolError {
     match error {
         ToolError::TellModel(words) | ToolError::Transient(words) => {
@@ -121,7 +121,7 @@ fn theirs(url: &Url, error: ToolError) -> ToolError {
     }
 }
 
-/// An address fit to stand in a sentence: without what may be a secret, and not long.
+/// Formats a URL for a sentence: without credentials, and not too long.
 fn shown(url: &Url) -> String {
     const CHARS_MAX: usize = 300;
     let mut url = url.clone();
@@ -134,7 +134,8 @@ fn shown(url: &Url) -> String {
 }
 
 impl Hops {
-    /// Follows `url` to a text. What is told of places to which others have led is told as their words.
+    /// Follows `url` to a text. Errors about addresses to which others have redirected count as untrusted
+    /// text.
     pub(super) async fn fetch(&self, url: Url) -> Result<FetchedBody, ToolError> {
         let until = Instant::now() + self.limits.whole;
         let mut place = match self.hop(&url, until).await? {
@@ -160,8 +161,8 @@ impl Hops {
             gate: self.gate.clone(),
             port: url.port_or_known_default().unwrap_or_default(),
         };
-        // A client for each hop: nothing is kept open, and no answer outlives the connection that it
-        // was looked up for. A proxy would look names up itself.
+        // A new client for each hop: no connection is kept open, and no looked-up address is used for
+        // another one. A proxy would look names up itself.
         let client = http::client(url, self.limits.connect)
             .no_proxy()
             .dns_resolver(Arc::new(names))
@@ -172,7 +173,7 @@ impl Hops {
         let request = client
             .get(url.clone())
             .header(ACCEPT, "text/markdown, text/html;q=0.9, text/*;q=0.8, */*;q=0.5")
-            // What comes is read up to a bound; what it would become must not be larger.
+            // The body is read up to a bound. Decompression must not exceed it.
             .header(ACCEPT_ENCODING, "identity");
         let response = timeout_at(until, request.send())
             .await
@@ -228,7 +229,8 @@ fn is_redirect(status: StatusCode) -> bool {
     matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308)
 }
 
-/// The address to which a redirect leads from `url`; `place` is its `Location`. It is checked like every address when it is gone to.
+/// Returns the target of a redirect from `url`. `place` is its `Location`. It is checked like every
+/// address before it is requested.
 pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     let place = std::str::from_utf8(place).ok().and_then(|place| url.join(place).ok());
     let mut next = place.ok_or_else(|| refused(url, "it is redirected to what is no address"))?;
@@ -241,7 +243,7 @@ pub fn further(url: &Url, place: &[u8]) -> Result<Url, ToolError> {
     Ok(next)
 }
 
-/// What a status means, if it is not that all is well.
+/// Returns an error for a status that is not a success.
 fn answered(url: &Url, status: StatusCode) -> Result<(), ToolError> {
     let said = format!("its server answers {status}");
     match status.as_u16() {
@@ -252,7 +254,7 @@ fn answered(url: &Url, status: StatusCode) -> Result<(), ToolError> {
     }
 }
 
-/// A connection that failed, or was not to be.
+/// Returns the error for a connection that failed, or was forbidden.
 fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(inner) = cause {
@@ -262,6 +264,6 @@ fn unreachable(url: &Url, error: &reqwest::Error) -> ToolError {
         cause = inner.source();
     }
     let cause = http::root_cause(error).unwrap_or_else(|| "the connection broke".to_owned());
-    // A certificate may hold whatever names.
+    // A certificate may contain any names.
     passing(url, cause.chars().take(CAUSE_CHARS_MAX).collect::<String>())
 }

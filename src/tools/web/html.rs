@@ -1,5 +1,6 @@
-//! HTML as Markdown: without what is not for reading, and written by htmd. What could make htmd dear is
-//! taken out before: depth, for each level of which it calls itself, and tables that would become large.
+//! Converts HTML to Markdown with htmd, without parts that are not for reading. Input that would make
+//! htmd expensive is removed before: depth, because htmd recurses for each level, and tables that would
+//! become large.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -14,25 +15,25 @@ use url::Url;
 
 use super::tree::{Tree, attribute, elements, first, parse, words};
 
-/// Levels of what is kept. What lies deeper is shown as if it did not.
+/// Maximum nesting of kept elements. Deeper ones are flattened.
 const DEPTH_MAX: usize = 64;
 
-/// Characters that a table may take once its cells have been made equally wide.
+/// Maximum characters of a table once its cells have equal width.
 const TABLE_CHARS_MAX: usize = 100_000;
 
-/// A `<main>` with less text is not what the page is about.
+/// Minimum text of a `<main>`. One with less does not contain the page's subject.
 const MAIN_CHARS_MIN: usize = 200;
 
 const TITLE_CHARS_MAX: usize = 300;
 
-/// What is not for reading, with all that is in it.
+/// Elements that are not for reading, with their content.
 const LEFT_OUT: &[&str] = &[
     "script", "style", "noscript", "template", "title", "nav", "footer", "svg", "canvas", "iframe",
     "frame", "object", "embed", "audio", "video", "button", "select", "input", "textarea",
     "dialog", "datalist", "noframes",
 ];
 
-/// What htmd writes in ways of its own.
+/// Elements for which htmd has a Markdown form.
 const KEPT: &[&str] = &[
     "p",
     "h1",
@@ -61,7 +62,7 @@ const KEPT: &[&str] = &[
     "img",
 ];
 
-/// What begins on a line of its own. The rest is read as if its tags were not there.
+/// Elements that begin on a new line. Tags of all others are ignored.
 const BLOCKS: &[&str] = &[
     "div",
     "section",
@@ -89,11 +90,11 @@ const BLOCKS: &[&str] = &[
 pub(super) struct ReadHtml {
     pub(super) title: Option<String>,
     pub(super) text: String,
-    /// False where the page went beyond the bounds.
+    /// False if the page exceeded the bounds.
     pub(super) whole: bool,
 }
 
-/// The readable part of a page that came from `url`.
+/// Returns the readable part of a page from `url`.
 pub(super) fn read(html: &str, url: &Url) -> ReadHtml {
     let Tree { document, whole } = parse(html);
     let found = first(&document, "title").map(|title| words(&title));
@@ -122,7 +123,7 @@ fn markdown(node: &Handle, base: &Url) -> String {
     let converter =
         HtmlToMarkdown::builder().options(options).add_handler(vec!["table"], table).build();
     let written = converter.tree_to_markdown(&tidied(node, base));
-    // What only looked like something leaves lines of blanks.
+    // Removed elements leave lines of blanks.
     let (mut text, mut empty) = (String::with_capacity(written.len()), 0);
     for line in written.lines().map(str::trim_end) {
         empty = if line.is_empty() { empty + 1 } else { 0 };
@@ -135,7 +136,7 @@ fn markdown(node: &Handle, base: &Url) -> String {
     text
 }
 
-/// Whether a table stays small when it is written with columns of equal width.
+/// Returns true if a table stays small when it is written with columns of equal width.
 fn is_small(table: &Handle) -> bool {
     let (mut rows, mut columns, mut width) = (0, 0, 0);
     for (name, node) in elements(table) {
@@ -144,7 +145,7 @@ fn is_small(table: &Handle) -> bool {
                 rows += 1;
                 columns = columns.max(node.children.borrow().len());
             }
-            // Nested ones are counted twice, which does no harm.
+            // Nested cells are counted twice, which does no harm.
             "td" | "th" => width = width.max(words(&node).chars().count()),
             _ => {}
         }
@@ -152,7 +153,8 @@ fn is_small(table: &Handle) -> bool {
     rows * columns * width <= TABLE_CHARS_MAX
 }
 
-/// A copy of what is for reading: links absolute, no deeper than may be, the rest without its tags.
+/// Returns a copy of the readable part: links absolute, with limited depth, other elements without their
+/// tags.
 fn tidied(node: &Handle, base: &Url) -> Handle {
     let document = Node::new(NodeData::Document);
     let mut waiting = vec![(node.clone(), document.clone(), 0)];
@@ -179,10 +181,10 @@ fn tidied(node: &Handle, base: &Url) -> Handle {
     document
 }
 
-/// What becomes of an element.
+/// The treatment of an element.
 enum Keep {
     Nothing,
-    /// What is in it, but not itself.
+    /// Keep its content, but not its tag.
     Inside,
     As(LocalName, Vec<Attribute>),
 }
@@ -202,7 +204,7 @@ fn keep(tag: &LocalName, node: &Handle, base: &Url) -> Keep {
         matches!(url.scheme(), "http" | "https" | "mailto").then(|| url.to_string())
     };
     match &**tag {
-        // A place on the same page is nowhere to go.
+        // A link to a place on the same page is useless.
         "a" if attribute(node, "href").is_none_or(|href| href.trim().starts_with('#')) => {
             Keep::Inside
         }
@@ -242,7 +244,8 @@ fn is_hidden(node: &Node) -> bool {
     })
 }
 
-/// Puts nothing between two pieces of code, which htmd would make one, by copying them again and again.
+/// Puts an empty node between two pieces of code, which htmd would otherwise join by copying them again
+/// and again.
 fn separate(into: &Handle, tag: &str) {
     let is_code = into.children.borrow().last().is_some_and(|last| match &last.data {
         NodeData::Element { name, .. } => name.local == local_name!("code"),

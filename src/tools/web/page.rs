@@ -1,5 +1,5 @@
-//! A fetched body as text that a model can read: by its type, in its own character set, HTML as
-//! Markdown. Fetches nothing.
+//! Converts a fetched body to text for a model: by its type, in its own character set, HTML as Markdown.
+//! Fetches nothing.
 
 use encoding_rs::{Encoding, UTF_8, WINDOWS_1252};
 use url::Url;
@@ -7,13 +7,13 @@ use url::Url;
 use super::hops::FetchedBody;
 use super::html;
 
-/// What is kept of a text: many times what a model can be shown at once.
+/// Maximum size of a kept text: many times what a model gets at once.
 pub(super) const TEXT_BYTES_MAX: usize = 512 * 1024;
 
-/// The longest type that there is has some 70 characters.
+/// Maximum length of a media type. The longest existing one has some 70 characters.
 const TYPE_CHARS_MAX: usize = 80;
 
-/// Where browsers look for a page's own word about its character set.
+/// Bytes in which browsers look for a page's character set.
 const META_BYTES: usize = 1024;
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct WebPage {
     pub(super) url: Url,
     pub(super) title: Option<String>,
     pub(super) text: String,
-    /// Why this is not all of it.
+    /// The reason if it is incomplete.
     pub(super) cut: Option<String>,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct WebPage {
 enum Type {
     Html,
     Text,
-    /// To be told by what it begins with.
+    /// Detected by its beginning.
     Unknown,
 }
 
-/// Says why what has this type cannot be read.
+/// Returns an explanation if a body of this type cannot be read.
 pub(super) fn check_type(content_type: Option<&str>) -> Result<(), String> {
     sort(content_type).map(drop)
 }
@@ -67,7 +67,7 @@ fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Reads a body. Takes long for a long page, and blocks.
+/// Parses a body. Takes long for a long page, and blocks.
 pub(super) fn read(fetched: FetchedBody) -> Result<WebPage, String> {
     let FetchedBody { url, content_type, bytes, mut cut } = fetched;
     let kind = match sort(content_type.as_deref())? {
@@ -112,11 +112,12 @@ fn sniff(bytes: &[u8]) -> Result<Type, String> {
     Ok(if is_html { Type::Html } else { Type::Text })
 }
 
-/// By a mark at the beginning, the header, the page's own word, and what the bytes are, in this order.
+/// Decodes a body: by a byte order mark, the header, the page's own declaration, or its bytes, in this
+/// order.
 fn decode(bytes: &[u8], content_type: Option<&str>, kind: Type) -> String {
     let named = content_type.and_then(charset).or_else(|| match kind {
         Type::Html => charset(&String::from_utf8_lossy(&bytes[..bytes.len().min(META_BYTES)]))
-            // A page that can be asked in ASCII is not in UTF-16, whatever it says.
+            // A page whose declaration is readable as ASCII is not in UTF-16, whatever it declares.
             .map(Encoding::output_encoding),
         Type::Text | Type::Unknown => None,
     });
@@ -127,7 +128,7 @@ fn decode(bytes: &[u8], content_type: Option<&str>, kind: Type) -> String {
     encoding.decode_without_bom_handling(bytes).0.into_owned()
 }
 
-/// What follows `charset=`, in a header or in a `<meta>`.
+/// Returns the encoding after `charset=`, in a header or in a `<meta>`.
 fn charset(text: &str) -> Option<&'static Encoding> {
     let text = text.to_ascii_lowercase();
     let (_, rest) = text.split_once("charset")?;
@@ -140,7 +141,7 @@ fn charset(text: &str) -> Option<&'static Encoding> {
 fn guess(bytes: &[u8]) -> &'static Encoding {
     match std::str::from_utf8(bytes) {
         Ok(_) => UTF_8,
-        // The end may have been cut off in the middle of a character.
+        // The end may be cut within a character.
         Err(error) if error.error_len().is_none() => UTF_8,
         Err(_) => WINDOWS_1252,
     }

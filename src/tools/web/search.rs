@@ -1,5 +1,5 @@
-//! The tool that searches the web: several engines behind one form, the first that answers. What each
-//! wants to be asked, and how it answers, is `search/engines.rs`.
+//! The tool that searches the web: several engines behind one form, the first that answers.
+//! `search/engines.rs` has their requests and answers.
 
 mod engines;
 
@@ -21,25 +21,25 @@ use crate::secret::Secret;
 use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::types::source::Source;
 
-/// What all of them take (Brave and Tavily: 400 characters).
+/// Maximum length of a query that all of them accept (Brave and Tavily: 400 characters).
 const QUERY_CHARS_MAX: usize = 400;
 
 const COUNT: usize = 5;
 
-/// As many as fit into a result.
+/// Maximum number of results: as many as fit into a result.
 const COUNT_MAX: usize = 10;
 
-/// One engine; then the next is asked.
+/// Time limit of one engine. Then the next is asked.
 const TIME_MAX: Duration = Duration::from_secs(15);
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
 const TITLE_CHARS_MAX: usize = 150;
 const SNIPPET_CHARS_MAX: usize = 400;
 
-/// A longer address is no use to a model.
+/// Maximum length of a URL. A longer one is no use to a model.
 const URL_CHARS_MAX: usize = 400;
 
-/// Whose API it is.
+/// The API of a search engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EngineKind {
@@ -49,7 +49,7 @@ pub enum EngineKind {
     DuckDuckGo,
 }
 
-/// Who is asked.
+/// A search engine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Engine {
     /// The owner's name for it.
@@ -61,7 +61,7 @@ pub struct Engine {
 }
 
 impl EngineKind {
-    /// Where the vendor is; SearXNG has none.
+    /// The vendor's address. SearXNG has none.
     pub fn home(self) -> Option<&'static str> {
         match self {
             Self::Brave => Some("https://api.search.brave.com"),
@@ -82,7 +82,7 @@ impl EngineKind {
 }
 
 impl Default for Engine {
-    /// The one that needs nothing.
+    /// The engine that needs no key.
     fn default() -> Self {
         let api = EngineKind::DuckDuckGo;
         let base_url = api.home().unwrap_or_default().to_owned();
@@ -90,7 +90,7 @@ impl Default for Engine {
     }
 }
 
-/// What was found.
+/// A search result.
 #[derive(Debug, PartialEq, Eq)]
 struct Hit {
     title: String,
@@ -98,12 +98,12 @@ struct Hit {
     snippet: String,
 }
 
-/// Why an engine gave nothing, in words without its key.
+/// An explanation why an engine returned nothing, without its key.
 #[derive(Debug, thiserror::Error)]
 #[error("{words}")]
 struct Failed {
     words: String,
-    /// It may go well the next time.
+    /// True for a temporary error.
     passes: bool,
     status: Option<StatusCode>,
 }
@@ -131,14 +131,14 @@ pub struct WebSearch {
     engines: Vec<EngineLink>,
 }
 
-/// An engine and the client that speaks to it.
+/// An engine and its HTTP client.
 struct EngineLink {
     engine: Engine,
     client: Client,
 }
 
 impl WebSearch {
-    /// In the order in which they are asked.
+    /// Creates the tool. `engines` is in the order in which they are asked.
     pub fn new(engines: &[Engine]) -> anyhow::Result<Self> {
         let link = |engine: &Engine| {
             let url = Url::parse(&engine.base_url).context("base_url is not a URL")?;
@@ -149,7 +149,7 @@ impl WebSearch {
         Ok(Self { engines: engines.iter().map(link).collect::<anyhow::Result<_>>()? })
     }
 
-    /// Who answered, and what.
+    /// Returns the engine that answered, and its results.
     async fn search(&self, query: &str, count: usize) -> Result<(&str, Vec<Hit>), ToolError> {
         let (mut failures, mut passes) = (Vec::new(), false);
         for EngineLink { engine, client } in &self.engines {
@@ -226,7 +226,7 @@ fn written(hits: &[Hit]) -> String {
 }
 
 impl Hit {
-    /// In one line each, bounded; none for what web_fetch could not read.
+    /// Returns the result with one line for each field, bounded. None if web_fetch could not read it.
     fn tidied(self) -> Option<Self> {
         let url = Url::parse(self.url.trim()).ok()?;
         let is_page =

@@ -1,6 +1,6 @@
-//! HTML as a tree, read as a browser reads it. Pages can be made to cost their reader: a few bytes that
-//! open a thousand elements each, or one tag with a million attributes. So a tree has bounds in nodes and
-//! in time, and what is beyond them is left.
+//! HTML as a tree, parsed like a browser does. Pages can be made expensive to parse: a few bytes that
+//! open a thousand elements each, or one tag with a million attributes. So a tree is bounded in nodes and
+//! in time, and the rest is dropped.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -11,13 +11,14 @@ use html5ever::tendril::{StrTendril, TendrilSink};
 use html5ever::{Attribute, ExpandedName, ParseOpts, QualName, parse_document};
 use markup5ever_rcdom::{Handle, Node, NodeData, RcDom};
 
-/// Elements and comments of one page. A long encyclopedia article has 30,000; each costs some 300 bytes.
+/// Maximum number of elements and comments of one page. A long encyclopedia article has 30,000; each
+/// costs some 300 bytes.
 const NODES_MAX: usize = 100_000;
 
-/// How long a page is read. Long ones take tenths of a second, on a small board perhaps one.
+/// Time limit for parsing. Long pages take tenths of a second, on a small board perhaps one.
 const TIME_MAX: Duration = Duration::from_secs(2);
 
-/// The parser is asked between pieces whether it has gone too far.
+/// Size of the pieces between which the limits are checked.
 const PIECE_BYTES: usize = 8 * 1024;
 
 /// A page as a tree, or the beginning of one.
@@ -49,12 +50,12 @@ pub(super) fn parse(html: &str) -> Tree {
     Tree { document: sink.dom.document, whole: !sink.full.get() }
 }
 
-/// The first element of this name, in the order of the page.
+/// Returns the first element of this name, in the order of the page.
 pub(super) fn first(document: &Handle, name: &str) -> Option<Handle> {
     elements(document).find(|(found, _)| found == name).map(|(_, node)| node)
 }
 
-/// All elements with their names, in the order of the page.
+/// Returns all elements with their names, in the order of the page.
 pub(super) fn elements(document: &Handle) -> impl Iterator<Item = (String, Handle)> {
     let mut waiting = vec![document.clone()];
     std::iter::from_fn(move || {
@@ -74,7 +75,7 @@ pub(super) fn attribute(node: &Node, name: &str) -> Option<String> {
     attrs.iter().find(|attr| &*attr.name.local == name).map(|attr| attr.value.to_string())
 }
 
-/// All text below, with one blank between words.
+/// Returns all text below a node, with one blank between words.
 pub(super) fn words(node: &Handle) -> String {
     let (mut text, mut waiting) = (String::new(), vec![node.clone()]);
     while let Some(node) = waiting.pop() {
@@ -86,7 +87,7 @@ pub(super) fn words(node: &Handle) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Builds the tree, as long as it is within its bounds.
+/// Builds the tree within its bounds.
 struct Bounded {
     dom: RcDom,
     nodes: Cell<usize>,
@@ -117,7 +118,7 @@ impl Bounded {
     }
 }
 
-/// As [`RcDom`] does it, but for what costs.
+/// Like [`RcDom`], without its expensive operations.
 impl TreeSink for Bounded {
     type Handle = Handle;
     type Output = Self;
@@ -127,7 +128,7 @@ impl TreeSink for Bounded {
         self
     }
 
-    /// There may be as many as there are bytes.
+    /// Ignored: there may be as many as there are bytes.
     fn parse_error(&self, _: Cow<'static, str>) {}
 
     fn get_document(&self) -> Handle {
@@ -186,7 +187,8 @@ impl TreeSink for Bounded {
         self.dom.set_quirks_mode(mode);
     }
 
-    /// Looks for its place among all siblings, so many of these take long.
+    /// Checks the time, because it searches all siblings for the position, so that many of these take
+    /// long.
     fn append_before_sibling(&self, sibling: &Handle, child: NodeOrText<Handle>) {
         self.look_at_the_clock();
         if !self.is_full() {
@@ -210,6 +212,6 @@ impl TreeSink for Bounded {
         self.dom.is_mathml_annotation_xml_integration_point(target)
     }
 
-    /// Would call itself for each level of what it copies, and nobody reads it.
+    /// Ignored: it would recurse for each level of the copied element, and nobody reads the result.
     fn maybe_clone_an_option_into_selectedcontent(&self, _: &Handle) {}
 }

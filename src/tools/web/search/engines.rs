@@ -1,4 +1,4 @@
-//! What each search engine is asked, and how its answer reads. Their shapes are private to this file.
+//! Requests and answers of the search engines. Their formats are private to this file.
 
 use reqwest::{Client, RequestBuilder, StatusCode};
 use serde::Deserialize;
@@ -10,10 +10,10 @@ use super::{Engine, EngineKind, Failed, Hit};
 use crate::http::{self, Body, BodyEnd};
 use crate::tools::web::tree;
 
-/// Far more than ten results take.
+/// Maximum size of an answer: far more than ten results need.
 const BYTES_MAX: usize = 1_000_000;
 
-/// Asks for some `count` results, the best first.
+/// Requests about `count` results, best first.
 pub(super) async fn ask(
     client: &Client,
     engine: &Engine,
@@ -55,7 +55,7 @@ pub(super) async fn ask(
                 }
             })
         }
-        // The page without scripts; there is no API.
+        // The page without scripts, because there is no API.
         EngineKind::DuckDuckGo => {
             let (status, page) = send(client.get(at("/html/")).query(&[("q", query)])).await?;
             duckduckgo(status, &page)
@@ -65,7 +65,7 @@ pub(super) async fn ask(
 
 #[derive(Deserialize)]
 struct Brave {
-    /// Absent where nothing was found.
+    /// Absent if there are no results.
     web: Option<BraveWeb>,
 }
 
@@ -85,14 +85,14 @@ struct BraveHit {
 }
 
 impl BraveHit {
-    /// Its texts are HTML, now and then.
+    /// Converts a result. Its texts are sometimes HTML.
     fn plain(self) -> Hit {
         let plain = |text: &str| tree::words(&tree::parse(text).document);
         Hit { title: plain(&self.title), snippet: plain(&self.description), url: self.url }
     }
 }
 
-/// As Tavily and SearXNG write it.
+/// The format of Tavily and SearXNG.
 #[derive(Deserialize)]
 struct Results {
     results: Vec<ResultHit>,
@@ -116,7 +116,7 @@ impl Results {
     }
 }
 
-/// The results that stand on its page, without what was paid for.
+/// Parses the results on its page, without advertisements.
 fn duckduckgo(status: StatusCode, page: &str) -> Result<Vec<Hit>, Failed> {
     let document = tree::parse(page).document;
     let (mut hits, mut is_ad, mut is_results) = (Vec::<Hit>::new(), false, false);
@@ -134,7 +134,7 @@ fn duckduckgo(status: StatusCode, page: &str) -> Result<Vec<Hit>, Failed> {
             hit.snippet = tree::words(&node);
         }
     }
-    // It answers machines that ask too much with a riddle, and 202.
+    // It answers clients that ask too often with a challenge, and 202.
     if status == StatusCode::ACCEPTED || hits.is_empty() && !is_results {
         return Err(Failed::passing(
             "it wants proof that a person asks; try another engine or later",
@@ -143,7 +143,7 @@ fn duckduckgo(status: StatusCode, page: &str) -> Result<Vec<Hit>, Failed> {
     Ok(hits)
 }
 
-/// Where one of its links leads: it goes by `/l/?uddg=…`.
+/// Returns the target of one of its links, which go through `/l/?uddg=…`.
 fn target(href: &str) -> Option<String> {
     let url = Url::parse("https://duckduckgo.com").and_then(|base| base.join(href)).ok()?;
     let is_own = url.domain().is_some_and(|name| name == "duckduckgo.com");
@@ -158,7 +158,7 @@ async fn json<T: DeserializeOwned>(request: RequestBuilder) -> Result<T, Failed>
     serde_json::from_str(&body).map_err(|_| Failed::passing("its answer is not what was asked for"))
 }
 
-/// The status and text of an answer that went well.
+/// Returns the status and text of a successful answer.
 async fn send(request: RequestBuilder) -> Result<(StatusCode, String), Failed> {
     let broke = |error: reqwest::Error| {
         let error = error.without_url();
