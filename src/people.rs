@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use chrono::{DateTime, Duration, Utc};
+use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::store::{Legible, Time};
 use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
 pub use crate::types::role::Role;
 
@@ -131,7 +133,7 @@ impl People {
         if self.0.values().any(by_config) {
             return Ok(true);
         }
-        let owner = json(Role::Owner);
+        let owner = Role::Owner;
         let mut paired = store.prepare_cached("SELECT 1 FROM people WHERE role = ?")?;
         paired.exists([owner])
     }
@@ -195,44 +197,31 @@ pub fn greet(
     now: DateTime<Utc>,
 ) -> rusqlite::Result<Greeting> {
     expire(store, now)?;
-    let told: Option<(Option<String>, i64)> = store
+    let told: Option<(Option<String>, Time)> = store
         .prepare_cached("SELECT code, told FROM strangers WHERE channel = ? AND sender = ?")?
-        .query_row([from.channel.as_str(), sender.id.as_str()], |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
+        .query_row(params![from.channel, sender.id], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     if let Some((code, told)) = told {
-        if now.timestamp_millis() - told < TELL_AGAIN_AFTER.num_milliseconds() {
+        if now - told.0 < TELL_AGAIN_AFTER {
             return Ok(Greeting::Nothing);
         }
         if let Some(code) = code {
             store
                 .prepare_cached("UPDATE strangers SET told = ? WHERE channel = ? AND sender = ?")?
-                .execute(params![
-                    now.timestamp_millis(),
-                    from.channel.as_str(),
-                    sender.id.as_str()
-                ])?;
+                .execute(params![Time(now), from.channel, sender.id])?;
             return Ok(Greeting::Code { code, new: false });
         }
     }
     let waiting: i64 = store
         .prepare_cached("SELECT count(*) FROM strangers WHERE channel = ? AND code IS NOT NULL")?
-        .query_row([from.channel.as_str()], |row| row.get(0))?;
+        .query_row([&from.channel], |row| row.get(0))?;
     let code = (waiting < WAITING_MAX).then(new_code);
     store
         .prepare_cached(
             "INSERT OR REPLACE INTO strangers (channel, sender, name, chat, code, asked, told)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
-        .execute(params![
-            from.channel.as_str(),
-            sender.id.as_str(),
-            sender.name,
-            from.chat.as_str(),
-            code,
-            now.timestamp_millis()
-        ])?;
+        .execute(params![from.channel, sender.id, sender.name, from.chat, code, Time(now)])?;
     Ok(match code {
         Some(code) => Greeting::Code { code, new: true },
         None => Greeting::Crowded,
@@ -251,13 +240,7 @@ pub fn approve(
     let role = if people.have_owner(store)? { Role::User } else { Role::Owner };
     store.execute(
         "INSERT OR REPLACE INTO people (channel, sender, name, role, since) VALUES (?, ?, ?, ?, ?)",
-        params![
-            pending.channel.as_str(),
-            pending.sender.id.as_str(),
-            pending.sender.name,
-            json(role),
-            now.timestamp_millis()
-        ],
+        params![pending.channel, pending.sender.id, pending.sender.name, role, Time(now)],
     )?;
     if role == Role::Owner {
         set_owner_place(store, &pending.address(), &pending.sender.id)?;
@@ -279,11 +262,11 @@ pub fn deny(
             "INSERT INTO strangers (channel, sender, name, chat, code, asked, told)
              VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?5)",
             params![
-                pending.channel.as_str(),
-                pending.sender.id.as_str(),
+                pending.channel,
+                pending.sender.id,
                 pending.sender.name,
-                pending.chat.as_str(),
-                until.timestamp_millis()
+                pending.chat,
+                Time(until)
             ],
         )?;
     }
@@ -302,7 +285,7 @@ pub fn pending(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<P
         "SELECT channel, sender, name, chat, code, asked FROM strangers
          WHERE code IS NOT NULL AND asked > ? ORDER BY asked",
     )?;
-    rows.query_map([(now - CODE_AGE_MAX).timestamp_millis()], read_pending)?.collect()
+    rows.query_map([Time(now - CODE_AGE_MAX)], read_pending)?.collect()
 }
 
 pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
@@ -310,9 +293,9 @@ pub fn paired(store: &Connection) -> rusqlite::Result<Vec<Paired>> {
         store.prepare("SELECT channel, sender, name, role FROM people ORDER BY since")?;
     rows.query_map([], |row| {
         Ok(Paired {
-            channel: row.get::<_, String>(0)?.into(),
+            channel: row.get(0)?,
             sender: Sender::person(row.get::<_, String>(1)?, row.get::<_, String>(2)?),
-            role: read_role(&row.get::<_, String>(3)?),
+            role: row.get(3)?,
         })
     })?
     .collect()
@@ -328,12 +311,8 @@ pub fn owner(store: &Connection) -> rusqlite::Result<Option<(Address, Option<Sen
     store
         .prepare_cached("SELECT channel, chat, thread, sender FROM owner_place")?
         .query_row([], |row| {
-            let place = Address {
-                channel: row.get::<_, String>(0)?.into(),
-                chat: row.get::<_, String>(1)?.into(),
-                thread: row.get::<_, Option<String>>(2)?.map(Into::into),
-            };
-            Ok((place, row.get::<_, Option<String>>(3)?.map(Into::into)))
+            let place = Address { channel: row.get(0)?, chat: row.get(1)?, thread: row.get(2)? };
+            Ok((place, row.get(3)?))
         })
         .optional()
 }
@@ -351,10 +330,10 @@ pub fn set_owner_place(
              WHERE (channel, chat, thread, sender) IS NOT (?1, ?2, ?3, ?4)",
         )?
         .execute(params![
-            place.channel.as_str(),
-            place.chat.as_str(),
-            place.thread.as_ref().map(|thread| thread.as_str()),
-            sender.as_str()
+            place.channel,
+            place.chat,
+            place.thread,
+            sender
         ])?;
     Ok(())
 }
@@ -367,7 +346,7 @@ pub fn name_of(
 ) -> rusqlite::Result<String> {
     let name = store
         .prepare_cached("SELECT name FROM people WHERE channel = ? AND sender = ?")?
-        .query_row([channel.as_str(), sender.as_str()], |row| row.get(0))
+        .query_row(params![channel, sender], |row| row.get(0))
         .optional()?;
     Ok(name.unwrap_or_else(|| sender.to_string()))
 }
@@ -377,11 +356,11 @@ fn paired_role(
     channel: &ChannelName,
     sender: &SenderId,
 ) -> rusqlite::Result<Option<Role>> {
-    let role: Option<String> = store
+    let role = store
         .prepare_cached("SELECT role FROM people WHERE channel = ? AND sender = ?")?
-        .query_row([channel.as_str(), sender.as_str()], |row| row.get(0))
+        .query_row(params![channel, sender], |row| row.get(0))
         .optional()?;
-    Ok(role.map(|role| read_role(&role)))
+    Ok(role)
 }
 
 /// Removes and returns the waiting stranger with this code.
@@ -399,17 +378,17 @@ fn take(store: &Connection, code: &str, now: DateTime<Utc>) -> rusqlite::Result<
 fn expire(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<()> {
     store
         .prepare_cached("DELETE FROM strangers WHERE asked <= ?")?
-        .execute([(now - CODE_AGE_MAX).timestamp_millis()])?;
+        .execute([Time(now - CODE_AGE_MAX)])?;
     Ok(())
 }
 
 fn read_pending(row: &Row<'_>) -> rusqlite::Result<Pending> {
     Ok(Pending {
-        channel: row.get::<_, String>(0)?.into(),
+        channel: row.get(0)?,
         sender: Sender::person(row.get::<_, String>(1)?, row.get::<_, String>(2)?),
-        chat: row.get::<_, String>(3)?.into(),
+        chat: row.get(3)?,
         code: row.get(4)?,
-        asked: DateTime::from_timestamp_millis(row.get(5)?).unwrap_or_default(),
+        asked: row.get::<_, Time>(5)?.0,
     })
 }
 
@@ -419,11 +398,17 @@ fn new_code() -> String {
     bytes.iter().map(|byte| char::from(CODE_SIGNS[usize::from(byte % 32)])).collect()
 }
 
-fn json(role: Role) -> String {
-    serde_json::to_string(&role).expect("a role is a string")
+/// Reads JSON. An unknown role counts as the lowest.
+impl FromSql for Role {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        Ok(Legible::column_result(value)?.0.unwrap_or(Self::Guest))
+    }
 }
 
-/// Parses a role. An unknown one counts as the lowest.
-fn read_role(text: &str) -> Role {
-    serde_json::from_str(text).unwrap_or(Role::Guest)
+impl ToSql for Role {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        serde_json::to_string(self)
+            .map(ToSqlOutput::from)
+            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
+    }
 }

@@ -12,7 +12,7 @@ pub fn begin(store: &Connection, row: RowId) -> rusqlite::Result<bool> {
         .prepare_cached(
             "UPDATE inbound SET state = 'in turn', turn = NULL WHERE id = ? AND state = 'waiting'",
         )?
-        .execute([row.0])?;
+        .execute([row])?;
     Ok(begun > 0)
 }
 
@@ -59,5 +59,5 @@ pub fn stop(
              WHERE state = 'in turn' AND turn IS NULL
              AND channel = ?1 AND chat = ?2 AND thread IS ?3 AND (?4 IS NULL OR sender = ?4)",
         )?
-        .execute(params![channel, chat, thread, sender.map(SenderId::as_str), Fate::Stopped])
+        .execute(params![channel, chat, thread, sender, Fate::Stopped])
 }

@@ -8,7 +8,6 @@ mod times;
 mod unreadable;
 mod waits;
 
-use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 pub use self::origins::{
@@ -27,6 +26,7 @@ pub use self::times::{
 };
 pub use self::unreadable::{Controls, close_unreadable, keep_raw, keep_row, unreadable_at};
 pub use self::waits::{WaitingAt, all_waiting, is_empty, waiting_at};
+use crate::store::{Json, Time};
 use crate::types::message::{Address, ChannelName, DedupKey, Inbound, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
@@ -38,7 +38,7 @@ const TAKEN_MAX: usize = 20;
 const UNREADY_MAX: usize = 100;
 
 pub fn has(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
-    store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key.as_str()])
+    store.prepare_cached("SELECT 1 FROM inbound WHERE key = ?")?.exists([key])
 }
 
 /// Returns false if an accepted message was refused, and true for every other outcome. None while it has
@@ -81,17 +81,17 @@ fn insert(
              VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         )?
         .execute(params![
-            inbound.key.as_str(),
-            Utc::now().timestamp_millis(),
+            inbound.key,
+            Time::now(),
             channel,
             chat,
             thread,
-            inbound.cause.voice().as_str(),
+            inbound.cause.voice(),
             control,
-            json(inbound),
+            Json(inbound),
             if done.is_some() { "done" } else { "waiting" },
             done,
-            done.is_some() || is_ready(inbound, control),
+            done.is_some() || is_ready(inbound, control)
         ])?;
     Ok(RowId(store.last_insert_rowid()))
 }
@@ -103,12 +103,7 @@ pub fn replace(store: &Connection, inbound: &Inbound, control: bool) -> rusqlite
             "UPDATE inbound SET message = ?, control = ?, ready = ?, revision = revision + 1
              WHERE key = ? AND state = 'waiting'",
         )?
-        .execute(params![
-            json(inbound),
-            control,
-            is_ready(inbound, control),
-            inbound.key.as_str()
-        ])?;
+        .execute(params![Json(inbound), control, is_ready(inbound, control), inbound.key])?;
     Ok(())
 }
 
@@ -118,7 +113,7 @@ pub fn waiting(store: &Connection, key: &DedupKey) -> rusqlite::Result<Option<Wa
         .prepare_cached(
             "SELECT id, received, message, revision, channel, chat, thread FROM inbound WHERE key = ? AND state = 'waiting'",
         )?
-        .query_row([key.as_str()], read_waiting)
+        .query_row([key], read_waiting)
         .optional()?;
     Ok(row.and_then(Result::ok))
 }
@@ -134,7 +129,7 @@ pub fn unready(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Ve
          ORDER BY place, id LIMIT ?",
     )?;
     let limit = i64::try_from(UNREADY_MAX).expect("a small number");
-    let rows = rows.query_map(params![channel.as_str(), limit], read_waiting)?;
+    let rows = rows.query_map(params![channel, limit], read_waiting)?;
     readable(rows)
 }
 
@@ -162,7 +157,7 @@ pub fn next_is_unready(
     within: chrono::Duration,
 ) -> rusqlite::Result<bool> {
     let (channel, chat, thread) = origin_params(&last.origin);
-    let until = (last.received + within).timestamp_millis();
+    let until = Time(last.received + within);
     let unready = store
         .prepare_cached(
             "SELECT ready = 0 AND sender = ? AND received <= ? FROM inbound
@@ -170,7 +165,7 @@ pub fn next_is_unready(
              AND id > ? ORDER BY id LIMIT 1",
         )?
         .query_row(
-            params![last.inbound.cause.voice().as_str(), until, channel, chat, thread, last.id.0],
+            params![last.inbound.cause.voice(), until, channel, chat, thread, last.id],
             |row| row.get(0),
         )
         .optional()?;
@@ -195,7 +190,7 @@ pub fn places(store: &Connection) -> rusqlite::Result<Vec<(Origin, RowId)>> {
         "SELECT channel, chat, thread, max(id) FROM inbound
          WHERE state = 'waiting' AND control = 0 GROUP BY channel, chat, thread ORDER BY min(id)",
     )?;
-    rows.query_map([], |row| Ok((read_origin(row)?, RowId(row.get(3)?))))?.collect()
+    rows.query_map([], |row| Ok((read_origin(row)?, row.get(3)?)))?.collect()
 }
 
 /// Returns the waiting commands, oldest first. The index contains nothing else.
@@ -234,7 +229,7 @@ pub fn next(
     let (channel, chat, thread) = origin_params(at);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let rows = readable(
-        rows.query_map(params![channel, chat, thread, after.0, until.0, limit], read_waiting)?,
+        rows.query_map(params![channel, chat, thread, after, until, limit], read_waiting)?,
     )?;
     let speaks = sender.cloned().or_else(|| rows.first().map(|row| row.inbound.cause.voice()));
     Ok(rows.into_iter().take_while(|row| Some(row.inbound.cause.voice()) == speaks).collect())
@@ -254,7 +249,7 @@ pub fn said_by(
          AND id > ?4 AND id <= ?5 AND (?6 IS NULL OR sender = ?6) ORDER BY id LIMIT ?7",
     )?;
     let (channel, chat, thread) = address_params(at);
-    let (after, until, sender) = (rows.after.0, rows.until.0, sender.map(SenderId::as_str));
+    let (after, until) = (rows.after, rows.until);
     let limit = i64::try_from(TAKEN_MAX).expect("a small number");
     let found = found
         .query_map(params![channel, chat, thread, after, until, sender, limit], |row| {
@@ -281,7 +276,7 @@ pub fn speaks_again(
                  (SELECT min(id) FROM inbound WHERE state = 'waiting' AND control = 0 AND ready = 0
                   AND channel = ?1 AND chat = ?2 AND thread IS ?3), 9223372036854775807)",
         )?
-        .exists(params![channel, chat, thread, sender.as_str(), rows.after.0, rows.until.0])
+        .exists(params![channel, chat, thread, sender, rows.after, rows.until])
 }
 
 /// Reads those of the rows again that still wait. Omits one that was given other files.
@@ -290,7 +285,7 @@ pub fn again(store: &Connection, rows: &[RowId]) -> rusqlite::Result<Vec<Waiting
         "SELECT id, received, message, revision, channel, chat, thread FROM inbound
          WHERE id = ? AND state = 'waiting' AND ready = 1",
     )?;
-    let found = rows.iter().map(|row| again.query_row([row.0], read_waiting).optional());
+    let found = rows.iter().map(|row| again.query_row([row], read_waiting).optional());
     readable(found.filter_map(Result::transpose))
 }
 
@@ -301,7 +296,7 @@ fn is_unchanged(store: &Connection, row: &Waiting) -> rusqlite::Result<bool> {
             "SELECT 1 FROM inbound
              WHERE id = ? AND state = 'waiting' AND ready = 1 AND control = 0 AND revision = ?",
         )?
-        .exists([row.id.0, row.revision])
+        .exists(params![row.id, row.revision])
 }
 
 /// Returns true if all of these rows still wait, and none was changed since it was read.
@@ -320,7 +315,7 @@ pub fn take(store: &Connection, rows: &[Waiting], turn: TurnId) -> rusqlite::Res
         store.prepare_cached("UPDATE inbound SET state = 'in turn', turn = ? WHERE id = ?")?;
     for row in rows {
         if is_unchanged(store, row)? {
-            take.execute([turn.0, row.id.0])?;
+            take.execute(params![turn, row.id])?;
         }
     }
     Ok(())
@@ -361,9 +356,5 @@ pub fn withdraw(
              WHERE state = 'waiting' AND channel = ?1 AND chat = ?2 AND thread IS ?3
              AND id < ?4 AND (?5 IS NULL OR sender = ?5)",
         )?
-        .execute(params![channel, chat, thread, before.0, sender.map(SenderId::as_str)])
-}
-
-fn json(inbound: &Inbound) -> String {
-    serde_json::to_string(inbound).expect("our own types have string keys")
+        .execute(params![channel, chat, thread, before, sender])
 }

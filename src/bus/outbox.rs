@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::journal::{address_params, read_address};
 use crate::replies;
-use crate::store::slice;
+use crate::store::{Json, Legible, Time, slice};
 use crate::types::message::{
     Address, Body, ChannelName, DeliveryId, MessageId, Outbound, Press, Question,
 };
@@ -115,18 +115,14 @@ fn insert(
             channel,
             chat,
             thread,
-            how.reply_to.map(|id| id.as_str()),
-            how.draft.map(|id| id.as_str()),
-            json(body),
-            Utc::now().timestamp_millis(),
+            how.reply_to,
+            how.draft,
+            Json(body),
+            Time::now(),
             how.urgent,
             how.notice
         ])?;
     Ok(DeliveryId(store.last_insert_rowid()))
-}
-
-fn json(body: &Body) -> String {
-    serde_json::to_string(body).expect("a body is plain")
 }
 
 /// State of a question's buttons.
@@ -143,11 +139,11 @@ pub fn question(
 ) -> rusqlite::Result<Option<(Address, Question, Pressed)>> {
     let found = store
         .prepare_cached("SELECT channel, chat, thread, body, pressed FROM outbox WHERE id = ?")?
-        .query_row([id.0], |row| {
-            let body: String = row.get(3)?;
+        .query_row([id], |row| {
+            let Legible(body) = row.get(3)?;
             let pressed =
                 row.get::<_, Option<i64>>(4)?.map_or(Pressed::NotYet, |_| Pressed::Before);
-            Ok((read_address(row)?, serde_json::from_str(&body).ok(), pressed))
+            Ok((read_address(row)?, body, pressed))
         })
         .optional()?;
     Ok(found.and_then(|(to, body, pressed)| match body {
@@ -161,10 +157,10 @@ pub fn press(store: &Connection, press: Press) -> rusqlite::Result<()> {
     let choice = i64::try_from(press.choice).unwrap_or(i64::MAX);
     store
         .prepare_cached("UPDATE outbox SET pressed = ?, state = 'sent' WHERE id = ?")?
-        .execute([choice, press.delivery.0])?;
+        .execute(params![choice, press.delivery])?;
     store
         .prepare_cached("UPDATE chunks SET state = 'sent' WHERE delivery = ?")?
-        .execute([press.delivery.0])?;
+        .execute([press.delivery])?;
     Ok(())
 }
 
@@ -176,17 +172,17 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
     let Some((to, asked, Pressed::NotYet)) = question(store, id)? else { return Ok(()) };
     store
         .prepare_cached("UPDATE outbox SET pressed = ? WHERE id = ?")?
-        .execute([NO_BUTTON, id.0])?;
+        .execute(params![NO_BUTTON, id])?;
     let shown = store
         .prepare_cached(
             "SELECT platform_id FROM chunks WHERE delivery = ? AND state = 'sent' ORDER BY seq DESC LIMIT 1",
         )?
-        .query_row([id.0], |row| row.get::<_, Option<String>>(0))
+        .query_row([id], |row| row.get::<_, Option<MessageId>>(0))
         .optional()?;
     match shown.flatten() {
         Some(shown) => {
             let closed = replies::closed(asked.end(), words);
-            put_over(store, &to, None, Some(&shown.into()), &closed)?;
+            put_over(store, &to, None, Some(&shown), &closed)?;
         }
         None => {
             store
@@ -194,7 +190,7 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
                     "UPDATE outbox SET state = 'sent' WHERE id = ?1 AND state = 'pending' AND NOT EXISTS
                      (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'pending')",
                 )?
-                .execute([id.0])?;
+                .execute([id])?;
         }
     }
     Ok(())
@@ -204,14 +200,14 @@ pub fn close_question(store: &Connection, id: DeliveryId, words: &str) -> rusqli
 pub fn count_pending(store: &Connection, channel: &ChannelName) -> rusqlite::Result<i64> {
     store
         .prepare_cached("SELECT count(*) FROM outbox WHERE state = 'pending' AND channel = ?")?
-        .query_row([channel.as_str()], |row| row.get(0))
+        .query_row([channel], |row| row.get(0))
 }
 
 /// Returns the state of a message, `pending`, `sent` or `dead`, and the reason.
 pub fn standing(store: &Connection, id: DeliveryId) -> rusqlite::Result<(String, Option<String>)> {
     store
         .prepare_cached("SELECT state, reason FROM outbox WHERE id = ?")?
-        .query_row([id.0], |row| Ok((row.get(0)?, row.get(1)?)))
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))
 }
 
 /// Returns true if text replaced a file that could not be sent.
@@ -223,7 +219,7 @@ pub fn has_lost_file(store: &Connection, id: DeliveryId) -> rusqlite::Result<boo
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1
                              AND json_type(body, '$.file') IS NOT NULL)",
         )?
-        .exists([id.0])
+        .exists([id])
 }
 
 /// Returns true if a message to a chat is pending.
@@ -232,7 +228,7 @@ pub fn is_pending(store: &Connection, to: &Address) -> rusqlite::Result<bool> {
         .prepare_cached(
             "SELECT 1 FROM outbox WHERE state = 'pending' AND channel = ? AND chat = ?",
         )?
-        .exists([to.channel.as_str(), to.chat.as_str()])
+        .exists(params![to.channel, to.chat])
 }
 
 /// Returns a pending delivery. None if it was settled meanwhile.
@@ -246,20 +242,20 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
                  AND older.urgent = outbox.urgent AND older.aside = 1) END,
              answers, failing_since, failed_at, others_arrived, others_since FROM outbox WHERE id = ? AND state = 'pending'",
         )?
-        .query_row([id.0], |row| {
-            let reply_to: Option<String> = row.get(3)?;
+        .query_row([id], |row| {
+            let reply_to: Option<MessageId> = row.get(3)?;
             let overtakes = row.get(8)?;
-            let question: Option<String> = if overtakes { row.get(9)? } else { None };
+            let question = if overtakes { row.get(9)? } else { None };
             let message = Outbound {
                 id,
                 part: 0,
                 to: read_address(row)?,
-                reply_to: reply_to.or(question).map(Into::into),
+                reply_to: reply_to.or(question),
                 overtakes,
-                replaces: row.get::<_, Option<String>>(4)?.map(Into::into),
+                replaces: row.get(4)?,
                 body: read_body(row.get(5)?),
             };
-            let created = DateTime::from_timestamp_millis(row.get(6)?).unwrap_or_default();
+            let created = row.get::<_, Time>(6)?.0;
             let (attempts, failures) = (row.get(7)?, read_failures(row)?);
             Ok(Delivery { message, created, attempts, failures, chunks: Vec::new() })
         })
@@ -269,13 +265,13 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
         "SELECT seq, body, state, since, doubts FROM chunks
          WHERE delivery = ? AND state IN ('pending', 'sending') ORDER BY seq",
     )?;
-    let chunks = rows.query_map([id.0], |row| {
+    let chunks = rows.query_map([id], |row| {
         let sending = row.get_ref(2)?.as_str()? == "sending";
-        let since = row.get::<_, Option<i64>>(3)?.and_then(DateTime::from_timestamp_millis);
+        let since: Option<Time> = row.get(3)?;
         Ok(Chunk {
             seq: row.get(0)?,
             body: read_body(row.get(1)?),
-            sending_since: since.filter(|_| sending),
+            sending_since: since.filter(|_| sending).map(|since| since.0),
             doubts: row.get(4)?,
         })
     })?;
@@ -284,9 +280,10 @@ pub fn load(store: &Connection, id: DeliveryId) -> rusqlite::Result<Option<Deliv
 }
 
 fn read_failures(row: &Row<'_>) -> rusqlite::Result<Option<Failures>> {
-    let time = |at: Option<i64>| at.and_then(DateTime::from_timestamp_millis);
-    let (since, last) = (time(row.get(10)?), time(row.get(11)?));
-    let (others_arrived, others_since) = (row.get(12)?, time(row.get(13)?));
+    let time =
+        |column| Ok::<_, rusqlite::Error>(row.get::<_, Option<Time>>(column)?.map(|at| at.0));
+    let (since, last) = (time(10)?, time(11)?);
+    let (others_arrived, others_since) = (row.get(12)?, time(13)?);
     let failures = |(since, last)| Failures { since, last, others_arrived, others_since };
     Ok(since.zip(last).map(failures))
 }
@@ -305,7 +302,7 @@ pub fn cut(
 ) -> rusqlite::Result<()> {
     add_chunks(store, id, chunks)?;
     if overtakes {
-        store.prepare_cached("UPDATE outbox SET overtakes = 1 WHERE id = ?")?.execute([id.0])?;
+        store.prepare_cached("UPDATE outbox SET overtakes = 1 WHERE id = ?")?.execute([id])?;
     }
     Ok(())
 }
@@ -315,7 +312,7 @@ fn add_chunks(store: &Connection, id: DeliveryId, chunks: &[Chunk]) -> rusqlite:
         "INSERT OR IGNORE INTO chunks (delivery, seq, body, state) VALUES (?, ?, ?, 'pending')",
     )?;
     for chunk in chunks {
-        insert.execute(params![id.0, chunk.seq, json(&chunk.body)])?;
+        insert.execute(params![id, chunk.seq, Json(&chunk.body)])?;
     }
     Ok(())
 }
@@ -328,25 +325,25 @@ pub fn sending(store: &Connection, id: DeliveryId, seq: u32, doubt: bool) -> rus
              state = 'sending', doubts = doubts + ?
              WHERE delivery = ? AND seq = ? AND state IN ('pending', 'sending')",
         )?
-        .execute(params![Utc::now().timestamp_millis(), doubt, id.0, seq])?;
+        .execute(params![Time::now(), doubt, id, seq])?;
     Ok(())
 }
 
 /// Lets the message replace no draft any more.
 pub fn forget_draft(store: &Connection, id: DeliveryId) -> rusqlite::Result<()> {
-    store.prepare_cached("UPDATE outbox SET replaces = NULL WHERE id = ?")?.execute([id.0])?;
+    store.prepare_cached("UPDATE outbox SET replaces = NULL WHERE id = ?")?.execute([id])?;
     Ok(())
 }
 
 /// Restores a chunk to its state before its last send, which certainly did not arrive.
 pub fn not_sent(store: &Connection, id: DeliveryId, before: &Chunk) -> rusqlite::Result<()> {
-    let since = before.sending_since.map(|since| since.timestamp_millis());
+    let since = before.sending_since.map(Time);
     store
         .prepare_cached(
             "UPDATE chunks SET state = iif(?1 IS NULL, 'pending', 'sending'), since = ?1, doubts = ?2
              WHERE delivery = ?3 AND seq = ?4",
         )?
-        .execute(params![since, before.doubts, id.0, before.seq])?;
+        .execute(params![since, before.doubts, id, before.seq])?;
     Ok(())
 }
 
@@ -362,7 +359,7 @@ pub fn replace(
     let bodies: Vec<_> = bodies.iter().cloned().chain(later).collect();
     store
         .prepare_cached("DELETE FROM chunks WHERE delivery = ? AND seq >= ?")?
-        .execute(params![id.0, seq])?;
+        .execute(params![id, seq])?;
     let chunk = |(seq, body)| Chunk { seq, body, sending_since: None, doubts: 0 };
     let chunks: Vec<_> = (seq..).zip(bodies).map(chunk).collect();
     add_chunks(store, id, &chunks)?;
@@ -376,7 +373,7 @@ pub fn begin_anew(store: &Connection, id: DeliveryId, reason: &str) -> rusqlite:
             "UPDATE outbox SET attempts = 0, next = ?, reason = ?, failing_since = NULL, failed_at = NULL,
              others_arrived = 0, others_since = NULL WHERE id = ?",
         )?
-        .execute(params![Utc::now().timestamp_millis(), reason, id.0])?;
+        .execute(params![Time::now(), reason, id])?;
     Ok(())
 }
 
@@ -390,7 +387,7 @@ pub fn bring_forward(
         .prepare_cached(
             "UPDATE outbox SET next = next - ? WHERE state = 'pending' AND channel = ?",
         )?
-        .execute(params![by.num_milliseconds(), channel.as_str()])?;
+        .execute(params![by.num_milliseconds(), channel])?;
     Ok(())
 }
 
@@ -405,19 +402,19 @@ pub fn sent(
         .prepare_cached(
             "UPDATE chunks SET state = 'sent', platform_id = ? WHERE delivery = ? AND seq = ?",
         )?
-        .execute(params![platform_id.map(|id| id.as_str()), id.0, seq])?;
+        .execute(params![platform_id, id, seq])?;
     store
         .prepare_cached(
             "UPDATE outbox SET attempts = 0, reason = NULL, failing_since = NULL, failed_at = NULL,
              others_arrived = 0, others_since = NULL WHERE id = ?",
         )?
-        .execute([id.0])?;
+        .execute([id])?;
     store
         .prepare_cached(
             "UPDATE outbox SET state = 'sent' WHERE id = ?1
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = ?1 AND state <> 'sent')",
         )?
-        .execute([id.0])?;
+        .execute([id])?;
     failing::explain(store, id)
 }
 
@@ -428,8 +425,8 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usiz
         "SELECT id FROM outbox WHERE state <> 'pending' AND created < ? ORDER BY created LIMIT ?",
     )?;
     let old = old
-        .query_map([before.timestamp_millis(), slice()], |row| row.get(0))?
-        .collect::<rusqlite::Result<Vec<i64>>>()?;
+        .query_map(params![Time(before), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<DeliveryId>>>()?;
     for id in &old {
         store.prepare_cached("DELETE FROM chunks WHERE delivery = ?")?.execute([id])?;
         store.prepare_cached("DELETE FROM outbox WHERE id = ?")?.execute([id])?;

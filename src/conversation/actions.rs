@@ -21,7 +21,7 @@ use crate::memory;
 use crate::people::Role;
 use crate::provider::{COMPLETION, CONVERSE};
 use crate::replies;
-use crate::store::Store;
+use crate::store::{Json, Legible, Store, Time};
 use crate::types::message::{Address, Place, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId};
@@ -148,8 +148,8 @@ pub fn list(
     ))?;
     let rows = rows.query_map(
         named_params! {
-            ":whose": sight.whose.as_ref().map(SenderId::as_str),
-            ":session": sight.session.map(|session| session.0),
+            ":whose": sight.whose,
+            ":session": sight.session,
             ":tool": tool,
             ":limit": limit,
         },
@@ -160,15 +160,18 @@ pub fn list(
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
     Ok(Action {
-        id: CallId(row.get(0)?),
-        at: DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default(),
+        id: row.get(0)?,
+        at: row.get::<_, Time>(1)?.0,
         tool: row.get(2)?,
         input: row.get(3)?,
         output: row.get(4)?,
         state: row.get(5)?,
         ms: row.get(6)?,
-        person: sender(row, 7).map_or_else(|_| replies::SOMEBODY.to_owned(), |it| it.to_string()),
-        session: SessionId(row.get(8)?),
+        person: match row.get::<_, Legible<Sender>>(7)?.0 {
+            None => replies::SOMEBODY.to_owned(),
+            Some(sender) => sender.to_string(),
+        },
+        session: row.get(8)?,
         origin: read_origin_at(row, 9)?,
         undo: match (row.get(12)?, row.get(13)?) {
             (_, true) => Way::Taken,
@@ -176,20 +179,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Action> {
             (false, false) => Way::None,
         },
     })
-}
-
-fn sender(row: &Row<'_>, column: usize) -> rusqlite::Result<Sender> {
-    from_json(row.get_ref(column)?.as_str()?, column)
-}
-
-fn from_json<T: serde::de::DeserializeOwned>(text: &str, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(text).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
-    })
-}
-
-fn json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our own types have string keys")
 }
 
 /// An action that may be undone.
@@ -216,15 +205,13 @@ pub fn target(
         ))?
         .query_row(
             named_params! {
-                ":whose": sight.whose.as_ref().map(SenderId::as_str),
-                ":session": sight.session.map(|session| session.0),
-                ":id": id.map(|id| id.0),
+                ":whose": sight.whose,
+                ":session": sight.session,
+                ":id": id,
             },
             |row| {
-                let undo = row.get::<_, Option<String>>(2)?;
-                let undo = undo.map(|undo| from_json(&undo, 2)).transpose()?;
-                let id = CallId(row.get(0)?);
-                Ok(Target { id, tool: row.get(1)?, undo, undone: row.get(3)? })
+                let undo = row.get::<_, Option<Json<_>>>(2)?.map(|undo| undo.0);
+                Ok(Target { id: row.get(0)?, tool: row.get(1)?, undo, undone: row.get(3)? })
             },
         )
         .optional()
@@ -299,14 +286,14 @@ pub struct Undoing {
 /// Writes an action of a command down as running. It stands in a closed session of its own, which no
 /// model sees.
 pub fn begin(store: &Connection, undoing: &Undoing) -> rusqlite::Result<CallId> {
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     let Undoing { at, place, who, mark, target, change, undo } = undoing;
     let turn = closed_turn(store, at, *place, who)?;
     let arguments = serde_json::json!({ "id": target }).to_string();
     store.execute(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, intent, undo, started)
          VALUES (?, 0, ?, ?, ?, 'running', ?, ?, ?)",
-        params![turn, mark, UNDO, arguments, json(change), undo.as_ref().map(json), now],
+        params![turn, mark, UNDO, arguments, Json(change), undo.as_ref().map(Json), now],
     )?;
     Ok(CallId(store.last_insert_rowid()))
 }
@@ -318,18 +305,17 @@ fn closed_turn(
     place: Place,
     who: &Sender,
 ) -> rusqlite::Result<i64> {
-    let now = Utc::now().timestamp_millis();
-    let thread = at.thread.as_ref().map(|thread| thread.as_str());
+    let now = Time::now();
     store.execute(
         "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
          VALUES (?, ?, ?, ?, ?, ?, 'command')",
-        params![at.channel.as_str(), at.chat.as_str(), thread, json(&place), now, now],
+        params![at.channel, at.chat, at.thread, Json(place), now, now],
     )?;
     let session = store.last_insert_rowid();
     store.execute(
         "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending)
          VALUES (?, ?, 1, '', ?, ?, '\"answered\"')",
-        params![session, json(who), now, now],
+        params![session, Json(who), now, now],
     )?;
     let turn = store.last_insert_rowid();
     store
@@ -345,25 +331,23 @@ pub fn begun(store: &Connection, mark: &str) -> rusqlite::Result<Option<(CallId,
              JOIN sessions s ON s.id = t.session
              WHERE s.kind = 'command' AND c.wire_id = ? AND c.state = 'running'",
         )?
-        .query_row([mark], |row| {
-            Ok((CallId(row.get(0)?), from_json(row.get_ref(1)?.as_str()?, 1)?))
-        })
+        .query_row([mark], |row| Ok((row.get(0)?, row.get::<_, Json<_>>(1)?.0)))
         .optional()
 }
 
 /// Marks what a call has undone, once it is done; what that itself had undone is so no longer.
 pub fn mark_undone(store: &Connection, call: CallId) -> rusqlite::Result<()> {
     const UNDOES: &str = "(SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = ?)";
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(&format!("UPDATE calls SET undone = ? WHERE id = {UNDOES}"))?
-        .execute([now, call.0])?;
+        .execute(params![now, call])?;
     store
         .prepare_cached(&format!(
             "UPDATE calls SET undone = NULL WHERE id =
              (SELECT json_extract(intent, '$.undoes') FROM calls WHERE id = {UNDOES})"
         ))?
-        .execute([call.0])?;
+        .execute([call])?;
     Ok(())
 }
 
@@ -375,7 +359,7 @@ pub fn session_at(store: &Connection, at: &Address) -> rusqlite::Result<Option<S
             "SELECT id FROM sessions WHERE closed IS NULL AND kind = 'chat'
              AND channel = ? AND chat = ? AND ifnull(thread, '') = ?",
         )?
-        .query_row([at.channel.as_str(), at.chat.as_str(), thread], |row| row.get(0))
+        .query_row(params![at.channel, at.chat, thread], |row| row.get(0))
         .optional()
         .map(|id| id.map(SessionId))
 }

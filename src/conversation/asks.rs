@@ -5,14 +5,15 @@
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
+use rusqlite::types::{ToSql, ToSqlOutput};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{self, RowId};
+use crate::bus::journal::{self, RowId, read_address_at};
 use crate::bus::outbox;
 use crate::people::Role;
-use crate::store::slice;
+use crate::store::{Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, DeliveryId, SenderId};
 use crate::types::session::{CallId, TurnId};
 
@@ -23,6 +24,8 @@ const LISTED_MAX: usize = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub i64);
 
+integer_columns!(AskId);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Whether the call may be made; whoever is entitled says so.
@@ -30,6 +33,21 @@ pub enum Kind {
     /// Something that its person is asked.
     Question,
 }
+
+impl Kind {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Approval => "approval",
+            Self::Question => "question",
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        if text == "approval" { Self::Approval } else { Self::Question }
+    }
+}
+
+text_columns!(Kind = Self::parse);
 
 /// What is asked, before it is.
 #[derive(Clone, Debug)]
@@ -73,6 +91,12 @@ impl Ended {
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
         }
+    }
+}
+
+impl ToSql for Ended {
+    fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {
+        Ok(self.as_str().into())
     }
 }
 
@@ -146,24 +170,21 @@ pub fn put(
              VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, 'open')",
         )?
         .execute(params![
-            turn.0,
-            call.0,
-            match kind {
-                Kind::Approval => "approval",
-                Kind::Question => "question",
-            },
-            at.channel.as_str(),
-            at.chat.as_str(),
-            at.thread.as_ref().map(|thread| thread.as_str()),
-            who.as_ref().map(SenderId::as_str),
+            turn,
+            call,
+            kind,
+            at.channel,
+            at.chat,
+            at.thread,
+            who,
             journal::last_row(store)?,
-            expires.timestamp_millis()
+            Time(expires)
         ])?;
     let id = AskId(store.last_insert_rowid());
     let delivery = outbox::put_body(store, at, &body(id))?;
     store
         .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
-        .execute([delivery.0, id.0])?;
+        .execute(params![delivery, id])?;
     Ok(())
 }
 
@@ -172,7 +193,7 @@ const OPEN: &str = "SELECT id, turn, call, kind, delivery, channel, chat, thread
 
 /// One that is open.
 pub fn open(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
-    store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id.0], read).optional()
+    store.prepare_cached(&format!("{OPEN} AND id = ?"))?.query_row([id], read).optional()
 }
 
 /// The questions that are open, the oldest first.
@@ -184,21 +205,21 @@ pub fn questions(store: &Connection) -> rusqlite::Result<Vec<Ask>> {
 /// The question, if it is open.
 pub fn question(store: &Connection, id: AskId) -> rusqlite::Result<Option<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND kind = 'question' AND id = ?"))?;
-    rows.query_row([id.0], read).optional()
+    rows.query_row([id], read).optional()
 }
 
 /// Those whose time is over.
 pub fn overdue(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<Vec<Ask>> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND expires <= ? ORDER BY id"))?;
-    rows.query_map([now.timestamp_millis()], read)?.collect()
+    rows.query_map([Time(now)], read)?.collect()
 }
 
 /// When the next one's time is over.
 pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let next = store
         .prepare_cached("SELECT min(expires) FROM asks WHERE state = 'open'")?
-        .query_row([], |row| row.get::<_, Option<i64>>(0))?;
-    Ok(next.and_then(DateTime::from_timestamp_millis))
+        .query_row([], |row| row.get::<_, Option<Time>>(0))?;
+    Ok(next.map(|next| next.0))
 }
 
 /// Ends one, if nothing else has: only then is this true. `words` take the place of its buttons,
@@ -206,7 +227,7 @@ pub fn next_expiry(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>
 pub fn end(store: &Connection, ask: &Ask, how: Ended, words: &str) -> rusqlite::Result<bool> {
     let ended = store
         .prepare_cached("UPDATE asks SET state = ? WHERE id = ? AND state = 'open'")?
-        .execute(params![how.as_str(), ask.id.0])?;
+        .execute(params![how, ask.id])?;
     if ended == 0 {
         return Ok(false);
     }
@@ -235,7 +256,7 @@ pub fn set_aside(store: &Connection, ask: &Ask, why: &str) -> rusqlite::Result<b
 /// Ends what a turn has asked.
 pub fn cancel(store: &Connection, turn: TurnId, words: &str) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(&format!("{OPEN} AND turn = ?"))?;
-    let open: Vec<Ask> = rows.query_map([turn.0], read)?.collect::<Result<_, _>>()?;
+    let open: Vec<Ask> = rows.query_map([turn], read)?.collect::<Result<_, _>>()?;
     open.iter().try_for_each(|ask| end(store, ask, Ended::Cancelled, words).map(drop))
 }
 
@@ -245,7 +266,7 @@ pub fn is_approved(store: &Connection, call: CallId) -> rusqlite::Result<bool> {
         .prepare_cached(
             "SELECT 1 FROM asks WHERE call = ? AND kind = 'approval' AND state = 'settled'",
         )?
-        .exists([call.0])
+        .exists([call])
 }
 
 /// A tool that somebody entitled has allowed one person for good.
@@ -264,7 +285,7 @@ pub fn is_granted(
 ) -> rusqlite::Result<bool> {
     store
         .prepare_cached("SELECT 1 FROM grants WHERE channel = ? AND sender = ? AND tool = ?")?
-        .exists([channel.as_str(), sender.as_str(), tool])
+        .exists(params![channel, sender, tool])
 }
 
 pub fn grant(store: &Connection, grant: &Grant) -> rusqlite::Result<()> {
@@ -273,7 +294,7 @@ pub fn grant(store: &Connection, grant: &Grant) -> rusqlite::Result<()> {
         .prepare_cached(
             "INSERT OR IGNORE INTO grants (channel, sender, tool, since) VALUES (?, ?, ?, ?)",
         )?
-        .execute(params![channel, sender, tool, Utc::now().timestamp_millis()])?;
+        .execute(params![channel, sender, tool, Time::now()])?;
     Ok(())
 }
 
@@ -298,7 +319,7 @@ pub fn approvals(store: &Connection) -> rusqlite::Result<Vec<(AskId, String, Str
          WHERE a.state = 'open' AND a.kind = 'approval' ORDER BY a.id LIMIT ?",
     )?;
     let limit = i64::try_from(LISTED_MAX).expect("a small number");
-    rows.query_map([limit], |row| Ok((AskId(row.get(0)?), row.get(1)?, row.get(2)?)))?.collect()
+    rows.query_map([limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
 }
 
 /// Forgets what was asked and settled before a time, of turns that have ended, a slice at a time; returns how
@@ -310,25 +331,18 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usiz
              WHERE a.state <> 'open' AND a.expires < ? AND t.ending IS NOT NULL
              ORDER BY a.expires LIMIT ?)",
         )?
-        .execute([before.timestamp_millis(), slice()])
+        .execute(params![Time(before), slice()])
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Ask> {
     Ok(Ask {
-        id: AskId(row.get(0)?),
-        turn: TurnId(row.get(1)?),
-        call: CallId(row.get(2)?),
-        kind: match row.get_ref(3)?.as_str()? {
-            "approval" => Kind::Approval,
-            _ => Kind::Question,
-        },
-        delivery: DeliveryId(row.get(4)?),
-        at: Address {
-            channel: row.get::<_, String>(5)?.into(),
-            chat: row.get::<_, String>(6)?.into(),
-            thread: row.get::<_, Option<String>>(7)?.map(Into::into),
-        },
-        who: row.get::<_, Option<String>>(8)?.map(Into::into),
-        after: RowId(row.get(9)?),
+        id: row.get(0)?,
+        turn: row.get(1)?,
+        call: row.get(2)?,
+        kind: row.get(3)?,
+        delivery: row.get(4)?,
+        at: read_address_at(row, 5)?,
+        who: row.get(8)?,
+        after: row.get(9)?,
     })
 }

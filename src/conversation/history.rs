@@ -9,6 +9,7 @@ use rusqlite::{Connection, ToSql, params_from_iter};
 
 use crate::conversation::sources;
 use crate::provider::{COMPLETION, CONVERSE};
+use crate::store::Time;
 use crate::types::message::Address;
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
@@ -64,9 +65,9 @@ pub fn search(
     values.push(&limit);
     let found = rows.query_map(params_from_iter(values), |row| {
         Ok(Found {
-            at: DateTime::from_timestamp_millis(row.get(0)?).unwrap_or_default(),
-            session: SessionId(row.get(1)?),
-            turn: TurnId(row.get(2)?),
+            at: row.get::<_, Time>(0)?.0,
+            session: row.get(1)?,
+            turn: row.get(2)?,
             heard: row.get(3)?,
             said: row.get(4)?,
             sources: Vec::new(),

@@ -25,7 +25,7 @@ fn used(store: &Connection, midnight: DateTime<Utc>) -> rusqlite::Result<Vec<Use
          ifnull(sum(output) FILTER (WHERE at >= ?1), 0), sum(input), sum(cached), sum(output)
          FROM ledger WHERE at >= ?2 GROUP BY provider ORDER BY sum(input) + sum(output) DESC",
     )?;
-    let times = [midnight.timestamp_millis(), month_ago.timestamp_millis()];
+    let times = [Time(midnight), Time(month_ago)];
     rows.query_map(times, |row| {
         let usage = |first: usize| -> rusqlite::Result<Usage> {
             let (input, cached) = (row.get(first)?, row.get(first + 1)?);
@@ -69,5 +69,5 @@ pub fn prune_usage(store: &Connection, before: DateTime<Utc>) -> rusqlite::Resul
         .prepare_cached(
             "DELETE FROM ledger WHERE id IN (SELECT id FROM ledger WHERE at < ? ORDER BY at LIMIT ?)",
         )?
-        .execute([before.timestamp_millis(), slice()])
+        .execute(params![Time(before), slice()])
 }

@@ -1,7 +1,6 @@
 //! What the model suggests to do, kept with the conversation until a person has said yes or no. A yes
 //! is a message of that person's, and what is done then is done on their behalf.
 
-use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -9,6 +8,7 @@ use serde::Deserialize;
 use crate::bus::outbox;
 use crate::conversation::sources;
 use crate::replies;
+use crate::store::{Json, Time, text_columns};
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
@@ -42,6 +42,8 @@ impl State {
     }
 }
 
+text_columns!(State = Self::read);
+
 /// A proposal by the number that people and models see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Proposal {
@@ -72,13 +74,13 @@ pub struct NewProposal {
 /// Keeps a proposal of a turn's conversation, and puts it to whoever speaks there.
 pub fn propose(store: &Connection, turn: TurnId, proposal: &NewProposal) -> rusqlite::Result<()> {
     let NewProposal { to, title, body, sources } = proposal;
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(
             "INSERT INTO proposals (session, title, body, sources, state, made, changed)
              SELECT session, ?, ?, ?, 'open', ?, ? FROM turns WHERE id = ?",
         )?
-        .execute(params![title, body, sources::json(sources), now, now, turn.0])?;
+        .execute(params![title, body, Json(sources), now, now, turn])?;
     let id = store.last_insert_rowid();
     let choice = |label: &str, says: String| Choice { label: label.to_owned(), says };
     let question = Question {
@@ -111,14 +113,7 @@ pub fn update(store: &Connection, change: &Change) -> rusqlite::Result<()> {
             "UPDATE proposals SET title = ifnull(?, title), body = ifnull(?, body),
              state = ifnull(?, state), sources = ?, changed = ? WHERE id = ?",
         )?
-        .execute(params![
-            title,
-            body,
-            state.map(State::as_str),
-            sources::json(sources),
-            Utc::now().timestamp_millis(),
-            id
-        ])?;
+        .execute(params![title, body, state, Json(sources), Time::now(), id])?;
     Ok(())
 }
 
@@ -128,7 +123,7 @@ pub fn get(store: &Connection, session: SessionId, id: i64) -> rusqlite::Result<
         .prepare_cached(
             "SELECT id, title, body, state, sources FROM proposals WHERE session = ? AND id = ?",
         )?
-        .query_row([session.0, id], read)
+        .query_row(params![session, id], read)
         .optional()
 }
 
@@ -138,7 +133,7 @@ pub fn list(store: &Connection, session: SessionId) -> rusqlite::Result<Vec<Prop
         "SELECT id, title, body, state, sources FROM proposals WHERE session = ?
          ORDER BY state <> 'open', id DESC LIMIT ?",
     )?;
-    rows.query_map([session.0, LISTED_MAX], read)?.collect()
+    rows.query_map(params![session, LISTED_MAX], read)?.collect()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
@@ -146,7 +141,7 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
         id: row.get(0)?,
         title: row.get(1)?,
         body: row.get(2)?,
-        state: State::read(row.get_ref(3)?.as_str()?),
+        state: row.get(3)?,
         sources: sources::read(row.get_ref(4)?.as_str_or_null()?),
     })
 }

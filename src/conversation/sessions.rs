@@ -8,7 +8,7 @@ use crate::bus::journal::{origin_params, read_address};
 use crate::conversation::forgetting::{
     Dependents, forget_sessions, forget_turns, forget_unseen_turns,
 };
-use crate::conversation::{settings, sources};
+use crate::conversation::settings;
 use crate::store::{Json, Time};
 use crate::types::message::{Address, Place, Sender};
 use crate::types::origin::Origin;
@@ -57,7 +57,7 @@ pub fn open_or_begin(
     let (channel, chat, thread) = origin_params(&origin);
     let open = store
         .prepare_cached(&format!("SELECT id FROM sessions WHERE {}", open_for(&origin)))?
-        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| row.get(0).map(SessionId))
+        .query_row((&channel, &chat, thread.unwrap_or_default()), |row| row.get(0))
         .optional()?;
     if let Some(open) = open {
         return Ok(open);
@@ -71,8 +71,8 @@ pub fn open_or_begin(
             channel,
             chat,
             thread,
-            serde_json::to_string(&place).expect("a place is a word"),
-            Utc::now().timestamp_millis(),
+            Json(place),
+            Time::now(),
             origin.task().map_or(CHAT, |task| task.kind.as_str())
         ])?;
     Ok(SessionId(store.last_insert_rowid()))
@@ -149,18 +149,13 @@ pub fn note(store: &Connection, session: SessionId, note: &Note<'_>) -> rusqlite
             "INSERT INTO turns (session, sender, attempts, provider, started, ended, ending, noted)
              VALUES (?1, ?2, 1, ?3, ?4, ?4, '\"answered\"', 1)",
         )?
-        .execute(params![
-            session.0,
-            serde_json::to_string(note.sender).expect("our own types have string keys"),
-            note.provider,
-            Utc::now().timestamp_millis()
-        ])?;
+        .execute(params![session, Json(note.sender), note.provider, Time::now()])?;
     let turn = store.last_insert_rowid();
     store
         .prepare_cached(
             "INSERT INTO steps (turn, seq, heard, sources, text, thinking) VALUES (?, 0, ?, ?, ?, '[]')",
         )?
-        .execute(params![turn, &*note.heard, sources::json(note.heard.spans()), note.said])?;
+        .execute(params![turn, &*note.heard, Json(note.heard.spans()), note.said])?;
     forget_oldest(store, session)
 }
 
@@ -173,7 +168,7 @@ fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()>
     )?;
     let most = i64::try_from(NOTES_MAX).expect("a small number");
     let too_old = too_old
-        .query_map([session.0, most], |row| row.get(0).map(TurnId))?
+        .query_map(params![session, most], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     forget_turns(store, &too_old)
 }

@@ -4,7 +4,7 @@
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::conversation::transcript;
-use crate::store::Json;
+use crate::store::{Json, Legible};
 use crate::types::message::Address;
 use crate::types::origin::Origin;
 use crate::types::session::{SessionId, Settings};
@@ -13,7 +13,7 @@ use crate::types::session::{SessionId, Settings};
 pub fn settings_of(store: &Connection, session: SessionId) -> rusqlite::Result<Settings> {
     store
         .prepare_cached("SELECT settings FROM sessions WHERE id = ?")?
-        .query_row([session.0], |row| read(row, 0))
+        .query_row([session], |row| read(row, 0))
 }
 
 /// Those of the open conversation at an address; the default ones if there is none.
@@ -43,8 +43,5 @@ pub fn set(store: &Connection, session: SessionId, settings: &Settings) -> rusql
 
 /// Settings in a column; what cannot be read is as by default, and no conversation fails for it.
 pub fn read(row: &Row<'_>, column: usize) -> rusqlite::Result<Settings> {
-    Ok(serde_json::from_str(row.get_ref(column)?.as_str()?).unwrap_or_else(|error| {
-        tracing::warn!(%error, "Cannot read the settings of a conversation");
-        Settings::default()
-    }))
+    Ok(row.get::<_, Legible<_>>(column)?.0.unwrap_or_default())
 }

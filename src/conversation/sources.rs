@@ -4,18 +4,13 @@
 use std::collections::BTreeSet;
 
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Serialize;
 
 use crate::conversation::former;
+use crate::store::Json;
 use crate::types::message::SenderId;
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Parts, Source, Span};
-
-/// As they stand in a column.
-pub fn json(sources: &(impl Serialize + ?Sized)) -> String {
-    serde_json::to_string(sources).expect("sources have string keys")
-}
 
 /// What was heard in a step, in a turn of somebody's.
 pub fn heard(
@@ -62,7 +57,7 @@ pub fn keep_with_turn(
 ) -> rusqlite::Result<()> {
     let kept: Option<String> = store
         .prepare_cached("SELECT sources FROM turns WHERE id = ?")?
-        .query_row([turn.0], |row| row.get(0))
+        .query_row([turn], |row| row.get(0))
         .optional()?
         .flatten();
     let mut sources = read(kept.as_deref());
@@ -71,7 +66,7 @@ pub fn keep_with_turn(
     if sources.len() > before {
         store
             .prepare_cached("UPDATE turns SET sources = ? WHERE id = ?")?
-            .execute(params![json(&sources), turn.0])?;
+            .execute(params![Json(&sources), turn])?;
     }
     Ok(())
 }
@@ -106,10 +101,10 @@ fn of_turns(
         "SELECT id, sources, read_others FROM turns
          WHERE session = ? AND id <= ? AND (sources IS NOT NULL OR read_others)",
     )?;
-    let mut rows = rows.query([session.0, last.0])?;
+    let mut rows = rows.query(params![session, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let turn = TurnId(row.get(0)?);
+        let turn = row.get(0)?;
         let sources = read(row.get_ref(1)?.as_str_or_null()?);
         found.extend(sources.into_iter().map(|source| (turn, source)));
         // A former version has forgotten calls that had read what others wrote.
@@ -129,10 +124,10 @@ fn of_steps(
         "SELECT p.turn, p.sources, iif(p.sources IS NULL, p.heard, '') FROM steps p
          WHERE p.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND p.heard IS NOT NULL",
     )?;
-    let mut rows = rows.query([session.0, last.0])?;
+    let mut rows = rows.query(params![session, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let turn = TurnId(row.get(0)?);
+        let turn = row.get(0)?;
         let sources = match row.get_ref(1)?.as_str_or_null()? {
             None => former::heard(row.get_ref(2)?.as_str()?, Source::Program).sources(),
             Some(spans) => match serde_json::from_str::<Vec<Span>>(spans) {
@@ -154,10 +149,10 @@ fn of_calls(
         "SELECT c.turn, c.tool, c.sources, iif(c.sources IS NULL, c.output, '') FROM calls c
          WHERE c.turn IN (SELECT id FROM turns WHERE session = ? AND id <= ?) AND c.output IS NOT NULL",
     )?;
-    let mut rows = rows.query([session.0, last.0])?;
+    let mut rows = rows.query(params![session, last])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let turn = TurnId(row.get(0)?);
+        let turn = row.get(0)?;
         let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(3)?.as_str_or_null()?);
         let sources = of_call(tool, output, row.get_ref(2)?.as_str_or_null()?);
         found.extend(sources.into_iter().map(|source| (turn, source)));

@@ -9,9 +9,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use rusqlite::{Connection, OptionalExtension, params};
 
 pub(crate) use crate::conversation::sessions::open_or_begin;
 pub(crate) use calls::{
@@ -19,8 +17,8 @@ pub(crate) use calls::{
     set_images, set_undo, turn_of_call,
 };
 pub(crate) use folding::{fold, is_open, set_shortened, set_silent};
+use unreadable::turn_of;
 pub(crate) use unreadable::{UnreadableTurn, end_turn_alone, keep_turn};
-use unreadable::{from_json_or, turn_of};
 
 use crate::bus::journal::{self, origin_params, read_origin};
 use crate::conversation::asks;
@@ -30,8 +28,8 @@ use crate::conversation::shorten;
 use crate::conversation::sources;
 use crate::provider::Usage;
 use crate::replies;
-use crate::store::Time;
-use crate::types::message::{Address, MessageId, Place, Sender};
+use crate::store::{Json, Legible, Time};
+use crate::types::message::{Address, MessageId, Place, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{Ending, Frozen, Gauge, Session, SessionId, Step, Turn, TurnId};
 
@@ -63,19 +61,15 @@ pub(crate) fn open_session(
         ))?
         .query_row((channel, chat, thread.unwrap_or_default()), |row| {
             let session = Session {
-                id: SessionId(row.get(0)?),
+                id: row.get(0)?,
                 origin: origin.clone(),
                 // Who cannot be sure keeps to themselves what is private.
-                place: from_json_or(row, 1, Place::Group)?,
-                frozen: row
-                    .get::<_, Option<String>>(2)?
-                    .and_then(|text| serde_json::from_str(&text).ok()),
+                place: row.get::<_, Legible<_>>(1)?.0.unwrap_or(Place::Group),
+                frozen: row.get::<_, Legible<_>>(2)?.0,
                 settings: settings::read(row, 6)?,
                 summary: row.get(4)?,
-                begins: TurnId(row.get(3)?),
-                shortened: row
-                    .get::<_, Option<String>>(5)?
-                    .and_then(|text| serde_json::from_str(&text).ok()),
+                begins: row.get(3)?,
+                shortened: row.get::<_, Legible<_>>(5)?.0,
                 turns: Vec::new(),
                 gauge: Gauge::default(),
             };
@@ -88,11 +82,10 @@ pub(crate) fn open_session(
         "SELECT id, ending, iif(json_valid(sender), json_extract(sender, '$.id'), NULL) FROM turns WHERE session = ? AND id >= ?
          ORDER BY ending IS NULL, id",
     )?;
-    let turns = rows.query_map([session.id.0, session.begins.0], |row| {
-        let ending: Option<String> = row.get(1)?;
-        let ending = ending.and_then(|text| serde_json::from_str(&text).ok());
-        let by = row.get::<_, Option<String>>(2)?.unwrap_or_default().into();
-        Ok(Turn { id: TurnId(row.get(0)?), by, steps: Vec::new(), ending })
+    let turns = rows.query_map(params![session.id, session.begins], |row| {
+        let by = row.get::<_, Option<SenderId>>(2)?.unwrap_or_else(|| "".into());
+        let Legible(ending) = row.get(1)?;
+        Ok(Turn { id: row.get(0)?, by, steps: Vec::new(), ending })
     })?;
     session.turns = turns.collect::<Result<_, _>>()?;
     read_steps(store, &mut session)?;
@@ -119,9 +112,9 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
         let heard = sources::heard(row.get(1)?, spans, &session.origin, by);
         session.turns[*turn].steps.push(Step {
             heard,
-            images: from_json_or(row, 4, Vec::new())?,
+            images: row.get::<_, Legible<_>>(4)?.0.unwrap_or_default(),
             text: row.get(2)?,
-            thinking: from_json_or(row, 3, Vec::new())?,
+            thinking: row.get::<_, Legible<_>>(3)?.0.unwrap_or_default(),
             calls: Vec::new(),
         });
     }
@@ -148,13 +141,13 @@ pub(crate) fn keep_aside(
     step: &Step,
 ) -> rusqlite::Result<TurnId> {
     let (channel, chat, thread) = origin_params(&beside.origin);
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(
             "INSERT INTO sessions (channel, chat, thread, place, opened, closed, kind)
              VALUES (?1, ?2, ?3, ?4, ?5, ?5, 'aside')",
         )?
-        .execute(params![channel, chat, thread, to_json(&beside.place), now])?;
+        .execute(params![channel, chat, thread, Json(&beside.place), now])?;
     let session = SessionId(store.last_insert_rowid());
     let turn = begin_turn(store, session, sender, None, provider)?;
     put_step(store, turn, 0, step)?;
@@ -169,7 +162,7 @@ pub(crate) fn set_frozen(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET frozen = ?1 WHERE id = ?2 AND frozen IS NOT ?1")?
-        .execute(params![to_json(frozen), session.0])?;
+        .execute(params![Json(frozen), session])?;
     Ok(())
 }
 
@@ -185,13 +178,7 @@ pub(crate) fn begin_turn(
             "INSERT INTO turns (session, sender, reply_to, attempts, provider, started)
              VALUES (?, ?, ?, 1, ?, ?)",
         )?
-        .execute(params![
-            session.0,
-            to_json(sender),
-            reply_to.map(|id| id.as_str()),
-            provider,
-            Utc::now().timestamp_millis()
-        ])?;
+        .execute(params![session, Json(sender), reply_to, provider, Time::now()])?;
     Ok(TurnId(store.last_insert_rowid()))
 }
 
@@ -220,12 +207,12 @@ pub(crate) fn unfinished_turn(
     turn: TurnId,
 ) -> rusqlite::Result<Option<ReadTurn>> {
     let mut rows = store.prepare_cached(&format!("{UNFINISHED} AND t.id = ?"))?;
-    rows.query_row([turn.0], turn_of).optional()
+    rows.query_row([turn], turn_of).optional()
 }
 
 /// The turn has no task until somebody has answered.
 pub(crate) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-    store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn.0])?;
+    store.prepare_cached("UPDATE turns SET parked = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())
 }
 
@@ -233,7 +220,7 @@ pub(crate) fn park(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
 pub(crate) fn worked(store: &Connection, turn: TurnId) -> rusqlite::Result<Duration> {
     let worked = store
         .prepare_cached("SELECT worked FROM turns WHERE id = ?")?
-        .query_row([turn.0], |row| row.get(0))?;
+        .query_row([turn], |row| row.get(0))?;
     Ok(Duration::from_millis(worked))
 }
 
@@ -246,7 +233,7 @@ pub(crate) fn add_worked(
     let worked = i64::try_from(worked.as_millis()).unwrap_or(i64::MAX);
     store
         .prepare_cached("UPDATE turns SET worked = worked + ? WHERE id = ?")?
-        .execute([worked, turn.0])
+        .execute(params![worked, turn])
         .map(drop)
 }
 
@@ -254,7 +241,7 @@ pub(crate) fn add_worked(
 pub(crate) fn unpark(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET parked = 0, attempts = 0 WHERE id = ?")?
-        .execute([turn.0])?;
+        .execute([turn])?;
     Ok(())
 }
 
@@ -290,7 +277,7 @@ pub(crate) fn is_current(store: &Connection, session: &Session) -> rusqlite::Res
         .prepare_cached(
             "SELECT count(*), ifnull(max(id), 0) FROM turns WHERE session = ? AND id >= ?",
         )?
-        .query_row([session.id.0, session.begins.0], |row| Ok((row.get(0)?, row.get(1)?)))?;
+        .query_row(params![session.id, session.begins], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let newest = session.turns.iter().map(|turn| turn.id.0).max().unwrap_or_default();
     Ok(found == (session.turns.len(), newest))
 }
@@ -301,7 +288,7 @@ pub(crate) fn stopped_at(store: &Connection, turn: TurnId) -> rusqlite::Result<O
         "SELECT s.channel, s.chat, s.thread FROM turns t JOIN sessions s ON s.id = t.session
          WHERE t.id = ? AND t.ending = ?",
     )?;
-    stopped.query_row(params![turn.0, to_json(&Ending::Stopped)], read_origin).optional()
+    stopped.query_row(params![turn, Json(Ending::Stopped)], read_origin).optional()
 }
 
 /// For whom a turn works, and who answers.
@@ -311,19 +298,19 @@ pub(crate) fn who_answers_whom(
 ) -> rusqlite::Result<(Sender, String)> {
     store
         .prepare_cached("SELECT sender, provider FROM turns WHERE id = ?")?
-        .query_row([turn.0], |row| Ok((from_json(row, 0)?, row.get(1)?)))
+        .query_row([turn], |row| Ok((row.get::<_, Json<_>>(0)?.0, row.get(1)?)))
 }
 
 /// Whether the turn still runs: each commit of a turn asks, so that what `/stop` has ended stays
 /// ended.
 pub(crate) fn runs(store: &Connection, turn: TurnId) -> rusqlite::Result<bool> {
-    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn.0])
+    store.prepare_cached("SELECT 1 FROM turns WHERE id = ? AND ending IS NULL")?.exists([turn])
 }
 
 pub(crate) fn attempt_again(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET attempts = attempts + 1 WHERE id = ?")?
-        .execute([turn.0])?;
+        .execute([turn])?;
     Ok(())
 }
 
@@ -334,15 +321,15 @@ pub(crate) fn set_draft(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE turns SET draft = ? WHERE id = ?")?
-        .execute(params![draft.map(|id| id.as_str()), turn.0])?;
+        .execute(params![draft, turn])?;
     Ok(())
 }
 
 pub(crate) fn draft(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
     let draft = store
         .prepare_cached("SELECT draft FROM turns WHERE id = ?")?
-        .query_row([turn.0], |row| row.get::<_, Option<String>>(0))?;
-    Ok(draft.map(Into::into))
+        .query_row([turn], |row| row.get(0))?;
+    Ok(draft)
 }
 
 /// Takes the last attempt at the turns back that have not ended, of these origins.
@@ -350,7 +337,7 @@ pub(crate) fn forgive_attempt(store: &Connection, of: &[Origin]) -> rusqlite::Re
     let mut forgive =
         store.prepare_cached("UPDATE turns SET attempts = max(attempts - 1, 0) WHERE id = ?")?;
     let left = unfinished(store)?.into_iter().filter(|turn| of.contains(&turn.origin));
-    left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn.0]).map(drop))
+    left.map(|turn| turn.turn).try_for_each(|turn| forgive.execute([turn]).map(drop))
 }
 
 /// Writes a step down; the first one already stands there with what was heard.
@@ -366,26 +353,26 @@ pub(crate) fn put_step(
              ON CONFLICT DO UPDATE SET text = excluded.text, thinking = excluded.thinking",
         )?
         .execute(params![
-            turn.0,
+            turn,
             seq,
             step.heard.as_deref(),
-            step.heard.as_ref().map(|heard| sources::json(heard.spans())),
-            (!step.images.is_empty()).then(|| to_json(&step.images)),
+            step.heard.as_ref().map(|heard| Json(heard.spans())),
+            (!step.images.is_empty()).then(|| Json(&step.images)),
             step.text,
-            to_json(&step.thinking)
+            Json(&step.thinking)
         ])?;
     Ok(())
 }
 
 pub(crate) fn end_turn(store: &Connection, turn: TurnId, ending: Ending) -> rusqlite::Result<()> {
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(
             "UPDATE calls SET ended = ?,
              state = CASE state WHEN 'running' THEN 'interrupted' ELSE 'skipped' END
              WHERE turn = ? AND state IN ('planned', 'waiting', 'running')",
         )?
-        .execute([now, turn.0])?;
+        .execute(params![now, turn])?;
     asks::cancel(store, turn, replies::NO_LONGER_NEEDED)?;
     end_turn_alone(store, turn, ending)
 }
@@ -402,14 +389,7 @@ pub(crate) fn enter_ledger(
             "INSERT INTO ledger (turn, at, provider, input, cached, output)
              VALUES ((SELECT id FROM turns WHERE id = ?), ?, ?, ?, ?, ?)",
         )?
-        .execute(params![
-            turn.0,
-            Utc::now().timestamp_millis(),
-            provider,
-            usage.input,
-            usage.cached,
-            usage.output
-        ])?;
+        .execute(params![turn, Time::now(), provider, usage.input, usage.cached, usage.output])?;
     Ok(())
 }
 
@@ -420,7 +400,7 @@ pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<
             "SELECT ifnull(sum(input), 0), ifnull(sum(cached), 0), ifnull(sum(output), 0)
              FROM ledger WHERE at >= ?",
         )?
-        .query_row([since.timestamp_millis()], |row| {
+        .query_row([Time(since)], |row| {
             Ok(Usage { input: row.get(0)?, cached: row.get(1)?, output: row.get(2)? })
         })
 }
@@ -429,20 +409,10 @@ pub fn used_since(store: &Connection, since: DateTime<Utc>) -> rusqlite::Result<
 pub(crate) fn used_in(store: &Connection, turn: TurnId) -> rusqlite::Result<u64> {
     store
         .prepare_cached("SELECT ifnull(sum(input + output), 0) FROM ledger WHERE turn = ?")?
-        .query_row([turn.0], |row| row.get(0))
+        .query_row([turn], |row| row.get(0))
 }
 
 pub(crate) fn place_params(at: &Address) -> (&str, &str, &str) {
     let thread = at.thread.as_ref().map_or("", |thread| thread.as_str());
     (at.channel.as_str(), at.chat.as_str(), thread)
-}
-
-pub(crate) fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our own types have string keys")
-}
-
-fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
-    })
 }

@@ -22,7 +22,7 @@ use crate::bus::{Wake, journal, outbox};
 use crate::conversation::actions::{self, Actions, Doer};
 use crate::people;
 use crate::replies;
-use crate::store::{Store, StoreError, Sync};
+use crate::store::{Json, Store, StoreError, Sync, Time};
 use crate::types::message::{Address, Place, Sender};
 use crate::workspace::Workspace;
 use rules::{Changed, Rules};
@@ -192,14 +192,12 @@ fn kept(store: &Connection) -> rusqlite::Result<Option<Result<Kept, String>>> {
     let row = store.prepare_cached("SELECT rules, whole, since, actor FROM rule_watch")?.query_row(
         [],
         |row| {
-            let since = DateTime::from_timestamp_millis(row.get(2)?).unwrap_or_default();
-            let (rules, actor): (String, String) = (row.get(0)?, row.get(3)?);
-            let is_whole = row.get(1)?;
+            let (is_whole, Time(since)) = (row.get(1)?, row.get(2)?);
             let read = || {
-                let rules = Rules { marks: serde_json::from_str(&rules)?, is_whole };
-                Ok(Kept { rules, since, actor: serde_json::from_str(&actor)? })
+                let (Json(marks), Json(actor)) = (row.get(0)?, row.get(3)?);
+                Ok(Kept { rules: Rules { marks, is_whole }, since, actor })
             };
-            Ok(read().map_err(|error: serde_json::Error| error.to_string()))
+            Ok(read().map_err(|error: rusqlite::Error| error.to_string()))
         },
     );
     row.optional()
@@ -237,15 +235,12 @@ fn keep(store: &Connection, actor: Option<Actor>, now: &Rules) -> rusqlite::Resu
     let Some(actor) = actor else {
         return store.execute("DELETE FROM rule_watch", []).map(drop);
     };
-    let json = |wrong| rusqlite::Error::ToSqlConversionFailure(Box::new(wrong));
-    let marks = serde_json::to_string(&now.marks).map_err(json)?;
-    let actor = serde_json::to_string(&actor).map_err(json)?;
     store
         .prepare_cached(
             "INSERT OR REPLACE INTO rule_watch (one, rules, whole, since, actor)
              VALUES (1, ?, ?, ?, ?)",
         )?
-        .execute(params![marks, now.is_whole, Utc::now().timestamp_millis(), actor])?;
+        .execute(params![Json(&now.marks), now.is_whole, Time::now(), Json(actor)])?;
     Ok(())
 }
 

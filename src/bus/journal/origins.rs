@@ -67,9 +67,5 @@ pub fn read_address(row: &Row<'_>) -> rusqlite::Result<Address> {
 
 /// Reads the address in three columns from `first` on.
 pub fn read_address_at(row: &Row<'_>, first: usize) -> rusqlite::Result<Address> {
-    Ok(Address {
-        channel: row.get::<_, String>(first)?.into(),
-        chat: row.get::<_, String>(first + 1)?.into(),
-        thread: row.get::<_, Option<String>>(first + 2)?.map(Into::into),
-    })
+    Ok(Address { channel: row.get(first)?, chat: row.get(first + 1)?, thread: row.get(first + 2)? })
 }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{address_params, read_address, read_origin};
 use super::row::{Fate, RowId, read_waiting, readable};
+use crate::store::Time;
 use crate::types::message::{Address, ChannelName, DedupKey, MessageId};
 use crate::types::origin::Origin;
 use crate::types::session::TurnId;
@@ -23,9 +24,7 @@ const TURNED_AWAY_MAX: i64 = 1000;
 
 /// Remembers for a while that a message was turned away. Its content is not kept.
 pub fn note_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("INSERT OR IGNORE INTO turned_away (key) VALUES (?)")?
-        .execute([key.as_str()])?;
+    store.prepare_cached("INSERT OR IGNORE INTO turned_away (key) VALUES (?)")?.execute([key])?;
     let newest = store.last_insert_rowid();
     store
         .prepare_cached("DELETE FROM turned_away WHERE id <= ?")?
@@ -34,7 +33,7 @@ pub fn note_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<
 }
 
 pub fn was_turned_away(store: &Connection, key: &DedupKey) -> rusqlite::Result<bool> {
-    store.prepare_cached("SELECT 1 FROM turned_away WHERE key = ?")?.exists([key.as_str()])
+    store.prepare_cached("SELECT 1 FROM turned_away WHERE key = ?")?.exists([key])
 }
 
 /// Returns true if the bot was ever addressed here.
@@ -57,13 +56,13 @@ pub fn last_heard(
                       AND json_extract(message, '$.id') IS NOT NULL GROUP BY chat, thread)
          AND received > ? ORDER BY id DESC",
     )?;
-    let mut rows = rows.query(params![channel.as_str(), since.timestamp_millis()])?;
+    let mut rows = rows.query(params![channel, Time(since)])?;
     let (mut found, mut chats) = (Vec::new(), HashSet::new());
     while let Some(row) = rows.next()? {
         let address = read_address(row)?;
         let new_chat = chats.len() < CAUGHT_UP_MAX && chats.insert(address.chat.clone());
         if new_chat || found.len() < CAUGHT_UP_MAX {
-            found.push((address, row.get::<_, String>(3)?.into()));
+            found.push((address, row.get(3)?));
         }
     }
     Ok(found)
@@ -115,7 +114,7 @@ pub fn bots_in_a_row(
         "SELECT ifnull(json_extract(message, '$.cause.person.bot'), 0) AND received > ?
          FROM inbound WHERE channel = ? AND chat = ? AND thread IS ? ORDER BY id DESC LIMIT ?",
     )?;
-    let (since, max) = (since.timestamp_millis(), i64::try_from(max).unwrap_or(i64::MAX));
+    let (since, max) = (Time(since), i64::try_from(max).unwrap_or(i64::MAX));
     let bots =
         rows.query_map(params![since, channel, chat, thread, max], |row| row.get::<_, bool>(0))?;
     let bots = bots.collect::<Result<Vec<_>, _>>()?;
@@ -138,14 +137,14 @@ pub fn files_at(store: &Connection, at: &Address) -> rusqlite::Result<Vec<String
 
 /// Returns the newest message that a running turn answers, by its platform id.
 pub fn question(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<MessageId>> {
-    let id: Option<Option<String>> = store
+    let id: Option<Option<MessageId>> = store
         .prepare_cached(
             "SELECT json_extract(message, '$.id') FROM inbound
              WHERE state = 'in turn' AND turn = ? ORDER BY id DESC LIMIT 1",
         )?
-        .query_row([turn.0], |row| row.get(0))
+        .query_row([turn], |row| row.get(0))
         .optional()?;
-    Ok(id.flatten().map(Into::into))
+    Ok(id.flatten())
 }
 
 /// Returns the text of a recent message at an address, by its platform id.
@@ -163,7 +162,7 @@ pub fn text_of(
               ORDER BY id DESC LIMIT ?)
              WHERE json_extract(message, '$.id') = ?",
         )?
-        .query_row(params![channel, chat, thread, limit, message.as_str()], |row| row.get(0))
+        .query_row(params![channel, chat, thread, limit, message], |row| row.get(0))
         .optional()?;
     Ok(text.flatten())
 }

@@ -1,9 +1,9 @@
 //! Deletes old rows of the journal.
 
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
-use crate::store::slice;
+use crate::store::{Time, slice};
 use crate::types::session::TurnId;
 
 /// Detaches the messages that a turn has answered: the turn is deleted next.
@@ -21,7 +21,7 @@ pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usiz
         "DELETE FROM unreadable WHERE key IN (SELECT key FROM unreadable
          WHERE received < ? ORDER BY received LIMIT ?)",
     ] {
-        forgotten += store.prepare_cached(old)?.execute([before.timestamp_millis(), slice()])?;
+        forgotten += store.prepare_cached(old)?.execute(params![Time(before), slice()])?;
     }
     Ok(forgotten)
 }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::Row;
 
 use super::origins::read_origin_at;
-use crate::store::{integer_columns, text_columns};
+use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::types::message::{Inbound, Sender};
 use crate::types::origin::Origin;
 
@@ -103,14 +103,12 @@ pub struct UnreadableRow {
 /// Reads the columns `id, received, message, revision, channel, chat, thread`. The outer error is the
 /// store's, the inner one only this row's.
 pub(crate) fn read_waiting(row: &Row<'_>) -> rusqlite::Result<Result<Waiting, UnreadableRow>> {
-    let id = RowId(row.get(0)?);
-    let received = DateTime::from_timestamp_millis(row.get(1)?).unwrap_or_default();
+    let (id, Time(received)) = (row.get(0)?, row.get(1)?);
     let (revision, origin) = (row.get(3)?, read_origin_at(row, 4)?);
-    let message = row.get_ref(2)?.as_str().map_err(|error| error.to_string());
-    let inbound = message
-        .and_then(|text| serde_json::from_str(text).map_err(|error| error.to_string()))
-        .map_err(|why| UnreadableRow { id, why });
-    Ok(inbound.map(|inbound| Waiting { id, received, origin, inbound, revision }))
+    Ok(match row.get(2) {
+        Ok(Json(inbound)) => Ok(Waiting { id, received, origin, inbound, revision }),
+        Err(why) => Err(UnreadableRow { id, why: why.to_string() }),
+    })
 }
 
 /// Returns the rows that can be read.

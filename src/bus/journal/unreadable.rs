@@ -1,7 +1,6 @@
 //! Rows that this version cannot read: another version wrote them, or a disk damaged them. Each is closed
 //! alone, and its content is kept for a person to look at.
 
-use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::origins::{origin_params, read_origin};
@@ -52,7 +51,7 @@ pub fn close_unreadable(
                 "INSERT OR REPLACE INTO unreadable (key, received, channel, raw, why)
                  SELECT key, ?, channel, message, ? FROM inbound WHERE id = ?",
             )?
-            .execute(params![Utc::now().timestamp_millis(), why, row.0])?;
+            .execute(params![Time::now(), why, row])?;
     }
     Ok(closed)
 }
@@ -84,6 +83,6 @@ pub fn keep_row(
         .prepare_cached(
             "INSERT OR REPLACE INTO unreadable (key, received, channel, raw, why) VALUES (?, ?, ?, ?, ?)",
         )?
-        .execute(params![key, Utc::now().timestamp_millis(), channel, raw, why])?;
+        .execute(params![key, Time::now(), channel, raw, why])?;
     Ok(())
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::origins::read_origin;
 use super::row::RowId;
+use crate::store::Legible;
 use crate::types::message::{Inbound, SenderId};
 use crate::types::origin::Origin;
 
@@ -37,15 +38,14 @@ pub fn is_empty(store: &Connection) -> rusqlite::Result<bool> {
 /// Returns the row if it waits for a turn.
 pub fn waiting_at(store: &Connection, row: RowId) -> rusqlite::Result<Option<WaitingAt>> {
     let mut rows = store.prepare_cached(&format!("{COLUMNS} AND id = ?"))?;
-    rows.query_row([row.0], read).optional()
+    rows.query_row([row], read).optional()
 }
 
 fn read(row: &Row<'_>) -> rusqlite::Result<WaitingAt> {
-    let voice: SenderId = row.get::<_, String>(4)?.into();
-    let message = row.get_ref(5)?.as_str().ok();
-    let message = message.and_then(|message| serde_json::from_str::<Inbound>(message).ok());
+    let voice: SenderId = row.get(4)?;
+    let Legible(message) = row.get::<_, Legible<Inbound>>(5)?;
     Ok(WaitingAt {
-        row: RowId(row.get(3)?),
+        row: row.get(3)?,
         origin: read_origin(row)?,
         sender: message.map_or(voice, |message| message.cause.into_sender().id),
     })

@@ -11,6 +11,7 @@ use super::put_notice;
 use crate::bus::journal::read_address;
 use crate::people;
 use crate::replies;
+use crate::store::Time;
 use crate::types::message::{Address, ChannelName, DeliveryId, MessageId, Outbound};
 
 /// A delivery's failures since a part of it last arrived.
@@ -51,10 +52,10 @@ pub fn fails(
              WHERE id = ?1",
         )?
         .execute(params![
-            id.0,
-            failure.next.timestamp_millis(),
+            id,
+            Time(failure.next),
             failure.reason,
-            failure.at.timestamp_millis(),
+            Time(failure.at),
             failure.others_arrived
         ])?;
     if failure.steps_aside {
@@ -62,7 +63,7 @@ pub fn fails(
             .prepare_cached(
                 "UPDATE outbox SET aside = 1 WHERE id = ? AND state = 'pending' AND aside = 0",
             )?
-            .execute([id.0])?;
+            .execute([id])?;
     }
     Ok(())
 }
@@ -82,17 +83,16 @@ pub fn failing(store: &Connection, channel: &ChannelName) -> rusqlite::Result<Fa
             "SELECT count(*) FROM outbox
              WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL",
         )?
-        .query_row([channel.as_str()], |row| row.get(0))?;
+        .query_row([channel], |row| row.get(0))?;
     let oldest = store
         .prepare_cached(
             "SELECT failing_since, reason FROM outbox
              WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL
              ORDER BY failing_since LIMIT 1",
         )?
-        .query_row([channel.as_str()], |row| Ok((row.get::<_, i64>(0)?, row.get(1)?)))
+        .query_row([channel], |row| Ok((row.get::<_, Time>(0)?.0, row.get(1)?)))
         .optional()?;
     let (since, reason) = oldest.unzip();
-    let since = since.and_then(DateTime::from_timestamp_millis);
     Ok(FailingDeliveries { count, since, reason: reason.flatten() })
 }
 
@@ -105,7 +105,7 @@ pub fn hasten_failing(store: &Connection, channel: &ChannelName) -> rusqlite::Re
              WHERE state = 'pending' AND channel = ? AND failing_since IS NOT NULL
              AND others_arrived = 0",
         )?
-        .execute([channel.as_str()])?;
+        .execute([channel])?;
     Ok(())
 }
 
@@ -126,7 +126,7 @@ pub fn hasten_after_outage(
              AND next - failed_at <= ?2
              AND NOT EXISTS (SELECT 1 FROM chunks WHERE delivery = outbox.id AND state = 'sending')",
         )?
-        .execute(params![channel.as_str(), own_max])?;
+        .execute(params![channel, own_max])?;
     store
         .prepare_cached(
             "UPDATE outbox SET next = min(next, failed_at + ?2)
@@ -134,7 +134,7 @@ pub fn hasten_after_outage(
              AND EXISTS (SELECT 1 FROM chunks
                          WHERE delivery = outbox.id AND state = 'sending' AND doubts = 0)",
         )?
-        .execute(params![channel.as_str(), least])?;
+        .execute(params![channel, least])?;
     Ok(())
 }
 
@@ -149,7 +149,7 @@ pub fn begin_pauses_again(
             "UPDATE outbox SET next = ?1 + max(0, next - ifnull(failed_at, created))
              WHERE state = 'pending' AND channel = ?2 AND next > ?1 AND ifnull(failed_at, created) > ?1",
         )?
-        .execute(params![now.timestamp_millis(), channel.as_str()])?;
+        .execute(params![Time(now), channel])?;
     Ok(())
 }
 
@@ -162,7 +162,7 @@ pub fn note_question(
     let Some(question) = question else { return Ok(()) };
     store
         .prepare_cached("UPDATE outbox SET answers = ? WHERE id = ?")?
-        .execute(params![question.as_str(), id.0])?;
+        .execute(params![question, id])?;
     Ok(())
 }
 
@@ -194,7 +194,7 @@ pub fn dead(
             "UPDATE outbox SET state = 'dead', reason = ?1, unexplained = (?2 AND notice = 0)
              WHERE id = ?3 AND state = 'pending' RETURNING notice",
         )?
-        .query_row(params![reason, given_up, message.id.0], |row| row.get::<_, bool>(0))
+        .query_row(params![reason, given_up, message.id], |row| row.get::<_, bool>(0))
         .optional()?;
     let owner = people::owner_place(store)?;
     if let (Some(false), Some(owner)) = (died, owner) {
@@ -220,7 +220,7 @@ pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Resu
          WHERE arrived.id = ? AND arrived.state = 'sent'
          GROUP BY lost.thread",
     )?;
-    let lost = lost.query_map([arrived.0], |row| {
+    let lost = lost.query_map([arrived], |row| {
         Ok((read_address(row)?, row.get::<_, i64>(3)?, row.get::<_, Option<String>>(4)?))
     })?;
     let lost: Vec<(Address, i64, Option<String>)> = lost.collect::<Result<_, _>>()?;
@@ -230,7 +230,7 @@ pub(super) fn explain(store: &Connection, arrived: DeliveryId) -> rusqlite::Resu
             .prepare_cached(
                 "UPDATE outbox SET unexplained = 0 WHERE unexplained = 1 AND channel = ? AND chat = ?",
             )?
-            .execute([to.channel.as_str(), to.chat.as_str()])?;
+            .execute(params![to.channel, to.chat])?;
     }
     Ok(())
 }

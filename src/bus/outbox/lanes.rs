@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, params};
 
+use crate::store::{Json, Time};
 use crate::types::message::{ChannelName, ChatId, DeliveryId};
 
 /// A message that may be tried. Each chat has a lane, and one for the answers to commands, which wait
@@ -39,11 +40,11 @@ pub fn heads(
          AND chat NOT IN (SELECT value FROM json_each(?)) ORDER BY next LIMIT ?",
     )?;
     let busy = busy.iter().filter(|lane| lane.urgent == urgent).map(|lane| lane.chat.as_str());
-    let busy = serde_json::json!(busy.collect::<Vec<_>>()).to_string();
-    rows.query_map(params![channel.as_str(), urgent, busy, max], |row| {
-        let next = DateTime::from_timestamp_millis(row.get(3)?).unwrap_or_default();
-        let lane = Lane { chat: row.get::<_, String>(1)?.into(), urgent: row.get(2)? };
-        Ok(Head { id: DeliveryId(row.get(0)?), lane, next })
+    let busy = Json(busy.collect::<Vec<_>>());
+    rows.query_map(params![channel, urgent, busy, max], |row| {
+        let next = row.get::<_, Time>(3)?.0;
+        let lane = Lane { chat: row.get(1)?, urgent: row.get(2)? };
+        Ok(Head { id: row.get(0)?, lane, next })
     })?
     .collect()
 }
@@ -55,6 +56,6 @@ pub fn hasten(store: &Connection, channel: &ChannelName, chat: &ChatId) -> rusql
             "UPDATE outbox SET next = 0
              WHERE state = 'pending' AND channel = ? AND chat = ? AND head = 1",
         )?
-        .execute([channel.as_str(), chat.as_str()])?;
+        .execute(params![channel, chat])?;
     Ok(())
 }

@@ -4,14 +4,12 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::actions::{Actions, COMPLETION, CONVERSE, GRACE};
 use crate::conversation::forgetting::{Dependents, forget_sessions};
 use crate::conversation::sources;
-use crate::store::StoreError;
-use crate::store::{SLICE, slice};
-use crate::types::session::TurnId;
+use crate::store::{SLICE, StoreError, Time, slice};
 
 /// Returns the hashes of the blobs that a module refers to.
 pub type BlobsWanted = fn(&Connection) -> rusqlite::Result<HashSet<String>>;
@@ -27,12 +25,12 @@ pub fn prune(
     before: DateTime<Utc>,
     Mark(ended, id): Mark,
 ) -> rusqlite::Result<Option<Mark>> {
-    let before = before.timestamp_millis();
+    let before = Time(before);
     let mut looked_at = store.prepare_cached(
         "SELECT ended, id FROM calls WHERE (ended, id) > (?, ?) AND ended < ? ORDER BY ended, id LIMIT ?",
     )?;
     let marks = looked_at
-        .query_map([ended, id, before, slice()], |row| Ok(Mark(row.get(0)?, row.get(1)?)))?
+        .query_map(params![ended, id, before, slice()], |row| Ok(Mark(row.get(0)?, row.get(1)?)))?
         .collect::<rusqlite::Result<Vec<_>>>()?;
     for Mark(_, id) in &marks {
         forget(store, *id)?;
@@ -54,7 +52,7 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
         .query_row([call], |row| {
             let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
             let sources = sources::of_call(tool, output, row.get_ref(3)?.as_str_or_null()?);
-            Ok((TurnId(row.get(0)?), sources))
+            Ok((row.get(0)?, sources))
         })
         .optional()?;
     let Some((turn, forgotten)) = forgotten else { return Ok(()) };

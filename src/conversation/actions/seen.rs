@@ -4,7 +4,8 @@
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
-use crate::conversation::actions::{closed_turn, json};
+use crate::conversation::actions::closed_turn;
+use crate::store::{Json, Time};
 use crate::types::message::{Address, Place, Sender};
 use crate::types::session::{CallId, FileUndo};
 
@@ -28,7 +29,7 @@ pub struct Seen {
 /// Writes them down in a closed session; gives their numbers.
 pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Result<Vec<CallId>> {
     let turn = closed_turn(store, doer.at, doer.place, doer.who)?;
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     let mut insert = store.prepare_cached(
         "INSERT INTO calls (turn, step, wire_id, tool, arguments, state, undo, started, ended)
          VALUES (?, 0, ?, ?, ?, 'done', ?, ?, ?)",
@@ -36,7 +37,7 @@ pub fn note(store: &Connection, doer: &Doer<'_>, all: &[Seen]) -> rusqlite::Resu
     all.iter()
         .map(|Seen { path, undo }| {
             let arguments = serde_json::json!({ "changed": path }).to_string();
-            let undo = undo.as_ref().map(json);
+            let undo = undo.as_ref().map(Json);
             insert.execute(params![turn, MARK, doer.tool, arguments, undo, now, now])?;
             Ok(CallId(store.last_insert_rowid()))
         })
@@ -58,7 +59,7 @@ pub fn is_told(
              AND iif(json_valid(ifnull(undo, intent)), json_extract(ifnull(undo, intent), '$.path'), NULL) IN (?3, ?4)
              ORDER BY started DESC, id DESC LIMIT 1",
         )?
-        .query_row(params![since.timestamp_millis(), MARK, paths[0], paths[1], after], |row| {
+        .query_row(params![Time(since), MARK, paths[0], paths[1], after], |row| {
             row.get(0)
         });
     Ok(told.optional()?.unwrap_or(false))

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use crate::bus::journal::read_origin;
 use crate::conversation::actions;
 use crate::conversation::sources;
-use crate::conversation::transcript::{from_json, from_json_or, to_json};
 use crate::provider::ToolCall;
+use crate::store::{Json, Legible, Time};
 use crate::types::message::{ChannelName, MessageId, Sender, SenderId};
 use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
 use crate::types::source::Source;
@@ -22,7 +22,7 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         "planned" => Outcome::Planned,
         "waiting" => Outcome::Waiting,
         "denied" => Outcome::Denied(output),
-        "running" => match from_json_or(row, 6, None)? {
+        "running" => match row.get::<_, Legible<_>>(6)?.0 {
             Some(intent) => Outcome::Running { intent, result: output },
             None => Outcome::Interrupted,
         },
@@ -32,16 +32,13 @@ pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
         _ => Outcome::Interrupted,
     };
     Ok(Call {
-        id: CallId(row.get(1)?),
+        id: row.get(1)?,
         wire_id: row.get(2)?,
         tool: row.get(3)?,
         arguments: row.get(4)?,
         outcome,
         sources,
-        images: match row.get_ref(8)?.as_str_or_null()? {
-            None => Vec::new(),
-            Some(_) => from_json_or(row, 8, Vec::new())?,
-        },
+        images: row.get::<_, Legible<_>>(8)?.0.unwrap_or_default(),
     })
 }
 
@@ -59,7 +56,7 @@ pub(crate) fn plan_calls(
     calls
         .into_iter()
         .map(|ToolCall { id: wire_id, name: tool, arguments }| {
-            insert.execute(params![turn.0, step, wire_id, tool, arguments])?;
+            insert.execute(params![turn, step, wire_id, tool, arguments])?;
             let id = CallId(store.last_insert_rowid());
             let (outcome, sources, images) = (Outcome::Planned, Vec::new(), Vec::new());
             Ok(Call { id, wire_id, tool, arguments, outcome, sources, images })
@@ -80,7 +77,7 @@ pub(crate) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result
 fn set_state(store: &Connection, call: CallId, state: &str) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
-        .execute(params![state, call.0])?;
+        .execute(params![state, call])?;
     Ok(())
 }
 
@@ -94,8 +91,8 @@ pub(crate) fn caller(
             "SELECT s.channel, s.chat, s.thread, t.sender, c.tool FROM calls c
              JOIN turns t ON t.id = c.turn JOIN sessions s ON s.id = t.session WHERE c.id = ?",
         )?
-        .query_row([call.0], |row| {
-            Ok((read_origin(row)?.channel().clone(), from_json(row, 3)?, row.get(4)?))
+        .query_row([call], |row| {
+            Ok((read_origin(row)?.channel().clone(), row.get::<_, Json<_>>(3)?.0, row.get(4)?))
         })
 }
 
@@ -136,13 +133,13 @@ pub(crate) fn call_runs(
     result: &str,
     sources: &[Source],
 ) -> rusqlite::Result<()> {
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(
             "UPDATE calls SET state = 'running', intent = ?, output = ?, sources = ?, started = ?
              WHERE id = ?",
         )?
-        .execute(params![to_json(intent), result, to_json(&sources), now, call.0])?;
+        .execute(params![Json(intent), result, Json(&sources), now, call])?;
     Ok(())
 }
 
@@ -154,7 +151,7 @@ pub(crate) fn set_undo(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE calls SET undo = ? WHERE id = ?")?
-        .execute(params![undo.map(to_json), call.0])?;
+        .execute(params![undo.map(Json), call])?;
     Ok(())
 }
 
@@ -166,7 +163,7 @@ pub(crate) fn set_images(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE calls SET images = ? WHERE id = ?")?
-        .execute(params![to_json(&images), call.0])?;
+        .execute(params![Json(&images), call])?;
     Ok(())
 }
 
@@ -178,7 +175,7 @@ pub(crate) fn call_began(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE calls SET started = ifnull(started, ?) WHERE id = ?")?
-        .execute([at.timestamp_millis(), call.0])?;
+        .execute(params![Time(at), call])?;
     Ok(())
 }
 
@@ -197,13 +194,13 @@ pub(crate) fn call_ended(
         Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
         Outcome::Skipped | Outcome::Planned | Outcome::Waiting => ("skipped", None),
     };
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached(
             "UPDATE calls SET state = ?, output = ?, sources = ?, ended = ?, started = ifnull(started, ?)
              WHERE id = ?",
         )?
-        .execute(params![state, output, to_json(&sources), now, now, call.0])?;
+        .execute(params![state, output, Json(&sources), now, now, call])?;
     if matches!(outcome, Outcome::Done(_)) {
         actions::mark_undone(store, call)?;
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use rusqlite::{Connection, params};
 
-use crate::conversation::transcript::to_json;
+use crate::store::Json;
 use crate::types::session::{Frozen, Mark, SessionId, TurnId};
 
 /// These turns are folded into a summary from now on, and the session begins with the next one, if it is open and
@@ -21,7 +21,7 @@ pub(crate) fn fold(
             "UPDATE sessions SET summary = ?, begins = ?, frozen = ?
              WHERE id = ? AND begins = ? AND closed IS NULL",
         )?
-        .execute(params![summary, turns.end.0, frozen.map(to_json), session.0, turns.start.0])?;
+        .execute(params![summary, turns.end, frozen.map(Json), session, turns.start])?;
     Ok(changed > 0)
 }
 
@@ -33,18 +33,18 @@ pub(crate) fn set_shortened(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE sessions SET shortened = ? WHERE id = ?")?
-        .execute(params![to_json(&mark), session.0])?;
+        .execute(params![Json(&mark), session])?;
     Ok(())
 }
 
 pub(crate) fn is_open(store: &Connection, session: SessionId) -> rusqlite::Result<bool> {
     store
         .prepare_cached("SELECT 1 FROM sessions WHERE id = ? AND closed IS NULL")?
-        .exists([session.0])
+        .exists([session])
 }
 
 /// Nobody asked for this turn, and nobody hears how it ends.
 pub(crate) fn set_silent(store: &Connection, turn: TurnId) -> rusqlite::Result<()> {
-    store.prepare_cached("UPDATE turns SET silent = 1 WHERE id = ?")?.execute([turn.0])?;
+    store.prepare_cached("UPDATE turns SET silent = 1 WHERE id = ?")?.execute([turn])?;
     Ok(())
 }

@@ -1,12 +1,11 @@
 //! Rows of conversations that this version cannot read: a turn that has not ended is closed alone, and of
 //! what has ended the rest is shown to the model.
 
-use chrono::Utc;
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use serde::de::DeserializeOwned;
 
 use crate::bus::journal::{self, read_origin};
-use crate::conversation::transcript::{Unfinished, from_json, to_json};
+use crate::conversation::transcript::Unfinished;
+use crate::store::{Json, Time};
 use crate::types::message::MessageId;
 use crate::types::origin::Origin;
 use crate::types::session::{Ending, TurnId};
@@ -22,16 +21,16 @@ pub(crate) struct UnreadableTurn {
 
 /// A turn in the columns of `UNFINISHED`. The outer error is the store's, the inner one the row's alone.
 pub(super) fn turn_of(row: &Row<'_>) -> rusqlite::Result<Result<Unfinished, UnreadableTurn>> {
-    let (turn, origin) = (TurnId(row.get(3)?), read_origin(row)?);
-    let reply_to = row.get_ref(5)?.as_str().ok().map(MessageId::from);
+    let (turn, origin) = (row.get(3)?, read_origin(row)?);
+    let reply_to: Option<MessageId> = row.get(5).ok().flatten();
     let read = || {
         Ok(Unfinished {
             turn,
             origin: origin.clone(),
-            sender: from_json(row, 4)?,
+            sender: row.get::<_, Json<_>>(4)?.0,
             reply_to: reply_to.clone(),
             attempts: row.get(6)?,
-            draft: row.get::<_, Option<String>>(7)?.map(Into::into),
+            draft: row.get(7)?,
             silent: row.get(8)?,
             parked: row.get(9)?,
         })
@@ -48,7 +47,7 @@ pub(crate) fn keep_turn(store: &Connection, unreadable: &UnreadableTurn) -> rusq
                                 'attempts', attempts, 'provider', provider, 'started', started)
              FROM turns WHERE id = ?",
         )?
-        .query_row([unreadable.turn.0], |row| row.get(0))
+        .query_row([unreadable.turn], |row| row.get(0))
         .optional()?;
     let (channel, ..) = journal::origin_params(&unreadable.origin);
     let key = format!("turn {}", unreadable.turn);
@@ -61,22 +60,9 @@ pub(crate) fn end_turn_alone(
     turn: TurnId,
     ending: Ending,
 ) -> rusqlite::Result<()> {
-    let now = Utc::now().timestamp_millis();
+    let now = Time::now();
     store
         .prepare_cached("UPDATE turns SET ended = ?, ending = ?, parked = 0 WHERE id = ?")?
-        .execute(params![now, to_json(&ending), turn.0])?;
+        .execute(params![now, Json(&ending), turn])?;
     Ok(())
-}
-
-/// A value in JSON, or another one in its place if it cannot be read.
-pub(super) fn from_json_or<T: DeserializeOwned>(
-    row: &Row<'_>,
-    column: usize,
-    otherwise: T,
-) -> rusqlite::Result<T> {
-    let text = row.get_ref(column)?.as_str_or_null()?.unwrap_or_default();
-    Ok(serde_json::from_str(text).unwrap_or_else(|error| {
-        tracing::warn!(%error, "Cannot read a part of a conversation, went on without it");
-        otherwise
-    }))
 }

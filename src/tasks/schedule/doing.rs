@@ -3,11 +3,12 @@
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use rusqlite::Connection;
+use rusqlite::{Connection, params};
 
 use crate::bus::{journal, outbox};
 use crate::conversation::task_sessions::{self, Terms};
 use crate::replies;
+use crate::store::Time;
 use crate::tasks::schedule::command::{Came, lets_sleep};
 use crate::tasks::schedule::job::{Payload, Where};
 use crate::tasks::schedule::note::{NO_MODEL, Saying, note, note_printed};
@@ -83,7 +84,7 @@ fn start_turn(
             journal::add(store, &inbound, false, None)?
         }
     };
-    store.prepare_cached("UPDATE runs SET row = ? WHERE id = ?")?.execute([row.0, run.id])?;
+    store.prepare_cached("UPDATE runs SET row = ? WHERE id = ?")?.execute(params![row, run.id])?;
     Ok(())
 }
 
@@ -93,7 +94,7 @@ pub fn command_begins(store: &Connection, run: i64, now: DateTime<Utc>) -> rusql
         .prepare_cached(
             "UPDATE runs SET began = ? WHERE id = ? AND state = 'running' AND began IS NULL",
         )?
-        .execute([now.timestamp_millis(), run])?;
+        .execute(params![Time(now), run])?;
     Ok(begun > 0)
 }
 

@@ -5,11 +5,10 @@ use std::collections::BTreeSet;
 use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{address_params, read_address};
-use crate::store::integer_columns;
+use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
@@ -116,6 +115,8 @@ impl State {
     }
 }
 
+text_columns!(State = Self::parse);
+
 /// What a job is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
@@ -165,10 +166,10 @@ pub enum Whose {
 }
 
 impl Whose {
-    fn params(&self) -> (Option<&str>, Option<&str>) {
+    fn params(&self) -> (Option<&ChannelName>, Option<&SenderId>) {
         match self {
             Self::All => (None, None),
-            Self::Of(channel, sender) => (Some(channel.as_str()), Some(sender.as_str())),
+            Self::Of(channel, sender) => (Some(channel), Some(sender)),
         }
     }
 }
@@ -197,14 +198,14 @@ pub(super) fn insert(
             channel,
             chat,
             thread,
-            brief.known_on.as_str(),
-            to_json(&brief.place),
-            to_json(&brief.sender),
-            to_json(&brief.timing),
-            to_json(&brief.payload),
-            to_json(&brief.missed),
-            next.timestamp_millis(),
-            made.timestamp_millis(),
+            brief.known_on,
+            Json(&brief.place),
+            Json(&brief.sender),
+            Json(&brief.timing),
+            Json(&brief.payload),
+            Json(&brief.missed),
+            Time(next),
+            Time(made),
             brief.tainted
         ])?;
     Ok(JobId(store.last_insert_rowid()))
@@ -218,16 +219,16 @@ pub(super) fn update(store: &Connection, job: &Job) -> rusqlite::Result<()> {
              failures = ?, tainted = ? WHERE id = ?",
         )?
         .execute(params![
-            to_json(&job.brief.timing),
-            to_json(&job.brief.payload),
-            to_json(&job.brief.missed),
-            job.state.as_str(),
+            Json(&job.brief.timing),
+            Json(&job.brief.payload),
+            Json(&job.brief.missed),
+            job.state,
             job.why,
-            job.next.map(|at| at.timestamp_millis()),
-            job.last.map(|at| at.timestamp_millis()),
+            job.next.map(Time),
+            job.last.map(Time),
             job.failures,
             job.brief.tainted,
-            job.id.0
+            job.id
         ])?;
     Ok(())
 }
@@ -237,26 +238,22 @@ pub fn get(store: &Connection, id: JobId, whose: &Whose) -> rusqlite::Result<Opt
     let (channel, sender) = whose.params();
     let found = store
         .prepare_cached(&format!("{JOBS} WHERE {OF} AND id = ?3 AND state <> 'removed'"))?
-        .query_row(params![channel, sender, id.0], read)
+        .query_row(params![channel, sender, id], read)
         .optional()?;
     Ok(found.and_then(legible))
 }
 
 /// One, also if it was removed.
 pub(super) fn even_removed(store: &Connection, id: JobId) -> rusqlite::Result<Option<Job>> {
-    let found = store
-        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
-        .query_row([id.0], read)
-        .optional()?;
+    let found =
+        store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id], read).optional()?;
     Ok(found.and_then(legible))
 }
 
 /// Why a job cannot be read; none if it can, or if there is none.
 pub(super) fn illegible(store: &Connection, id: JobId) -> rusqlite::Result<Option<Illegible>> {
-    let found = store
-        .prepare_cached(&format!("{JOBS} WHERE id = ?"))?
-        .query_row([id.0], read)
-        .optional()?;
+    let found =
+        store.prepare_cached(&format!("{JOBS} WHERE id = ?"))?.query_row([id], read).optional()?;
     Ok(found.and_then(Result::err))
 }
 
@@ -286,7 +283,7 @@ pub(super) fn due_until(
          WHERE state = 'active' AND next IS NOT NULL AND next <= ? ORDER BY next, id"
     ))?;
     let (mut jobs, mut illegible) = (Vec::new(), Vec::new());
-    for row in rows.query_map([now.timestamp_millis()], read)? {
+    for row in rows.query_map([Time(now)], read)? {
         match row? {
             Ok(job) => jobs.push(job),
             Err(broken) => illegible.push(broken),
@@ -305,10 +302,9 @@ pub(super) fn next_due(
         "SELECT next, channel, known_on FROM jobs INDEXED BY jobs_due
          WHERE state = 'active' AND next IS NOT NULL AND next > ? ORDER BY next",
     )?;
-    let mut rows = later.query([now.timestamp_millis()])?;
+    let mut rows = later.query([Time(now)])?;
     while let Some(row) = rows.next()? {
-        let is_here = |name: String| channels.contains(&ChannelName::from(name));
-        if is_here(row.get(1)?) && is_here(row.get(2)?) {
+        if channels.contains(&row.get(1)?) && channels.contains(&row.get(2)?) {
             return time(row, 0);
         }
     }
@@ -322,7 +318,7 @@ pub(super) fn pause(store: &Connection, id: JobId, why: &str) -> rusqlite::Resul
         .prepare_cached(
             "UPDATE jobs SET state = 'paused', why = ? WHERE id = ? AND state <> 'removed'",
         )?
-        .execute(params![why, id.0])?;
+        .execute(params![why, id])?;
     Ok(paused > 0)
 }
 
@@ -338,7 +334,7 @@ pub(super) fn remove_unread(
             "UPDATE jobs SET state = 'removed', next = NULL WHERE {OF} AND id = ?3
              AND state <> 'removed'"
         ))?
-        .execute(params![channel, sender, id.0])?;
+        .execute(params![channel, sender, id])?;
     Ok(removed > 0)
 }
 
@@ -368,7 +364,7 @@ fn legible(found: Result<Job, Illegible>) -> Option<Job> {
 
 /// The outer error is the store's, the inner one the job's alone.
 fn read(row: &Row<'_>) -> rusqlite::Result<Result<Job, Illegible>> {
-    let id = JobId(row.get(3)?);
+    let id = row.get(3)?;
     Ok(read_whole(row, id).map_err(|error| Illegible { id, why: error.to_string() }))
 }
 
@@ -377,33 +373,23 @@ fn read_whole(row: &Row<'_>, id: JobId) -> rusqlite::Result<Job> {
         id,
         brief: Brief {
             to: read_address(row)?,
-            known_on: row.get::<_, String>(4)?.into(),
-            place: from_json(row, 5)?,
-            sender: from_json(row, 6)?,
-            timing: from_json(row, 7)?,
-            payload: from_json(row, 8)?,
-            missed: from_json(row, 9)?,
+            known_on: row.get(4)?,
+            place: row.get::<_, Json<_>>(5)?.0,
+            sender: row.get::<_, Json<_>>(6)?.0,
+            timing: row.get::<_, Json<_>>(7)?.0,
+            payload: row.get::<_, Json<_>>(8)?.0,
+            missed: row.get::<_, Json<_>>(9)?.0,
             tainted: row.get(16)?,
         },
-        state: State::parse(row.get_ref(10)?.as_str()?),
+        state: row.get(10)?,
         why: row.get(11)?,
         next: time(row, 12)?,
         last: time(row, 13)?,
         failures: row.get(14)?,
-        made: time(row, 15)?.unwrap_or_default(),
+        made: row.get::<_, Time>(15)?.0,
     })
 }
 
 pub(super) fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    Ok(row.get::<_, Option<i64>>(column)?.and_then(DateTime::from_timestamp_millis))
-}
-
-fn to_json(value: &impl Serialize) -> String {
-    serde_json::to_string(value).expect("our own types have string keys")
-}
-
-fn from_json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
-    serde_json::from_str(row.get_ref(column)?.as_str()?).map_err(|error| {
-        rusqlite::Error::FromSqlConversionFailure(column, rusqlite::types::Type::Text, error.into())
-    })
+    Ok(row.get::<_, Option<Time>>(column)?.map(|at| at.0))
 }

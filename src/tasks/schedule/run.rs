@@ -77,7 +77,7 @@ pub(super) fn claim(
         .prepare_cached(
             "INSERT OR IGNORE INTO runs (job, due, claimed, late, state) VALUES (?, ?, ?, ?, 'running')",
         )?
-        .execute(params![job.0, due.timestamp_millis(), now.timestamp_millis(), late])?;
+        .execute(params![job, Time(due), Time(now), late])?;
     if claimed == 0 {
         return Ok(None);
     }
@@ -87,7 +87,7 @@ pub(super) fn claim(
             "DELETE FROM runs WHERE job = ?1 AND id <= (SELECT id FROM runs WHERE job = ?1
              ORDER BY id DESC LIMIT 1 OFFSET ?2)",
         )?
-        .execute([job.0, HISTORY_MAX])?;
+        .execute(params![job, HISTORY_MAX])?;
     Ok(Some(id))
 }
 
@@ -95,7 +95,7 @@ pub(super) fn claim(
 pub fn begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
     let mut begin =
         store.prepare_cached("UPDATE runs SET turn = ? WHERE row = ? AND state = 'running'")?;
-    rows.iter().try_for_each(|row| begin.execute([turn.0, row.0]).map(drop))
+    rows.iter().try_for_each(|row| begin.execute(params![turn, row]).map(drop))
 }
 
 const RUNS: &str = "SELECT id, job, due, late, row, turn";
@@ -204,7 +204,7 @@ pub(super) struct Working {
 pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
     let mut rows =
         store.prepare_cached(&format!("SELECT DISTINCT job FROM runs WHERE {RUNNING}"))?;
-    let jobs = rows.query_map([], |row| row.get(0).map(JobId))?;
+    let jobs = rows.query_map([], |row| row.get(0))?;
     let mut found = Vec::new();
     for job in jobs.collect::<rusqlite::Result<Vec<_>>>()? {
         found.extend(job::illegible(store, job)?);
@@ -265,7 +265,7 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
     let mut rows = store.prepare_cached(
         "SELECT due, claimed, late, state, words FROM runs WHERE job = ? ORDER BY id DESC LIMIT ?",
     )?;
-    rows.query_map([job.0, most], |row| {
+    rows.query_map(params![job, most], |row| {
         Ok(Past {
             due: job::time(row, 0)?.unwrap_or_default(),
             claimed: job::time(row, 1)?.unwrap_or_default(),
@@ -286,7 +286,7 @@ pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize
                          AND (r.state = 'running' OR r.claimed >= ?1)) ORDER BY made LIMIT ?2",
     )?;
     let over = over
-        .query_map([until.timestamp_millis(), slice()], |row| row.get(0))?
+        .query_map(params![Time(until), slice()], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<i64>>>()?;
     for job in &over {
         store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;

@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use crate::bus::outbox;
 use crate::people;
 use crate::replies;
+use crate::store::Time;
 use crate::tasks::Ended;
 use crate::tasks::schedule::due::after_failures;
 use crate::tasks::schedule::job::{self, Job, JobId, State};
@@ -35,7 +36,7 @@ pub fn settle(
         .prepare_cached(
             "UPDATE runs SET state = ?, ended = ?, words = ? WHERE id = ? AND state = 'running'",
         )?
-        .execute(params![ended.as_str(), now.timestamp_millis(), kept, run.id])?;
+        .execute(params![ended, Time(now), kept, run.id])?;
     if settled == 0 {
         return Ok(());
     }
@@ -64,7 +65,7 @@ pub(super) fn settle_unread(
         .prepare_cached(
             "UPDATE runs SET state = 'failed', ended = ?, words = ? WHERE job = ? AND state = 'running'",
         )?
-        .execute(params![now.timestamp_millis(), why, job.0])?;
+        .execute(params![Time(now), why, job])?;
     Ok(())
 }
 
