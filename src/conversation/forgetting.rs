@@ -9,15 +9,6 @@ use crate::bus::journal;
 use crate::store::{SLICE, Time, slice};
 use crate::types::session::{SessionId, TurnId};
 
-/// Decides about a conversation on behalf of another module that keeps something about it.
-#[derive(Clone, Copy)]
-pub struct Dependents {
-    /// Returns true if something that is not done belongs to the conversation, so that it stays.
-    pub is_needed: fn(&Connection, SessionId) -> rusqlite::Result<bool>,
-    /// Deletes what is kept about the conversation, which is deleted next.
-    pub forget: fn(&Connection, SessionId) -> rusqlite::Result<()>,
-}
-
 /// Deletes turns with their steps, calls and asks. The messages that they answered and what they cost stay,
 /// without their turn.
 pub fn forget_turns(store: &Connection, turns: &[TurnId]) -> rusqlite::Result<()> {
@@ -44,9 +35,16 @@ pub fn forget_sessions(
     store: &Connection,
     kind: &str,
     before: DateTime<Utc>,
-    dependents: &Dependents,
 ) -> rusqlite::Result<usize> {
-    let sessions = forgettable(store, kind, before, dependents)?;
+    let mut sessions = store.prepare_cached(
+        "SELECT id FROM sessions s WHERE kind = ? AND closed < ?
+         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = s.id AND ending IS NULL)
+         AND NOT EXISTS (SELECT 1 FROM proposals WHERE session = s.id AND state = 'open')
+         ORDER BY closed LIMIT ?",
+    )?;
+    let sessions = sessions
+        .query_map(params![kind, Time(before), slice()], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<SessionId>>>()?;
     let mut turns_of = store.prepare_cached("SELECT id FROM turns WHERE session = ? LIMIT ?")?;
     let mut forgotten = 0;
     for session in sessions {
@@ -59,38 +57,10 @@ pub fn forget_sessions(
         if forgotten >= SLICE {
             break;
         }
-        (dependents.forget)(store, session)?;
         forget_empty_session(store, session)?;
         forgotten += 1;
     }
     Ok(forgotten)
-}
-
-/// A slice of the conversations of a kind that were closed before a time, and in which nothing is open.
-fn forgettable(
-    store: &Connection,
-    kind: &str,
-    before: DateTime<Utc>,
-    dependents: &Dependents,
-) -> rusqlite::Result<Vec<SessionId>> {
-    let mut sessions = store.prepare_cached(
-        "SELECT id FROM sessions s WHERE kind = ? AND closed < ?
-         AND NOT EXISTS (SELECT 1 FROM turns WHERE session = s.id AND ending IS NULL)
-         AND NOT EXISTS (SELECT 1 FROM proposals WHERE session = s.id AND state = 'open')
-         ORDER BY closed",
-    )?;
-    let mut rows = sessions.query(params![kind, Time(before)])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        let session = row.get(0)?;
-        if !(dependents.is_needed)(store, session)? {
-            found.push(session);
-        }
-        if found.len() == SLICE {
-            break;
-        }
-    }
-    Ok(found)
 }
 
 /// Deletes a conversation without turns.

@@ -5,9 +5,7 @@ use chrono::{DateTime, Duration, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::bus::journal::{origin_params, read_address};
-use crate::conversation::forgetting::{
-    Dependents, forget_sessions, forget_turns, forget_unseen_turns,
-};
+use crate::conversation::forgetting::{forget_sessions, forget_turns, forget_unseen_turns};
 use crate::conversation::settings;
 use crate::store::{Json, Time};
 use crate::types::message::{Address, Place, Sender};
@@ -175,14 +173,10 @@ fn forget_oldest(store: &Connection, session: SessionId) -> rusqlite::Result<()>
 
 /// Forgets conversations that were closed before a time, and questions aside; of open ones the turns that
 /// were summed up. A slice at a time; returns how many rows.
-pub fn prune(
-    store: &Connection,
-    before: DateTime<Utc>,
-    dependents: &Dependents,
-) -> rusqlite::Result<usize> {
+pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut forgotten = forget_unseen_turns(store, before)?;
     for kind in [CHAT, "aside"] {
-        forgotten += forget_sessions(store, kind, before, dependents)?;
+        forgotten += forget_sessions(store, kind, before)?;
     }
     Ok(forgotten)
 }

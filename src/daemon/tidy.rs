@@ -19,7 +19,6 @@ use crate::conversation::ledger::prune_usage;
 use crate::conversation::sessions;
 use crate::conversation::transcript::is_quiet;
 use crate::store::{Pages, Store, StoreError, Sync};
-use crate::tasks::DEPENDENTS;
 use crate::tasks::heartbeat::{self, BEATS_KEPT};
 use crate::tasks::schedule::{self, Clock};
 use crate::tasks::subagents;
@@ -48,9 +47,9 @@ const PRUNED: &[(Prune, chrono::Duration)] = &[
     (schedule::prune, KEPT),
     (subagents::prune, KEPT),
     (heartbeat::prune, BEATS_KEPT),
-    (|store, before| actions::prune_commands(store, before, &DEPENDENTS), KEPT),
+    (actions::prune_commands, KEPT),
     (prune_usage, KEPT),
-    (|store, before| sessions::prune(store, before, &DEPENDENTS), sessions::KEPT),
+    (sessions::prune, sessions::KEPT),
 ];
 
 /// The inputs of tidying.

@@ -13,5 +13,3 @@ UPDATE sessions SET (people_channel, people_chat, people_thread) =
 UPDATE sessions SET (people_channel, people_chat, people_thread) =
     (SELECT channel, chat, thread FROM beats WHERE session = sessions.id)
     WHERE kind = 'heartbeat';
-
-CREATE INDEX sessions_people ON sessions (people_channel, people_chat, kind) WHERE people_channel IS NOT NULL;

@@ -9,8 +9,12 @@ pub(super) const BASE_VERSION: u32 = 7;
 const BASE: &str = include_str!("schema.sql");
 
 /// One script per version after the base, in order. A script never changes after a release.
-const MIGRATIONS: &[&str] =
-    &[include_str!("schema-8.sql"), include_str!("schema-9.sql"), include_str!("schema-10.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("schema-8.sql"),
+    include_str!("schema-9.sql"),
+    include_str!("schema-10.sql"),
+    include_str!("schema-11.sql"),
+];
 
 /// Returns the version of a database that is up to date.
 pub(super) fn newest() -> u32 {

@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use clock::{Clock, believed, is_sane, pruned_until, release};
 pub use command::{Came, Commands};
-pub use doing::{command_begins, command_ends, told};
+pub use doing::{command_ends, told};
 pub use due::{Due, LATE_AFTER, What, after_failures, due, reckoned};
 pub use job::{Brief, Job, JobId, Missed, Payload, State, Where, Whose, get, list};
 pub use note::{Saying, note};
@@ -35,8 +35,8 @@ pub use order::{CommandFor, JOBS_MAX, Order, obey, tells_of_others};
 pub use pass::{PassInputs, Passed, pass, reckon_all};
 pub use reading::{at, cron, every, zone, zone_in};
 pub use run::{
-    AT_ONCE_MAX, Commanded, HISTORY_MAX, Past, Run, begun, commanded, history, of_job, of_turn,
-    prune, running_for,
+    AT_ONCE_MAX, Commanded, HISTORY_MAX, Past, Run, command_begins, commanded, history, of_job,
+    of_turn, prune, running_for,
 };
 pub use settling::{FAILURES_MAX, FAILURES_TOLD, settle};
 pub use timing::{EVERY_MIN, Timing, midnight, moment};
@@ -48,6 +48,7 @@ use crate::people;
 use crate::replies;
 use crate::services::Services;
 use crate::store::{StoreError, Sync};
+use crate::tasks::table;
 use crate::trust::instruction_watch::Oversight;
 use works::Works;
 
@@ -225,5 +226,5 @@ impl Scheduler {
 /// The newest time that the store has seen.
 pub fn newest(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
     let of_turns = transcript::last_started(store)?;
-    Ok(journal::last_received(store)?.max(of_turns).max(run::last_claimed(store)?))
+    Ok(journal::last_received(store)?.max(of_turns).max(table::last_begun(store)?))
 }

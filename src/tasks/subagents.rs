@@ -4,14 +4,17 @@
 use std::fmt;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
+use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::task_key;
+use crate::bus::journal::{address_params, task_key};
 use crate::conversation::sessions::{self, TurnSession};
 use crate::conversation::task_sessions::{self, Terms};
 use crate::conversation::transcript::{self, CallTurn};
-use crate::store::{Time, integer_columns};
-use crate::tasks::{self, Assignment, DEPENDENTS, Ended, State};
+use crate::store::{Legible, Time, integer_columns};
+use crate::tasks::assignment::{self, Assignment};
+use crate::tasks::ended::{Ended, State};
+use crate::tasks::table::{self, Details, NewTask, Task as Running, TaskResult};
 use crate::types::message::{Address, Cause, MessageId, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{CallId, SessionId, Settings, TurnId};
@@ -78,6 +81,28 @@ pub struct Listed {
     pub begun: DateTime<Utc>,
 }
 
+/// Its details in the table of tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct Delegated {
+    /// The conversation that asked.
+    parent: SessionId,
+    /// The call that began it.
+    call: Option<CallId>,
+    task: String,
+}
+
+impl Default for Delegated {
+    fn default() -> Self {
+        // No session has this id.
+        Self { parent: SessionId(0), call: None, task: String::new() }
+    }
+}
+
+impl Details for Delegated {
+    const KIND: TaskKind = TaskKind::Subagent;
+}
+
 /// Hands a task to a subagent on behalf of a call; none if too many work.
 pub fn begin(
     store: &Connection,
@@ -85,7 +110,7 @@ pub fn begin(
     call: CallId,
     task: &Task,
 ) -> rusqlite::Result<Option<SubagentId>> {
-    if count_running(store)? >= AT_ONCE_MAX {
+    if table::count_running(store, TaskKind::Subagent)? >= AT_ONCE_MAX {
         return Ok(None);
     }
     let TurnSession { session: parent, at: to, place, settings, sender } =
@@ -93,15 +118,13 @@ pub fn begin(
     // What the model thinks is no part of a result.
     let settings = Settings { show_thinking: false, ..settings };
     let terms = Terms { known_on: to.channel.clone(), place, settings };
-    let session = task_sessions::open(store, TaskKind::Subagent, &terms, &to)?;
-    store
-        .prepare_cached(
-            "INSERT INTO subagents (session, parent, call, task, state, begun)
-             VALUES (?, ?, ?, ?, 'running', ?)",
-        )?
-        .execute(params![session, parent, call, task.text, Time::now()])?;
-    let id = SubagentId(store.last_insert_rowid());
+    let id = SubagentId(table::next_number(store, TaskKind::Subagent)?);
     let task_id = id.task();
+    let session = task_sessions::open(store, task_id, &terms, &to)?;
+    let details = Delegated { parent, call: Some(call), task: task.text.clone() };
+    let (number, session) = (id.0, Some(session));
+    let new = NewTask { number, due: None, session, to: &to, begun: Utc::now(), details };
+    let Some(row) = table::begin(store, &new)? else { return Ok(None) };
     let source =
         Source::Task { kind: TaskKind::Subagent, number: Some(id.0), read_others: task.tainted };
     let mut told = Parts::of(source, &task.text);
@@ -111,67 +134,23 @@ pub fn begin(
     let (cause, key) = (Cause::Person(sender), task_key(task_id, None));
     let sources = told.spans().to_vec();
     let assignment = Assignment { text: &told, sources, cause, key, to };
-    tasks::start(store, task_id, session, &terms, assignment)?;
+    let assigned = assignment::start(store, task_id, &terms, assignment)?;
+    table::set_row(store, row, assigned, session)?;
     Ok(Some(id))
-}
-
-fn count_running(store: &Connection) -> rusqlite::Result<usize> {
-    store
-        .prepare_cached("SELECT count(*) FROM subagents WHERE state = 'running'")?
-        .query_row([], |row| row.get(0))
-}
-
-const RUNNING: &str =
-    "SELECT id, session, parent, call, task FROM subagents WHERE state = 'running'";
-
-/// A row of one that works.
-struct Head {
-    id: SubagentId,
-    session: SessionId,
-    parent: SessionId,
-    call: Option<CallId>,
-    task: String,
-}
-
-fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    Ok(Head {
-        id: row.get(0)?,
-        session: row.get(1)?,
-        parent: row.get(2)?,
-        call: row.get(3)?,
-        task: row.get(4)?,
-    })
-}
-
-fn running(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Subagent>> {
-    let head =
-        store.prepare_cached(&format!("{RUNNING} AND id = ?"))?.query_row([id], head).optional()?;
-    let found = head.map_or(Ok(None), |head| with_turn(store, head))?;
-    Ok(found.map(|(subagent, _)| subagent))
-}
-
-/// Those that work, the oldest first, each with the person for whom it does. There are [`AT_ONCE_MAX`].
-fn all_running(store: &Connection) -> rusqlite::Result<Vec<(Subagent, Option<SenderId>)>> {
-    let mut rows = store.prepare_cached(&format!("{RUNNING} ORDER BY id"))?;
-    let mut found = Vec::new();
-    for head in rows.query_map([], head)? {
-        found.extend(with_turn(store, head?)?);
-    }
-    Ok(found)
 }
 
 /// One that works, with what it works for; none if that was forgotten.
 fn with_turn(
     store: &Connection,
-    head: Head,
+    task: Running<Delegated>,
 ) -> rusqlite::Result<Option<(Subagent, Option<SenderId>)>> {
-    let Head { id, session, parent, call, task } = head;
+    let (id, asked_at) = (SubagentId(task.number), task.to);
+    let Delegated { parent, call, task } = task.details;
     let Some(call) = call else { return Ok(None) };
     let Some(CallTurn { turn, is_waiting, reply_to, by }) = transcript::turn_of_call(store, call)?
     else {
         return Ok(None);
     };
-    let Some(asked_at) = task_sessions::people_at(store, session)? else { return Ok(None) };
     let subagent = Subagent {
         id,
         task,
@@ -184,6 +163,15 @@ fn with_turn(
         reply_to,
     };
     Ok(Some((subagent, by)))
+}
+
+/// Those that work, the oldest first, each with the person for whom it does. There are [`AT_ONCE_MAX`].
+fn all_running(store: &Connection) -> rusqlite::Result<Vec<(Subagent, Option<SenderId>)>> {
+    let mut found = Vec::new();
+    for task in table::running(store)? {
+        found.extend(with_turn(store, task)?);
+    }
+    Ok(found)
 }
 
 /// Those that work for a conversation at an address: all of them, or one person's.
@@ -212,68 +200,46 @@ pub fn settle(
     ended: Ended,
     result: &str,
 ) -> rusqlite::Result<Option<Subagent>> {
-    let Some(subagent) = running(store, id)? else { return Ok(None) };
-    let state = match ended {
+    let Some(task) = table::running_number(store, id.0)? else { return Ok(None) };
+    let row = task.id;
+    let subagent = with_turn(store, task)?;
+    let ended = match ended {
         // Whoever asked gets a result in any case.
-        Ended::Done | Ended::Silent => Ended::Done,
+        Ended::Done | Ended::Silent | Ended::Repeated => Ended::Done,
         Ended::Stopped | Ended::Skipped => Ended::Stopped,
         Ended::Failed | Ended::Interrupted => ended,
     };
-    store
-        .prepare_cached("UPDATE subagents SET state = ?, result = ?, ended = ? WHERE id = ?")?
-        .execute(params![state, result, Time::now(), id])?;
-    Ok(Some(subagent))
+    let result = TaskResult { words: Some(result), tainted: false };
+    table::settle(store, row, ended, Utc::now(), result)?;
+    Ok(subagent.map(|(subagent, _)| subagent))
 }
 
-/// Returns true if a subagent works in a conversation, or for it.
-pub(super) fn needs_session(store: &Connection, session: SessionId) -> rusqlite::Result<bool> {
-    for column in ["session", "parent"] {
-        let works = format!("{RUNNING} AND {column} = ?");
-        if store.prepare_cached(&works)?.exists([session])? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
-}
-
-/// Forgets the subagents of a conversation, which is deleted next.
-pub(super) fn forget_session(store: &Connection, session: SessionId) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("DELETE FROM subagents WHERE session = ?1 OR parent = ?1")?
-        .execute([session])
-        .map(drop)
-}
-
-/// Forgets those that ended before a time, with their conversations, a slice at a time; returns how many
-/// rows.
+/// Forgets those that began before a time, and the conversations of those that ended before it, a slice at a time;
+/// returns how many rows.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    task_sessions::prune(store, TaskKind::Subagent, before, &DEPENDENTS)
+    let sessions = task_sessions::prune(store, TaskKind::Subagent, before)?;
+    Ok(sessions + table::prune(store, TaskKind::Subagent, before)?)
 }
 
-/// Where one was asked for.
+/// Where one that works was asked for.
 pub fn asked_at(store: &Connection, id: SubagentId) -> rusqlite::Result<Option<Address>> {
-    let session = store
-        .prepare_cached("SELECT session FROM subagents WHERE id = ?")?
-        .query_row([id], |row| row.get(0))
-        .optional()?;
-    session.map_or(Ok(None), |session| task_sessions::people_at(store, session))
+    Ok(table::running_number::<Delegated>(store, id.0)?.map(|task| task.to))
 }
 
 /// Those that work for the conversation at an address, and the last few that did.
 pub fn list(store: &Connection, at: &Address) -> rusqlite::Result<Vec<Listed>> {
-    let mut of =
-        store.prepare_cached("SELECT id, task, state, begun FROM subagents WHERE session = ?")?;
-    let mut found = Vec::new();
-    for session in task_sessions::last_for(store, TaskKind::Subagent, at, LISTED_MAX)? {
-        let listed = of.query_row([session], |row| {
-            Ok(Listed {
-                id: row.get(0)?,
-                task: row.get(1)?,
-                state: row.get(2)?,
-                begun: row.get::<_, Time>(3)?.0,
-            })
-        });
-        found.extend(listed.optional()?);
-    }
-    Ok(found)
+    let (channel, chat, thread) = address_params(at);
+    let mut rows = store.prepare_cached(
+        "SELECT number, details, state, begun FROM tasks WHERE kind = 'subagent'
+         AND channel = ? AND chat = ? AND thread IS ? ORDER BY begun DESC, id DESC LIMIT ?",
+    )?;
+    rows.query_map(params![channel, chat, thread, LISTED_MAX], |row| {
+        Ok(Listed {
+            id: row.get(0)?,
+            task: row.get::<_, Legible<Delegated>>(1)?.0.unwrap_or_default().task,
+            state: row.get(2)?,
+            begun: row.get::<_, Time>(3)?.0,
+        })
+    })?
+    .collect()
 }

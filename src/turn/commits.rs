@@ -26,7 +26,7 @@ use crate::conversation::transcript;
 use crate::provider::{Completion, ToolCall, Usage};
 use crate::replies;
 use crate::store::{Store, StoreError, Sync};
-use crate::tasks::schedule;
+use crate::tasks;
 use crate::turn::background::{self, TaskEnd};
 use crate::turn::end::End;
 use crate::turn::error::CommitError;
@@ -62,7 +62,7 @@ pub(crate) async fn start(
         let turn = transcript::begin_turn(store, session, sender, reply_to.as_ref(), provider)?;
         journal::take(store, &beginning.rows, turn)?;
         let rows: Vec<_> = beginning.rows.iter().map(|row| row.id).collect();
-        schedule::begun(store, &rows, turn)?;
+        tasks::turn_begun(store, &rows, turn)?;
         transcript::put_step(store, turn, 0, &beginning.first)?;
         transcript::set_frozen(store, session, &beginning.frozen)?;
         Ok(Some((session, turn)))

@@ -388,8 +388,9 @@ fn kill_at_each_commit_of_a_beat(when: When) {
         fs::write(scene.home().join("workspace/HEARTBEAT.md"), child::WATCH).unwrap();
         let killed = scene.run(Kill { at: At::Commit(commit), when });
         scene.bring_to_end();
-        let beats = verdict::look(&scene.home(), "SELECT state FROM beats");
-        assert_eq!(beats, ["told"], "commit {commit}");
+        let beats =
+            verdict::look(&scene.home(), "SELECT state FROM tasks WHERE kind = 'heartbeat'");
+        assert_eq!(beats, ["done"], "commit {commit}");
         let got = scene.platform().got();
         for words in [child::TIDE, peacrab::replies::HEARTBEAT_BEGUN] {
             let told = got.iter().filter(|got| got.delivery != 0 && got.text == words).count();

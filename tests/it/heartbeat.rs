@@ -77,11 +77,16 @@ impl Scene {
     }
 
     fn beats(&self) -> Vec<String> {
-        self.rig.look("SELECT state FROM beats ORDER BY id")
+        self.rig.look("SELECT state FROM tasks WHERE kind = 'heartbeat' ORDER BY id")
     }
 
     async fn ended(&mut self, beats: i64) {
-        self.rig.counts("SELECT count(*) FROM beats WHERE state <> 'running'", beats).await;
+        self.rig
+            .counts(
+                "SELECT count(*) FROM tasks WHERE kind = 'heartbeat' AND state <> 'running'",
+                beats,
+            )
+            .await;
     }
 }
 
@@ -115,7 +120,7 @@ async fn it_tells_the_owner_what_the_file_asks_for_and_their_conversation_knows(
     let told = scene.rig.model.last().transcript();
     assert!(told.contains("user: [Your heartbeat looked after HEARTBEAT.md;"), "{told}");
     assert!(told.contains("assistant: 1. High tide. 2. A storm comes."), "{told}");
-    assert_eq!(scene.beats(), ["told"]);
+    assert_eq!(scene.beats(), ["done"]);
     scene.rig.finish().await;
 }
 
@@ -172,7 +177,7 @@ async fn the_same_alert_is_told_once_in_a_day() {
         scene.at(at).await;
         scene.ended(beat).await;
     }
-    assert_eq!(scene.beats(), ["told", "repeated", "told", "repeated", "told"]);
+    assert_eq!(scene.beats(), ["done", "repeated", "done", "repeated", "done"]);
     let high = "The tide  is high.";
     assert_eq!(scene.rig.heard("1", 3).await, [high, "It falls.", high]);
     // It is told of what it told, so that it need not repeat itself in other words.
@@ -421,7 +426,7 @@ async fn what_a_beat_finds_in_quiet_hours_is_told_when_they_end() {
     scene.at(45).await;
     gate.open();
     scene.ended(1).await;
-    assert_eq!(scene.beats(), ["told"]);
+    assert_eq!(scene.beats(), ["done"]);
     assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
     assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
     scene.rig.stop_and_start_again().await;

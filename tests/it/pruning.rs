@@ -116,7 +116,6 @@ const ROWS: &str = r#"
         SELECT id, 1, 'question', 1, 'home', '1', 0, {old}, iif(id = 23, 'open', 'settled') FROM turns;
     INSERT INTO inbound (key, received, channel, chat, sender, control, message, state, turn)
         SELECT 'k' || id, {old}, 'home', '1', '7', 0, '{}', iif(id = 23, 'in turn', 'done'), id FROM turns;
-    INSERT INTO subagents (session, parent, task, state, begun) VALUES (3, 2, 'x', 'done', {old});
     INSERT INTO proposals (session, title, body, state, made, changed) VALUES
         (1, 'x', 'x', 'declined', {old}, {old}), (6, 'x', 'x', 'open', {old}, {old});
     INSERT INTO outbox (id, channel, chat, body, created, state, next) VALUES
@@ -125,9 +124,13 @@ const ROWS: &str = r#"
     INSERT INTO jobs (id, channel, chat, known_on, place, sender, timing, payload, missed, state, made, tainted)
         VALUES (1, 'home', '1', 'home', '', '', '', '', '', 'done', {old}, 0),
                (2, 'home', '1', 'home', '', '', '', '', '', 'active', {old}, 0);
-    INSERT INTO runs (job, due, claimed, late, state) SELECT id, {old}, {old}, 0, 'done' FROM jobs;
-    INSERT INTO beats (channel, chat, known_on, place, session, begun, asked, state) VALUES
-        ('home', '1', 'home', '', 1, {old}, 0, 'silent'), ('home', '1', 'home', '', 1, {old}, 0, 'running');
+    INSERT INTO tasks (kind, number, job, due, session, channel, chat, begun, state, details)
+        SELECT 'job', id, id, {old}, NULL, 'home', '1', {old}, 'done', '{}' FROM jobs
+        UNION ALL VALUES ('subagent', 1, NULL, NULL, 3, 'home', '1', {old}, 'done', '{}'),
+            ('heartbeat', 1, NULL, NULL, 1, 'home', '1', {old}, 'silent', '{}'),
+            ('heartbeat', 2, NULL, NULL, 1, 'home', '1', {old}, 'running', '{}');
+    INSERT INTO task_messages (task, channel, chat, words, tainted)
+        SELECT id, 'home', '1', 'x', 0 FROM tasks WHERE kind = 'heartbeat';
     INSERT INTO unreadable (key, received, channel, raw) VALUES ('k', {old}, 'home', 'x');
 "#;
 
@@ -143,10 +146,10 @@ async fn forgets_all_that_is_old_and_neither_open_nor_shown() {
         "SELECT 'session ' || id FROM sessions UNION ALL SELECT 'turn ' || id FROM turns
          UNION ALL SELECT 'step of ' || turn FROM steps UNION ALL SELECT 'call of ' || turn FROM calls
          UNION ALL SELECT 'ledger of ' || turn FROM ledger UNION ALL SELECT 'ask of ' || turn FROM asks
-         UNION ALL SELECT 'message ' || key FROM inbound UNION ALL SELECT 'subagent ' || id FROM subagents
+         UNION ALL SELECT 'message ' || key FROM inbound UNION ALL SELECT kind || ' ' || number || ' ' || state FROM tasks
          UNION ALL SELECT 'proposal of ' || session FROM proposals UNION ALL SELECT 'delivery ' || id FROM outbox
          UNION ALL SELECT 'chunk of ' || delivery FROM chunks UNION ALL SELECT 'job ' || id FROM jobs
-         UNION ALL SELECT 'run of ' || job FROM runs UNION ALL SELECT 'beat ' || state FROM beats
+         UNION ALL SELECT 'message of ' || task FROM task_messages
          UNION ALL SELECT 'unreadable ' || key FROM unreadable",
     );
     let mut left = left.await;
@@ -155,15 +158,16 @@ async fn forgets_all_that_is_old_and_neither_open_nor_shown() {
         left,
         [
             "ask of 23",
-            "beat running",
             "call of 22",
             "call of 23",
             "chunk of 2",
             "delivery 2",
+            "heartbeat 2 running",
             "job 2",
+            "job 2 done",
             "message k23",
+            "message of 5",
             "proposal of 6",
-            "run of 2",
             "session 2",
             "session 6",
             "step of 22",

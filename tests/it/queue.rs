@@ -192,7 +192,10 @@ async fn interrupt_ends_a_turn_that_waits_for_a_subagent_and_the_subagent() {
         beside.open();
         // What works beside the conversation goes on.
         assert_eq!(rig.hear("1").await, replies::subagent_ended(1, "boil", true, "boiled"));
-        assert_eq!(rig.look("SELECT state FROM subagents ORDER BY id"), ["done", "stopped"]);
+        assert_eq!(
+            rig.look("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id"),
+            ["done", "stopped"]
+        );
         let calls = "SELECT state FROM calls WHERE tool IN ('spawn', 'subagent') ORDER BY id";
         assert_eq!(rig.look(calls), ["done", "skipped"]);
         assert_eq!(rig.ask("1", "thanks").await, "re: thanks");

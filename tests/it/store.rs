@@ -123,7 +123,7 @@ async fn says_what_to_do_about_the_database_of_a_newer_version() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 99).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 10); install that version again");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a newer peacrab (schema 99, this one knows 11); install that version again");
 }
 
 #[tokio::test]
@@ -203,6 +203,78 @@ async fn the_tasks_of_an_older_version_know_where_their_people_are() {
         "5: ".to_owned(),
     ];
     assert_eq!(people.await.unwrap(), expected);
+}
+
+/// Background tasks of version 9: subagent 3 runs; heartbeat run 7 waits for the end of quiet hours, and 8 has failed
+/// since the switch; runs 40 and 42 have sessions of their own, 41 works in a conversation, 43 is done.
+const TASKS_OF_9: &str = r#"
+    INSERT INTO sessions (id, channel, chat, thread, place, opened, closed, kind) VALUES
+        (1, 'home', '5', 't', '"group"', 1, NULL, 'chat'),
+        (2, '(subagent)', '3', 'home', '"group"', 2, NULL, 'subagent'),
+        (3, '(job)', '1', 'home', '"group"', 2, NULL, 'job'),
+        (4, '(heartbeat)', '7', 'home', '"group"', 2, 3, 'heartbeat'),
+        (5, '(job)', '3', 'home', '"group"', 2, NULL, 'job');
+    INSERT INTO turns (id, session, sender, attempts, provider, started) VALUES
+        (11, 1, '{}', 1, 'x', 1), (31, 3, '{}', 1, 'x', 1);
+    INSERT INTO inbound (id, key, received, channel, chat, thread, sender, control, message, state, turn) VALUES
+        (1, 'a', 1, '(job)', '1', 'home', '7', 0, '{}', 'in turn', 31),
+        (2, 'b', 1, 'home', '5', 't', '7', 0, '{}', 'in turn', 11),
+        (3, 'c', 1, '(job)', '3', 'home', '7', 0, '{}', 'waiting', NULL);
+    INSERT INTO subagents (id, session, parent, call, task, state, begun) VALUES (3, 2, 1, 6, 'look', 'running', 2);
+    INSERT INTO jobs (id, channel, chat, thread, known_on, place, sender, timing, payload, missed, state, made, tainted)
+        SELECT value, 'home', '5', 't', 'home', '', '', '', '', '', 'active', 2, 0 FROM json_each('[1, 2, 3]');
+    INSERT INTO runs (id, job, due, claimed, late, row, turn, state, ended, words, began) VALUES
+        (40, 1, 4, 4, 0, 1, 31, 'running', NULL, NULL, NULL), (41, 2, 5, 5, 1, 2, 11, 'running', NULL, NULL, NULL),
+        (42, 3, 6, 6, 0, 3, NULL, 'running', NULL, NULL, NULL), (43, 1, 3, 3, 0, NULL, NULL, 'done', 4, 'tea', 3);
+    INSERT INTO beats (id, channel, chat, thread, known_on, place, session, begun, asked, state, words, held) VALUES
+        (7, 'home', '5', 't', 'home', '"group"', 4, 2, 1, 'told', 'high tide', 1),
+        (8, 'home', '5', 't', 'home', 'no JSON', 99, 3, 0, 'failed', 'why', 0);
+    INSERT INTO beat_messages (beat, channel, chat, words, tainted) VALUES (7, 'home', '6', 'a wave', 1);
+    INSERT INTO heart (one, off, after) VALUES (1, NULL, 7)"#;
+
+#[tokio::test]
+async fn the_tasks_of_an_older_version_go_on_in_one_table() {
+    let home = TempDir::new().unwrap();
+    let older = Connection::open(home.path().join("state.db")).unwrap();
+    for script in [
+        include_str!("../../src/store/schema.sql"),
+        include_str!("../../src/store/schema-8.sql"),
+        include_str!("../../src/store/schema-9.sql"),
+        TASKS_OF_9,
+    ] {
+        older.execute_batch(script).unwrap();
+    }
+    older.pragma_update(None, "user_version", 9).unwrap();
+    drop(older);
+    let store = Store::open(home.path(), &StoreOptions::default()).unwrap();
+    let rows = store.read(|store| {
+        let mut rows = store.prepare(
+            "SELECT format('%s %d: session %s, row %s, turn %s, %s%s, %s', kind, number, ifnull(session, '-'),
+                 ifnull(row, '-'), ifnull(turn, '-'), state, iif(held, ' held', ''), details)
+             FROM tasks WHERE channel = 'home' AND chat = '5' AND thread = 't' ORDER BY id",
+        )?;
+        rows.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+    });
+    insta::assert_snapshot!(rows.await.unwrap().join("\n"), @r#"
+    subagent 3: session 2, row -, turn -, running, {"parent":1,"call":6,"task":"look"}
+    heartbeat 7: session 4, row -, turn -, done held, {"known_on":"home","place":"group","asked":true}
+    heartbeat 8: session -, row -, turn -, failed, {"known_on":"home","place":"group","asked":false}
+    job 1: session 3, row 1, turn 31, running, {"late":false,"began":null}
+    job 2: session -, row 2, turn 11, running, {"late":true,"began":null}
+    job 3: session 5, row 3, turn -, running, {"late":false,"began":null}
+    job 1: session -, row -, turn -, done, {"late":false,"began":3}
+    "#);
+    let rest = store.read(|store| {
+        let rest = "SELECT group_concat(task || ' ' || chat || ' ' || words) || ', switched after ' || after
+                    || ', last id ' || (SELECT seq FROM sqlite_sequence WHERE name = 'tasks')
+                    || ', last numbers ' || (SELECT group_concat(kind || ' ' || last) FROM task_numbers)
+                    FROM task_messages, heart";
+        store.query_row(rest, [], |row| row.get::<_, String>(0))
+    });
+    assert_eq!(
+        rest.await.unwrap(),
+        "2 6 a wave, switched after 2, last id 43, last numbers heartbeat 8,subagent 3"
+    );
 }
 
 #[tokio::test]

@@ -38,7 +38,7 @@ fn failed(id: i64, task: &str, words: &str) -> String {
 }
 
 fn states(rig: &Rig) -> Vec<String> {
-    rig.look("SELECT state FROM subagents ORDER BY id")
+    rig.look("SELECT state FROM tasks WHERE kind = 'subagent' ORDER BY id")
 }
 
 /// What a chat gets next, in any order.

@@ -178,7 +178,7 @@ const OWNERS: [(&str, &[&str]); 5] = [
         &["asks", "calls", "grants", "ledger", "proposals", "sessions", "steps", "turns"],
     ),
     ("trust", &["rule_watch"]),
-    ("tasks", &["beat_messages", "beats", "heart", "jobs", "runs", "subagents"]),
+    ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks"]),
 ];
 
 /// The words that make a text a part of SQL.

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::actions::{Actions, COMPLETION, CONVERSE, GRACE};
-use crate::conversation::forgetting::{Dependents, forget_sessions};
+use crate::conversation::forgetting::forget_sessions;
 use crate::conversation::sources;
 use crate::store::{SLICE, StoreError, Time, slice};
 
@@ -62,12 +62,8 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
 }
 
 /// Forgets what commands did before a time, a slice at a time; returns how many rows.
-pub fn prune_commands(
-    store: &Connection,
-    before: DateTime<Utc>,
-    dependents: &Dependents,
-) -> rusqlite::Result<usize> {
-    forget_sessions(store, "command", before, dependents)
+pub fn prune_commands(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
+    forget_sessions(store, "command", before)
 }
 
 /// The blobs that something can be undone with.

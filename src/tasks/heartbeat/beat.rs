@@ -4,7 +4,8 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Duration, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, params};
+use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, RowId, address_params, read_address, task_key};
 use crate::bus::outbox;
@@ -12,29 +13,51 @@ use crate::conversation::sessions;
 use crate::conversation::task_sessions::{self, Terms};
 use crate::people;
 use crate::replies;
-use crate::store::{Json, Legible, Time, integer_columns, slice};
+use crate::store::Time;
+use crate::tasks::assignment::{self, Assignment};
+use crate::tasks::ended::{Ended, State as TaskState};
 use crate::tasks::heartbeat::surroundings::{SAME_FOR, line, told_since};
 use crate::tasks::heartbeat::watched::alert;
 use crate::tasks::schedule::{FAILURES_MAX, FAILURES_TOLD};
-use crate::tasks::{self, Assignment, DEPENDENTS, Ended};
+use crate::tasks::table::{self, Details, NewTask, Task, TaskResult, TaskRow};
 use crate::types::message::{Address, Cause, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{Origin, TaskId, TaskKind};
 use crate::types::session::{SessionId, Settings, TurnId};
 use crate::types::source::Parts;
 
 /// Beats that came to their end.
-pub(super) const WORKED: &str = "'told', 'silent', 'repeated'";
+pub(super) const WORKED: &str = "'done', 'silent', 'repeated'";
 
 /// A beat, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BeatId(pub i64);
 
-integer_columns!(BeatId);
-
 impl BeatId {
     pub fn task(self) -> TaskId {
         TaskId::new(TaskKind::Heartbeat, self.0)
     }
+}
+
+/// Its details in the table of tasks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct BeatDetails {
+    /// The channel on which its person is known.
+    known_on: ChannelName,
+    place: Place,
+    /// Somebody asked for it, and is told also of nothing.
+    asked: bool,
+}
+
+impl Default for BeatDetails {
+    fn default() -> Self {
+        // No channel has this name. Who cannot be sure keeps to themselves what is private.
+        Self { known_on: "".into(), place: Place::Group, asked: false }
+    }
+}
+
+impl Details for BeatDetails {
+    const KIND: TaskKind = TaskKind::Heartbeat;
 }
 
 /// A beat that works.
@@ -50,9 +73,10 @@ pub struct Beat {
     pub asked: bool,
     /// When it began, by the heart's clock.
     pub begun: DateTime<Utc>,
-    session: SessionId,
+    session: Option<SessionId>,
     /// Its task in the journal.
     row: Option<RowId>,
+    task: TaskRow,
 }
 
 impl Beat {
@@ -80,79 +104,67 @@ pub(super) fn begin(
 ) -> rusqlite::Result<bool> {
     let New { to, known_on, sender, place, provider, asked } = new;
     let settings = Settings { model: provider, ..Settings::default() };
-    let works = "SELECT 1 FROM beats WHERE state = 'running'";
-    if store.prepare_cached(works)?.exists([])? {
+    if working(store)?.is_some() {
         return Ok(false);
     }
     let terms = Terms { known_on, place, settings };
-    let session = task_sessions::open(store, TaskKind::Heartbeat, &terms, &to)?;
-    let (channel, chat, thread) = address_params(&to);
-    store
-        .prepare_cached(
-            "INSERT INTO beats (channel, chat, thread, known_on, place, session, begun, asked, state)
-             VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'running')",
-        )?
-        .execute(params![
-            channel,
-            chat,
-            thread,
-            terms.known_on,
-            Json(place),
-            session,
-            Time(now),
-            asked
-        ])?;
-    let id = BeatId(store.last_insert_rowid());
+    let id = BeatId(table::next_number(store, TaskKind::Heartbeat)?);
+    let session = Some(task_sessions::open(store, id.task(), &terms, &to)?);
+    let details = BeatDetails { known_on: terms.known_on.clone(), place, asked };
+    let new = NewTask { number: id.0, due: None, session, to: &to, begun: now, details };
+    let Some(task) = table::begin(store, &new)? else { return Ok(false) };
     let name = people::name_of(store, &terms.known_on, &sender)?;
     let cause = Cause::Heartbeat { tainted, sender: Sender::person(sender, name) };
-    let task = id.task();
     let sources = text.spans().to_vec();
-    let assignment = Assignment { text, sources, cause, key: task_key(task, None), to };
-    let row = tasks::start(store, task, session, &terms, assignment)?;
-    store.prepare_cached("UPDATE beats SET row = ? WHERE id = ?")?.execute(params![row, id])?;
+    let assignment = Assignment { text, sources, cause, key: task_key(id.task(), None), to };
+    let row = assignment::start(store, id.task(), &terms, assignment)?;
+    table::set_row(store, task, row, session)?;
     Ok(true)
 }
 
-const BEATS: &str = "SELECT channel, chat, thread, id, known_on, place, asked, begun, session, row
-    FROM beats WHERE state = 'running'";
+fn beat(task: Task<BeatDetails>) -> Beat {
+    let BeatDetails { known_on, place, asked } = task.details;
+    Beat {
+        id: BeatId(task.number),
+        to: task.to,
+        known_on,
+        place,
+        asked,
+        begun: task.begun,
+        session: task.session,
+        row: task.row,
+        task: task.id,
+    }
+}
 
-fn read(row: &Row<'_>) -> rusqlite::Result<Beat> {
-    Ok(Beat {
-        to: read_address(row)?,
-        id: row.get(3)?,
-        known_on: row.get(4)?,
-        // Who cannot be sure keeps to themselves what is private.
-        place: row.get::<_, Legible<_>>(5)?.0.unwrap_or(Place::Group),
-        asked: row.get(6)?,
-        begun: row.get::<_, Time>(7)?.0,
-        session: row.get(8)?,
-        row: row.get(9)?,
-    })
+/// The beat that works; there is one at most.
+fn working(store: &Connection) -> rusqlite::Result<Option<Beat>> {
+    Ok(table::running(store)?.pop().map(beat))
 }
 
 /// A beat that works.
 pub fn get(store: &Connection, id: BeatId) -> rusqlite::Result<Option<Beat>> {
-    store.prepare_cached(&format!("{BEATS} AND id = ?"))?.query_row([id.0], read).optional()
+    Ok(table::running_number(store, id.0)?.map(beat))
 }
 
 /// The beat that works for an address.
 pub fn running_for(store: &Connection, at: &Address) -> rusqlite::Result<Option<Beat>> {
-    let beat = store.prepare_cached(BEATS)?.query_row([], read).optional()?;
-    Ok(beat.filter(|beat| beat.to == *at))
+    Ok(working(store)?.filter(|beat| beat.to == *at))
 }
 
 /// Settles the beat whose row had its outcome without it: it was withdrawn with all that waited, say. So
 /// does one whose channel is not here any more, and would be waited for in vain; should the channel come
 /// back, its turn ends, and nobody hears of it.
 pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rusqlite::Result<()> {
-    let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
-        return Ok(());
-    };
+    let Some(beat) = working(store)? else { return Ok(()) };
     let is_done = match beat.row {
         Some(row) => journal::outcome_of(store, row)?.is_some(),
         None => false,
     };
-    let is_stray = is_done && !sessions::has_unfinished(store, beat.session)?;
+    let is_stray = match beat.session {
+        Some(session) => is_done && !sessions::has_unfinished(store, session)?,
+        None => true,
+    };
     if is_stray || !channels.contains(&beat.known_on) {
         settle(store, &beat, Ended::Stopped, None, false)?;
     }
@@ -164,10 +176,10 @@ pub(super) fn clear(store: &Connection, channels: &BTreeSet<ChannelName>) -> rus
 
 /// Whoever asked for a look while one works is told what comes of that.
 pub(super) fn ask(store: &Connection) -> rusqlite::Result<()> {
-    store
-        .prepare_cached("UPDATE beats SET asked = 1 WHERE state = 'running'")?
-        .execute([])
-        .map(drop)
+    for Task { id, details, .. } in table::running::<BeatDetails>(store)? {
+        table::set_details(store, id, &BeatDetails { asked: true, ..details })?;
+    }
+    Ok(())
 }
 
 /// What a beat has ended with.
@@ -189,36 +201,33 @@ pub fn settle(
 ) -> rusqlite::Result<bool> {
     let (words, tainted) = (said.map(|said| said.words), said.is_some_and(|said| said.tainted));
     let alert = words.filter(|_| ended == Ended::Done).and_then(alert);
-    let (state, kept) = match (ended, alert) {
+    let (ended, kept) = match (ended, alert) {
         (Ended::Done, Some(words)) if !beat.asked && was_told(store, beat, &beat.to, words)? => {
-            ("repeated", None)
+            (Ended::Repeated, None)
         }
-        (Ended::Done, Some(words)) => ("told", Some(words)),
-        (Ended::Done, None) | (Ended::Silent, _) => ("silent", None),
-        (Ended::Failed, _) => ("failed", words),
-        (Ended::Stopped | Ended::Skipped, _) => ("stopped", None),
-        (Ended::Interrupted, _) => ("interrupted", words),
+        (Ended::Done, Some(words)) => (Ended::Done, Some(words)),
+        (Ended::Done, None) | (Ended::Silent | Ended::Repeated, _) => (Ended::Silent, None),
+        (Ended::Failed | Ended::Interrupted, _) => (ended, words),
+        (Ended::Stopped | Ended::Skipped, _) => (Ended::Stopped, None),
     };
-    let settled = store
-        .prepare_cached(
-            "UPDATE beats SET state = ?, words = ?, tainted = ? WHERE id = ? AND state = 'running'",
-        )?
-        .execute(params![state, kept, tainted, beat.id.0])?;
-    if settled == 0 {
+    let result = TaskResult { words: kept, tainted };
+    if !table::settle(store, beat.task, ended, Utc::now(), result)? {
         return Ok(false);
     }
-    match state {
-        "told" if is_quiet && !beat.asked => {
-            store.prepare_cached("UPDATE beats SET held = 1 WHERE id = ?")?.execute([beat.id.0])?;
+    match ended {
+        Ended::Done if is_quiet && !beat.asked => {
+            store.prepare_cached("UPDATE tasks SET held = 1 WHERE id = ?")?.execute([beat.task])?;
             return Ok(true);
         }
-        "told" => {
+        Ended::Done => {
             outbox::put(store, &beat.to, None, kept.unwrap_or_default())?;
             return Ok(true);
         }
-        "silent" if beat.asked => tell_owner(store, beat, replies::HEARTBEAT_SILENT)?,
-        "failed" | "interrupted" => failed(store, beat, ended, kept.unwrap_or_default())?,
-        _ => {}
+        Ended::Silent if beat.asked => tell_owner(store, beat, replies::HEARTBEAT_SILENT)?,
+        Ended::Failed | Ended::Interrupted => {
+            failed(store, beat, ended, kept.unwrap_or_default())?;
+        }
+        Ended::Silent | Ended::Repeated | Ended::Stopped | Ended::Skipped => {}
     }
     Ok(false)
 }
@@ -226,13 +235,13 @@ pub fn settle(
 /// Tells what beats have held back for quiet hours, which are over.
 pub(super) fn release(store: &Connection) -> rusqlite::Result<()> {
     let mut rows = store.prepare_cached(
-        "SELECT channel, chat, thread, ifnull(words, '') FROM beats WHERE held = 1 ORDER BY id",
+        "SELECT channel, chat, thread, ifnull(words, '') FROM tasks WHERE held = 1 ORDER BY id",
     )?;
     let held = rows.query_map([], |row| Ok((read_address(row)?, row.get::<_, String>(3)?)))?;
     for held in held.collect::<rusqlite::Result<Vec<_>>>()? {
         outbox::put(store, &held.0, None, &held.1)?;
     }
-    store.execute("UPDATE beats SET held = 0 WHERE held = 1", []).map(drop)
+    store.execute("UPDATE tasks SET held = 0 WHERE held = 1", []).map(drop)
 }
 
 /// Notes what a turn is about to send by a message, if it is a beat's; false if the same was told there before,
@@ -244,10 +253,8 @@ pub fn may_send(
     words: &str,
     tainted: bool,
 ) -> rusqlite::Result<bool> {
-    let Some(beat) = store.prepare_cached(BEATS)?.query_row([], read).optional()? else {
-        return Ok(true);
-    };
-    if sessions::id_of_turn(store, turn)? != Some(beat.session) {
+    let Some(beat) = working(store)? else { return Ok(true) };
+    if beat.session.is_none() || sessions::id_of_turn(store, turn)? != beat.session {
         return Ok(true);
     }
     if !beat.asked && was_told(store, &beat, to, words)? {
@@ -256,10 +263,10 @@ pub fn may_send(
     let (channel, chat, thread) = address_params(to);
     store
         .prepare_cached(
-            "INSERT INTO beat_messages (beat, channel, chat, thread, words, tainted)
+            "INSERT INTO task_messages (task, channel, chat, thread, words, tainted)
              VALUES (?, ?, ?, ?, ?, ?)",
         )?
-        .execute(params![beat.id.0, channel, chat, thread, words, tainted])?;
+        .execute(params![beat.task, channel, chat, thread, words, tainted])?;
     Ok(true)
 }
 
@@ -306,23 +313,23 @@ pub(super) struct State {
 
 /// Beats that began after `now` were made by a clock that was wrong, and do not count.
 pub(super) fn state(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<State> {
-    let now = now.timestamp_millis();
-    let switch: Option<(Option<String>, i64)> = store
+    let switch: Option<(Option<String>, TaskRow)> = store
         .prepare_cached("SELECT off, after FROM heart")?
         .query_row([], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
-    let (off, after) = switch.unwrap_or_default();
-    let last: Option<i64> = store
-        .prepare_cached("SELECT max(begun) FROM beats WHERE begun <= ?")?
-        .query_row([now], |row| row.get(0))?;
+    let (off, after) = switch.unwrap_or((None, TaskRow(0)));
+    let last: Option<Time> = store
+        .prepare_cached("SELECT max(begun) FROM tasks WHERE kind = 'heartbeat' AND begun <= ?")?
+        .query_row([Time(now)], |row| row.get(0))?;
     let failures = store
         .prepare_cached(&format!(
-            "SELECT count(*) FROM beats WHERE state IN ('failed', 'interrupted') AND begun <= ?1
-             AND id > max(?2, ifnull((SELECT max(id) FROM beats WHERE state IN ({WORKED})), 0))"
+            "SELECT count(*) FROM tasks WHERE +kind = 'heartbeat' AND state IN ('failed', 'interrupted')
+             AND begun <= ?1 AND id > max(?2, ifnull(
+                 (SELECT max(id) FROM tasks WHERE +kind = 'heartbeat' AND state IN ({WORKED})), 0))"
         ))?
-        .query_row([now, after], |row| row.get(0))?;
-    let holds = store.prepare_cached("SELECT 1 FROM beats WHERE held = 1")?.exists([])?;
-    Ok(State { off, last: last.and_then(DateTime::from_timestamp_millis), failures, holds })
+        .query_row(params![Time(now), after], |row| row.get(0))?;
+    let holds = store.prepare_cached("SELECT 1 FROM tasks WHERE held = 1")?.exists([])?;
+    Ok(State { off, last: last.map(|last| last.0), failures, holds })
 }
 
 /// Switches it off, with the reason or an empty one, or on; failures are counted anew.
@@ -330,7 +337,7 @@ pub(super) fn switch(store: &Connection, off: Option<&str>) -> rusqlite::Result<
     store
         .prepare_cached(
             "INSERT OR REPLACE INTO heart (one, off, after)
-             VALUES (1, ?, (SELECT ifnull(max(id), 0) FROM beats))",
+             VALUES (1, ?, (SELECT ifnull(max(id), 0) FROM tasks))",
         )?
         .execute([off])
         .map(drop)
@@ -348,29 +355,34 @@ pub(super) struct LastDay {
 pub(super) fn last_day(store: &Connection, now: DateTime<Utc>) -> rusqlite::Result<LastDay> {
     let last = store
         .prepare_cached(
-            "SELECT begun, state, ifnull(words, '') FROM beats ORDER BY id DESC LIMIT 1",
+            "SELECT begun, state, ifnull(words, '') FROM tasks WHERE kind = 'heartbeat'
+             ORDER BY id DESC LIMIT 1",
         )?
         .query_row([], |row| {
-            let begun = DateTime::from_timestamp_millis(row.get(0)?).unwrap_or_default();
-            Ok((begun, row.get(1)?, line(row.get_ref(2)?.as_str()?)))
+            let Time(begun) = row.get(0)?;
+            Ok((begun, shown(row.get(1)?), line(row.get_ref(2)?.as_str()?)))
         })
         .optional()?;
     let mut rows = store.prepare_cached(
-        "SELECT state, count(*) FROM beats WHERE begun >= ? GROUP BY state ORDER BY state",
+        "SELECT state, count(*) FROM tasks WHERE kind = 'heartbeat' AND begun >= ? GROUP BY state",
     )?;
-    let since = (now - Duration::hours(24)).timestamp_millis();
-    let counts = rows.query_map([since], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(LastDay { last, counts: counts.collect::<rusqlite::Result<_>>()? })
+    let since = Time(now - Duration::hours(24));
+    let counts = rows.query_map([since], |row| Ok((shown(row.get(0)?), row.get(1)?)))?;
+    let mut counts: Vec<_> = counts.collect::<rusqlite::Result<_>>()?;
+    counts.sort();
+    Ok(LastDay { last, counts })
+}
+
+/// The word for how a beat stands.
+fn shown(state: TaskState) -> String {
+    match state {
+        TaskState::Ended(Ended::Done) => "told".to_owned(),
+        state => state.as_str().to_owned(),
+    }
 }
 
 /// Forgets beats that began before a time, with their conversations, a slice at a time; returns how many.
 pub fn prune(store: &Connection, before: DateTime<Utc>) -> rusqlite::Result<usize> {
-    let sessions = task_sessions::prune(store, TaskKind::Heartbeat, before, &DEPENDENTS)?;
-    let beats = store
-        .prepare_cached(
-            "DELETE FROM beats WHERE id IN (SELECT id FROM beats
-             WHERE state <> 'running' AND begun < ? ORDER BY begun LIMIT ?)",
-        )?
-        .execute([before.timestamp_millis(), slice()])?;
-    Ok(sessions + beats)
+    let sessions = task_sessions::prune(store, TaskKind::Heartbeat, before)?;
+    Ok(sessions + table::prune(store, TaskKind::Heartbeat, before)?)
 }

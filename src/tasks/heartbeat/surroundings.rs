@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 use crate::bus::journal::address_params;
 use crate::conversation::plans;
 use crate::people::LOCAL;
+use crate::store::{Legible, Time};
 use crate::tasks::heartbeat::beat::{New, WORKED};
 use crate::tasks::schedule::Payload;
 use crate::types::message::{Address, Place};
@@ -51,22 +52,24 @@ pub(super) fn of(
 /// The owner's jobs that ran since the last beat that worked. Without what came of them, which others may
 /// have written; the owner has been sent it.
 fn ran(store: &Connection, new: &New, now: DateTime<Utc>) -> rusqlite::Result<Vec<String>> {
-    let since: Option<i64> = store
+    let last: Option<Time> = store
         .prepare_cached(&format!(
-            "SELECT max(begun) FROM beats WHERE state IN ({WORKED}) AND begun <= ?"
+            "SELECT max(begun) FROM tasks WHERE kind = 'heartbeat' AND state IN ({WORKED})
+             AND begun <= ?"
         ))?
-        .query_row([now.timestamp_millis()], |row| row.get(0))?;
-    let since = since.unwrap_or_default().max((now - SAME_FOR).timestamp_millis());
+        .query_row([Time(now)], |row| row.get(0))?;
+    let earliest = Time(now - SAME_FOR);
+    let since = last.map_or(earliest, |last| last.max(earliest));
     let mut rows = store.prepare_cached(
-        "SELECT r.job, r.state, j.payload FROM runs r JOIN jobs j ON j.id = r.job
-         WHERE r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
+        "SELECT r.job, r.state, j.payload FROM tasks r JOIN jobs j ON j.id = r.job
+         WHERE r.kind = 'job' AND r.ended >= ? AND NOT j.tainted AND json_valid(j.sender) AND (json_extract(j.sender, '$.id') = ?
            OR (j.known_on = ? AND json_extract(j.sender, '$.id') = ?))
          ORDER BY r.id DESC LIMIT ?",
     )?;
-    let (sender, known_on) = (new.sender.as_str(), new.known_on.as_str());
+    let (sender, known_on) = (&new.sender, &new.known_on);
     let rows = rows.query_map(params![since, LOCAL, known_on, sender, LISTED_MAX], |row| {
         let (job, state): (i64, String) = (row.get(0)?, row.get(1)?);
-        let about = serde_json::from_str::<Payload>(row.get_ref(2)?.as_str()?);
+        let Legible(about) = row.get::<_, Legible<Payload>>(2)?;
         let about = about.map(|payload| line(payload.text())).unwrap_or_default();
         Ok(format!("job {job} ({about}): {state}"))
     })?;
@@ -90,14 +93,14 @@ pub(super) fn told_since(
     let (channel, chat, thread) = address_params(at);
     let mut rows = store.prepare_cached(
         "SELECT words, tainted FROM (
-             SELECT id, begun, channel, chat, thread, words, tainted FROM beats WHERE state = 'told'
-             UNION ALL SELECT b.id, b.begun, m.channel, m.chat, m.thread, m.words, m.tainted
-             FROM beat_messages m JOIN beats b ON b.id = m.beat)
+             SELECT id, begun, channel, chat, thread, words, tainted FROM tasks
+             WHERE kind = 'heartbeat' AND state = 'done'
+             UNION ALL SELECT t.id, t.begun, m.channel, m.chat, m.thread, m.words, m.tainted
+             FROM task_messages m JOIN tasks t ON t.id = m.task)
          WHERE begun > ? AND begun <= ? AND channel = ? AND chat = ?
          AND ifnull(thread, '') = ifnull(?, '') ORDER BY id DESC",
     )?;
-    let (after, until) = (after.timestamp_millis(), until.timestamp_millis());
-    rows.query_map(params![after, until, channel, chat, thread], |row| {
+    rows.query_map(params![Time(after), Time(until), channel, chat, thread], |row| {
         Ok((row.get(0)?, row.get(1)?))
     })?
     .collect()

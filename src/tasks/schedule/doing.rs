@@ -3,20 +3,20 @@
 
 use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
-use rusqlite::{Connection, params};
+use rusqlite::Connection;
 
 use crate::bus::{journal, outbox};
 use crate::conversation::task_sessions::{self, Terms};
 use crate::replies;
-use crate::store::Time;
+use crate::tasks::assignment::{self, Assignment};
+use crate::tasks::ended::Ended;
 use crate::tasks::schedule::command::{Came, lets_sleep};
 use crate::tasks::schedule::job::{Payload, Where};
 use crate::tasks::schedule::note::{NO_MODEL, Saying, note, note_printed};
 use crate::tasks::schedule::run::Run;
 use crate::tasks::schedule::settling::settle;
-use crate::tasks::{self, Assignment, Ended};
+use crate::tasks::table;
 use crate::types::message::{Body, Cause, Inbound, Printed, Said};
-use crate::types::origin::TaskKind;
 use crate::types::session::Settings;
 
 /// Begins what a run is for; what only sends a text has ended with that. A command is begun by who finds
@@ -60,15 +60,15 @@ fn start_turn(
         printed,
     };
     // A due time can come round a second time, where a clock was wrong; a run cannot.
-    let key = journal::task_key(id.task(), Some(run.id));
-    let row = match session {
+    let key = journal::task_key(id.task(), Some(run.id.0));
+    let (row, session) = match session {
         Where::Own => {
             let (known_on, place) = (brief.known_on.clone(), brief.place);
             let terms = Terms { known_on, place, settings: Settings::default() };
             let to = brief.to.clone();
-            let session = task_sessions::open(store, TaskKind::Job, &terms, &to)?;
+            let session = task_sessions::open(store, id.task(), &terms, &to)?;
             let assignment = Assignment { text, sources: Vec::new(), cause, key, to };
-            tasks::start(store, id.task(), session, &terms, assignment)?
+            (assignment::start(store, id.task(), &terms, assignment)?, Some(session))
         }
         Where::Here => {
             let inbound = Inbound {
@@ -81,21 +81,10 @@ fn start_turn(
                 id: None,
                 body: Said::text(text),
             };
-            journal::add(store, &inbound, false, None)?
+            (journal::add(store, &inbound, false, None)?, None)
         }
     };
-    store.prepare_cached("UPDATE runs SET row = ? WHERE id = ?")?.execute(params![row, run.id])?;
-    Ok(())
-}
-
-/// Writes down that the command of a run begins; false if it has begun before, or the run has ended.
-pub fn command_begins(store: &Connection, run: i64, now: DateTime<Utc>) -> rusqlite::Result<bool> {
-    let begun = store
-        .prepare_cached(
-            "UPDATE runs SET began = ? WHERE id = ? AND state = 'running' AND began IS NULL",
-        )?
-        .execute(params![Time(now), run])?;
-    Ok(begun > 0)
+    table::set_row(store, run.id, row, session)
 }
 
 /// What came of the command of a run: it is the outcome, or what a model is handed with its task. Nothing
@@ -107,10 +96,7 @@ pub fn command_ends(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<()> {
-    if !store
-        .prepare_cached("SELECT 1 FROM runs WHERE id = ? AND state = 'running'")?
-        .exists([run.id])?
-    {
+    if !table::is_running(store, run.id)? {
         return Ok(());
     }
     let printed = match came {

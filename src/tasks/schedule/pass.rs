@@ -12,7 +12,7 @@ use crate::bus::outbox;
 use crate::people::{self, People, Role};
 use crate::replies;
 use crate::store::apart;
-use crate::tasks::Ended;
+use crate::tasks::ended::Ended;
 use crate::tasks::schedule::command::Commands;
 use crate::tasks::schedule::doing;
 use crate::tasks::schedule::due::{self, Due, What};
@@ -182,7 +182,7 @@ fn begin(
     let mut job = job.clone();
     (job.next, job.last) = (due.next, Some(due.at));
     job::update(store, &job)?;
-    let Some(id) = run::claim(store, job.id, due.at, late, now)? else {
+    let Some(id) = run::claim(store, &job, due.at, late, now)? else {
         // There is nothing left to be done, and it would be listed for ever.
         if job.next.is_none() {
             job.state = State::Done;

@@ -4,14 +4,15 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{Connection, params};
 use serde::{Deserialize, Serialize};
 
 use crate::bus::journal::{self, Fate, RowId};
 use crate::conversation::{task_sessions, transcript};
-use crate::store::{Time, slice};
+use crate::store::{Legible, Time, slice};
+use crate::tasks::ended::Ended;
 use crate::tasks::schedule::job::{self, Illegible, Job, JobId};
-use crate::tasks::{DEPENDENTS, Ended};
+use crate::tasks::table::{self, Details, NewTask, Task, TaskRow};
 use crate::types::message::{Address, ChannelName, SenderId};
 use crate::types::origin::{Origin, TaskKind};
 use crate::types::session::TurnId;
@@ -26,7 +27,7 @@ pub const HISTORY_MAX: i64 = 50;
 /// A run that works.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
-    pub id: i64,
+    pub id: TaskRow,
     pub job: Job,
     pub due: DateTime<Utc>,
     /// It was missed when it was due.
@@ -65,88 +66,71 @@ impl Past {
     }
 }
 
+/// Its details in the table of tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+struct RunDetails {
+    /// It was missed when it was due.
+    late: bool,
+    /// When its command began, which never begins a second time, in milliseconds.
+    began: Option<i64>,
+}
+
+impl Details for RunDetails {
+    const KIND: TaskKind = TaskKind::Job;
+}
+
 /// Writes a run down, before anything begins; none if that due time was claimed before.
 pub(super) fn claim(
     store: &Connection,
-    job: JobId,
+    job: &Job,
     due: DateTime<Utc>,
     late: bool,
     now: DateTime<Utc>,
-) -> rusqlite::Result<Option<i64>> {
-    let claimed = store
-        .prepare_cached(
-            "INSERT OR IGNORE INTO runs (job, due, claimed, late, state) VALUES (?, ?, ?, ?, 'running')",
-        )?
-        .execute(params![job, Time(due), Time(now), late])?;
-    if claimed == 0 {
-        return Ok(None);
-    }
-    let id = store.last_insert_rowid();
+) -> rusqlite::Result<Option<TaskRow>> {
+    let details = RunDetails { late, began: None };
+    let (number, to) = (job.id.0, &job.brief.to);
+    let new = NewTask { number, due: Some(due), session: None, to, begun: now, details };
+    let Some(id) = table::begin(store, &new)? else { return Ok(None) };
     store
         .prepare_cached(
-            "DELETE FROM runs WHERE job = ?1 AND id <= (SELECT id FROM runs WHERE job = ?1
+            "DELETE FROM tasks WHERE job = ?1 AND id <= (SELECT id FROM tasks WHERE job = ?1
              ORDER BY id DESC LIMIT 1 OFFSET ?2)",
         )?
-        .execute(params![job, HISTORY_MAX])?;
+        .execute(params![job.id, HISTORY_MAX])?;
     Ok(Some(id))
 }
 
-/// A turn has begun with these rows; those of jobs know it by that.
-pub fn begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
-    let mut begin =
-        store.prepare_cached("UPDATE runs SET turn = ? WHERE row = ? AND state = 'running'")?;
-    rows.iter().try_for_each(|row| begin.execute(params![turn, row]).map(drop))
-}
-
-const RUNS: &str = "SELECT id, job, due, late, row, turn";
-const RUNNING: &str = "state = 'running'";
-
 /// The run on which a turn works.
 pub fn of_turn(store: &Connection, turn: TurnId) -> rusqlite::Result<Option<Run>> {
-    one(store, "turn", turn.0)
+    table::running_in(store, turn)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
 /// The run of a job that works.
 pub fn of_job(store: &Connection, job: JobId) -> rusqlite::Result<Option<Run>> {
-    one(store, "job", job.0)
+    table::running_number(store, job.0)?.map_or(Ok(None), |task| with_job(store, task))
 }
 
-fn one(store: &Connection, column: &str, id: i64) -> rusqlite::Result<Option<Run>> {
-    let found = store
-        .prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING} AND {column} = ?"))?
-        .query_row([id], head)
-        .optional()?;
-    found.map_or(Ok(None), |found| with_job(store, found))
+fn with_job(store: &Connection, task: Task<RunDetails>) -> rusqlite::Result<Option<Run>> {
+    let Task { id, number, due, session, begun, row, turn, details, .. } = task;
+    let (due, late) = (due.unwrap_or(begun), details.late);
+    let is_here = row.is_some() && session.is_none();
+    let job = job::even_removed(store, JobId(number))?;
+    Ok(job.map(|job| Run { id, job, due, late, row, turn, is_here }))
 }
 
-/// A run without its job.
-#[derive(Clone, Copy)]
-struct Head {
-    id: i64,
-    job: JobId,
-    due: DateTime<Utc>,
-    late: bool,
-    row: Option<RowId>,
-    turn: Option<TurnId>,
-}
-
-fn head(row: &Row<'_>) -> rusqlite::Result<Head> {
-    Ok(Head {
-        id: row.get(0)?,
-        job: row.get(1)?,
-        due: row.get::<_, Time>(2)?.0,
-        late: row.get(3)?,
-        row: row.get(4)?,
-        turn: row.get(5)?,
-    })
-}
-
-fn with_job(store: &Connection, head: Head) -> rusqlite::Result<Option<Run>> {
-    let Head { id, job, due, late, row, turn } = head;
-    let Some(job) = job::even_removed(store, job)? else { return Ok(None) };
-    let origin = row.map_or(Ok(None), |row| journal::origin_of(store, row))?;
-    let is_here = origin.is_some_and(|origin| origin.task().is_none());
-    Ok(Some(Run { id, job, due, late, row, turn, is_here }))
+/// Writes down that the command of a run begins; false if it has begun before, or the run has ended.
+pub fn command_begins(
+    store: &Connection,
+    run: TaskRow,
+    now: DateTime<Utc>,
+) -> rusqlite::Result<bool> {
+    let Some(task) = table::running_row::<RunDetails>(store, run)? else { return Ok(false) };
+    if task.details.began.is_some() {
+        return Ok(false);
+    }
+    let details = RunDetails { began: Some(now.timestamp_millis()), ..task.details };
+    table::set_details(store, run, &details)
 }
 
 /// A run of which a command is to be run, or runs.
@@ -158,27 +142,20 @@ pub struct Commanded {
 
 /// The runs whose commands have not ended.
 pub fn commanded(store: &Connection) -> rusqlite::Result<Vec<Commanded>> {
-    let mut rows = store.prepare_cached(&format!(
-        "{RUNS}, began IS NOT NULL FROM runs WHERE {RUNNING} AND row IS NULL"
-    ))?;
-    let rows = rows.query_map([], |row| Ok((head(row)?, row.get(6)?)))?;
     let mut found = Vec::new();
-    for row in rows {
-        let (head, began) = row?;
-        found.extend(with_job(store, head)?.map(|run| Commanded { run, began }));
+    let tasks = table::running::<RunDetails>(store)?.into_iter();
+    for task in tasks.filter(|task| task.row.is_none()) {
+        let began = task.details.began.is_some();
+        found.extend(with_job(store, task)?.map(|run| Commanded { run, began }));
     }
     Ok(found)
 }
 
 /// Runs whose row had its outcome without them: it was withdrawn with all that waited, say.
 pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
-    let mut rows =
-        store.prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING} AND row IS NOT NULL"))?;
-    let heads = rows.query_map([], head)?;
     let mut stray = Vec::new();
-    for head in heads {
-        let head = head?;
-        let outcome = head.row.map_or(Ok(None), |row| journal::outcome_of(store, row))?;
+    for task in table::running::<RunDetails>(store)? {
+        let outcome = task.row.map_or(Ok(None), |row| journal::outcome_of(store, row))?;
         let ended = match outcome {
             None => continue,
             Some(Fate::Answered) => Ended::Done,
@@ -187,7 +164,7 @@ pub(super) fn stray(store: &Connection) -> rusqlite::Result<Vec<(Run, Ended)>> {
                 Fate::Obeyed | Fate::Stopped | Fate::Late | Fate::Withdrawn | Fate::TurnedAway,
             ) => Ended::Stopped,
         };
-        stray.extend(with_job(store, head)?.map(|run| (run, ended)));
+        stray.extend(with_job(store, task)?.map(|run| (run, ended)));
     }
     Ok(stray)
 }
@@ -202,12 +179,9 @@ pub(super) struct Working {
 /// Jobs that cannot be read and of which runs work, each with why. Nothing else finds such a run, and it would
 /// be one of [`AT_ONCE_MAX`] for ever.
 pub(super) fn unread(store: &Connection) -> rusqlite::Result<Vec<Illegible>> {
-    let mut rows =
-        store.prepare_cached(&format!("SELECT DISTINCT job FROM runs WHERE {RUNNING}"))?;
-    let jobs = rows.query_map([], |row| row.get(0))?;
     let mut found = Vec::new();
-    for job in jobs.collect::<rusqlite::Result<Vec<_>>>()? {
-        found.extend(job::illegible(store, job)?);
+    for task in table::running::<RunDetails>(store)? {
+        found.extend(job::illegible(store, JobId(task.number))?);
     }
     Ok(found)
 }
@@ -218,8 +192,8 @@ pub(super) fn working(
     channels: &BTreeSet<ChannelName>,
 ) -> rusqlite::Result<Vec<Working>> {
     let mut rows = store.prepare_cached(
-        "SELECT r.job, j.channel, j.known_on, r.turn FROM runs r JOIN jobs j ON j.id = r.job
-         WHERE r.state = 'running'",
+        "SELECT r.job, j.channel, j.known_on, r.turn FROM tasks r JOIN jobs j ON j.id = r.job
+         WHERE r.state = 'running' AND r.kind = 'job'",
     )?;
     let mut rows = rows.query([])?;
     let mut found = Vec::new();
@@ -232,15 +206,6 @@ pub(super) fn working(
     Ok(found)
 }
 
-/// When the last run was claimed, by our clock of then.
-pub(super) fn last_claimed(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
-    let last = store
-        .prepare_cached("SELECT claimed FROM runs ORDER BY id DESC LIMIT 1")?
-        .query_row([], |row| row.get::<_, Time>(0))
-        .optional()?;
-    Ok(last.map(|last| last.0))
-}
-
 /// The runs that work in no conversation with people, and whose answers go to an address: all of them, or
 /// one person's.
 pub fn running_for(
@@ -248,11 +213,9 @@ pub fn running_for(
     at: &Address,
     whose: Option<&SenderId>,
 ) -> rusqlite::Result<Vec<Run>> {
-    let mut rows = store.prepare_cached(&format!("{RUNS} FROM runs WHERE {RUNNING}"))?;
-    let heads = rows.query_map([], head)?.collect::<rusqlite::Result<Vec<_>>>()?;
     let mut found = Vec::new();
-    for head in heads {
-        found.extend(with_job(store, head)?.filter(|run| {
+    for task in table::running::<RunDetails>(store)? {
+        found.extend(with_job(store, task)?.filter(|run| {
             let brief = &run.job.brief;
             !run.is_here && brief.to == *at && whose.is_none_or(|whose| brief.sender.id == *whose)
         }));
@@ -263,13 +226,13 @@ pub fn running_for(
 /// The last runs of a job, the newest first.
 pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Vec<Past>> {
     let mut rows = store.prepare_cached(
-        "SELECT due, claimed, late, state, words FROM runs WHERE job = ? ORDER BY id DESC LIMIT ?",
+        "SELECT due, begun, details, state, words FROM tasks WHERE job = ? ORDER BY id DESC LIMIT ?",
     )?;
     rows.query_map(params![job, most], |row| {
         Ok(Past {
-            due: job::time(row, 0)?.unwrap_or_default(),
-            claimed: job::time(row, 1)?.unwrap_or_default(),
-            late: row.get(2)?,
+            due: row.get::<_, Time>(0)?.0,
+            claimed: row.get::<_, Time>(1)?.0,
+            late: row.get::<_, Legible<RunDetails>>(2)?.0.unwrap_or_default().late,
             state: row.get(3)?,
             words: row.get(4)?,
         })
@@ -282,15 +245,15 @@ pub fn history(store: &Connection, job: JobId, most: i64) -> rusqlite::Result<Ve
 pub fn prune(store: &Connection, until: DateTime<Utc>) -> rusqlite::Result<usize> {
     let mut over = store.prepare_cached(
         "SELECT id FROM jobs WHERE state IN ('done', 'removed') AND made < ?1
-         AND NOT EXISTS (SELECT 1 FROM runs r WHERE r.job = jobs.id
-                         AND (r.state = 'running' OR r.claimed >= ?1)) ORDER BY made LIMIT ?2",
+         AND NOT EXISTS (SELECT 1 FROM tasks r WHERE r.job = jobs.id
+                         AND (r.state = 'running' OR r.begun >= ?1)) ORDER BY made LIMIT ?2",
     )?;
     let over = over
         .query_map(params![Time(until), slice()], |row| row.get(0))?
         .collect::<rusqlite::Result<Vec<i64>>>()?;
     for job in &over {
-        store.prepare_cached("DELETE FROM runs WHERE job = ?")?.execute([job])?;
+        store.prepare_cached("DELETE FROM tasks WHERE job = ?")?.execute([job])?;
         store.prepare_cached("DELETE FROM jobs WHERE id = ?")?.execute([job])?;
     }
-    Ok(over.len() + task_sessions::prune(store, TaskKind::Job, until, &DEPENDENTS)?)
+    Ok(over.len() + task_sessions::prune(store, TaskKind::Job, until)?)
 }

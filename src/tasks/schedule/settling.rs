@@ -7,10 +7,11 @@ use crate::bus::outbox;
 use crate::people;
 use crate::replies;
 use crate::store::Time;
-use crate::tasks::Ended;
+use crate::tasks::ended::Ended;
 use crate::tasks::schedule::due::after_failures;
 use crate::tasks::schedule::job::{self, Job, JobId, State};
 use crate::tasks::schedule::run::Run;
+use crate::tasks::table::{self, TaskResult};
 use crate::types::message::Place;
 
 /// Failures in a row after which the owner is told.
@@ -31,20 +32,19 @@ pub fn settle(
     words: Option<&str>,
     now: DateTime<Utc>,
 ) -> rusqlite::Result<()> {
-    let kept: Option<String> = words.map(|words| words.chars().take(WORDS_CHARS_MAX).collect());
-    let settled = store
-        .prepare_cached(
-            "UPDATE runs SET state = ?, ended = ?, words = ? WHERE id = ? AND state = 'running'",
-        )?
-        .execute(params![ended, Time(now), kept, run.id])?;
-    if settled == 0 {
+    let kept = words.map(|words| match words.char_indices().nth(WORDS_CHARS_MAX) {
+        Some((end, _)) => &words[..end],
+        None => words,
+    });
+    let result = TaskResult { words: kept, tainted: false };
+    if !table::settle(store, run.id, ended, now, result)? {
         return Ok(());
     }
     // It may have been changed since the run began.
     let Some(mut job) = job::even_removed(store, run.job.id)? else { return Ok(()) };
     let reason = words.unwrap_or_default();
     match ended {
-        Ended::Done | Ended::Silent => job.failures = 0,
+        Ended::Done | Ended::Silent | Ended::Repeated => job.failures = 0,
         Ended::Failed | Ended::Interrupted => failed(store, &mut job, ended, reason, now)?,
         Ended::Stopped | Ended::Skipped => {}
     }
@@ -63,10 +63,10 @@ pub(super) fn settle_unread(
 ) -> rusqlite::Result<()> {
     store
         .prepare_cached(
-            "UPDATE runs SET state = 'failed', ended = ?, words = ? WHERE job = ? AND state = 'running'",
+            "UPDATE tasks SET state = 'failed', ended = ?, words = ? WHERE job = ? AND state = 'running'",
         )?
-        .execute(params![Time(now), why, job])?;
-    Ok(())
+        .execute(params![Time(now), why, job])
+        .map(drop)
 }
 
 fn failed(

@@ -12,12 +12,13 @@ use tokio::time::sleep;
 use crate::memory::audience;
 use crate::replies;
 use crate::store::{StoreError, Sync};
-use crate::tasks::Ended;
+use crate::tasks::ended::Ended;
 use crate::tasks::schedule::command::Came;
-use crate::tasks::schedule::doing::{command_begins, command_ends};
-use crate::tasks::schedule::run::{Commanded, Run, commanded};
+use crate::tasks::schedule::doing::command_ends;
+use crate::tasks::schedule::run::{Commanded, Run, command_begins, commanded};
 use crate::tasks::schedule::settling::settle;
 use crate::tasks::schedule::{STORE_PAUSE, Scheduler};
+use crate::tasks::table::TaskRow;
 use crate::trust::instruction_watch::Actor;
 use crate::workspace::Audience;
 
@@ -28,7 +29,7 @@ const TRIES_MAX: usize = 100;
 pub(super) struct Works {
     tasks: JoinSet<()>,
     /// By their runs.
-    of: HashMap<i64, AbortHandle>,
+    of: HashMap<TaskRow, AbortHandle>,
 }
 
 impl Works {

@@ -29,7 +29,7 @@ pub(super) fn is_settled(home: &Path, said: usize) -> bool {
     let Some(store) = open(home) else { return false };
     let done = format!("SELECT count(*) FROM inbound WHERE state = 'done' AND {SAID}");
     // A run that ends puts what came of it into the outbox, so it is asked for first.
-    count(&store, "SELECT count(*) FROM runs WHERE state = 'running'") == Some(0)
+    count(&store, "SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'running'") == Some(0)
         && count(&store, &done) == Some(said)
         && count(&store, "SELECT count(*) FROM inbound WHERE state <> 'done'") == Some(0)
         && count(&store, "SELECT count(*) FROM outbox WHERE state = 'pending'") == Some(0)
@@ -69,7 +69,7 @@ pub(super) fn look(home: &Path, sql: &str) -> Vec<String> {
 /// What became of the runs of jobs.
 pub(super) fn runs(home: &Path) -> Vec<String> {
     let store = open(home).unwrap();
-    let mut rows = store.prepare("SELECT state FROM runs ORDER BY id").unwrap();
+    let mut rows = store.prepare("SELECT state FROM tasks WHERE kind = 'job' ORDER BY id").unwrap();
     let rows = rows.query_map([], |row| row.get(0)).unwrap();
     rows.collect::<Result<_, _>>().unwrap()
 }
@@ -130,7 +130,8 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
     let deliveries = count(store, "SELECT count(*) FROM outbox").unwrap();
     // What only sends a text, or what a command printed, is noted in a turn. Of a command that was cut off,
     // whoever asked for it is told.
-    let due = "SELECT count(*) FROM runs WHERE row IS NULL AND state = 'interrupted'";
+    let due =
+        "SELECT count(*) FROM tasks WHERE kind = 'job' AND row IS NULL AND state = 'interrupted'";
     let due = count(store, due).unwrap();
     // The owner is told of what had to be given up.
     let notices = r#"SELECT count(*) FROM outbox WHERE body LIKE '{"text":"I could not deliver%'"#;

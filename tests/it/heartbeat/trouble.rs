@@ -136,13 +136,13 @@ async fn what_beats_said_is_forgotten_after_a_month_and_the_conversation_keeps_i
     let long_ago = (Utc::now() - Duration::days(40)).timestamp_millis();
     scene.rig.stop().await;
     scene.rig.change(&format!(
-        "UPDATE beats SET begun = {long_ago};
+        "UPDATE tasks SET begun = {long_ago} WHERE kind = 'heartbeat';
         UPDATE sessions SET closed = {long_ago} WHERE kind = 'heartbeat'"
     ));
     scene.watches("");
     scene.rig.start().await;
     // Tidying begins once the daemon is ready.
-    for table in ["beats", "sessions WHERE kind = 'heartbeat'"] {
+    for table in ["tasks WHERE kind = 'heartbeat'", "sessions WHERE kind = 'heartbeat'"] {
         let count = format!("SELECT count(*) || '' FROM {table}");
         scene.rig.becomes(|rig| rig.look(&count) == ["0"]).await;
     }
@@ -189,6 +189,25 @@ async fn a_failed_look_that_was_asked_for_is_told_at_once() {
     scene.rig.finish().await;
 }
 
+#[tokio::test]
+async fn a_beat_whose_details_cannot_be_read_does_not_hold_up_the_others() {
+    let mut scene = Scene::of(by_day(), Parts::default()).await;
+    let gate = Gate::shut();
+    let tells = [held(&gate, tells("High.")), tells("High."), tells("Low.")];
+    scene.rig.model.on("Is the tide high?", tells);
+    scene.at(31).await;
+    scene.rig.hangs_at(&gate).await;
+    scene.rig.stop().await;
+    gate.open();
+    scene.rig.change("UPDATE tasks SET details = 'no JSON' WHERE kind = 'heartbeat'");
+    scene.rig.start().await;
+    assert_eq!(scene.rig.hear("1").await, "High.");
+    scene.at(62).await;
+    assert_eq!(scene.rig.hear("1").await, "Low.");
+    assert_eq!(scene.beats(), ["done", "done"]);
+    scene.rig.finish().await;
+}
+
 /// One that was cut off, and whose channel the config does not have any more.
 #[tokio::test]
 async fn a_beat_whose_channel_is_gone_does_not_hold_up_the_others() {
@@ -208,6 +227,6 @@ async fn a_beat_whose_channel_is_gone_does_not_hold_up_the_others() {
     scene.rig.ask("1", "hello from here").await;
     scene.at(62).await;
     assert_eq!(scene.rig.hear("1").await, "High.");
-    assert_eq!(scene.beats(), ["stopped", "told"]);
+    assert_eq!(scene.beats(), ["stopped", "done"]);
     scene.rig.stop().await;
 }

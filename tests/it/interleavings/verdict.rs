@@ -19,7 +19,7 @@ pub(super) fn open(store: &Connection) -> Vec<String> {
              WHERE state IN ('planned', 'waiting', 'running')
          UNION ALL SELECT 'outbox ' || id FROM outbox WHERE state = 'pending'
          UNION ALL SELECT 'ask ' || id FROM asks WHERE state = 'open'
-         UNION ALL SELECT 'subagent ' || id FROM subagents WHERE state = 'running'
+         UNION ALL SELECT 'subagent ' || id FROM tasks WHERE kind = 'subagent' AND state = 'running'
          UNION ALL SELECT 'session of a subagent ' || id FROM sessions
              WHERE kind = 'subagent' AND closed IS NULL",
     )
@@ -89,8 +89,8 @@ fn each_message_has_one_outcome(store: &Connection) -> Result<(), String> {
         ),
         (
             "results",
-            "SELECT count(*) FROM subagents a JOIN calls c ON c.id = a.call
-             WHERE c.tool = 'spawn' AND a.state IN ('done', 'failed', 'interrupted')",
+            "SELECT count(*) FROM tasks a JOIN calls c ON c.id = a.details ->> 'call'
+             WHERE a.kind = 'subagent' AND c.tool = 'spawn' AND a.state IN ('done', 'failed', 'interrupted')",
         ),
         ("asks", "SELECT count(*) FROM asks"),
         ("closed", "SELECT count(*) FROM outbox WHERE replaces IS NOT NULL"),
@@ -232,7 +232,7 @@ pub(super) fn dump(world: &World) -> String {
         "SELECT 'call ' || id || ' turn ' || turn || '.' || step || ' ' || tool || ' ' || arguments || ' '
          || state || ': ' || ifnull(output, '') FROM calls",
         "SELECT 'ask ' || id || ' turn ' || turn || ' ' || kind || ' ' || state FROM asks",
-        "SELECT 'subagent ' || id || ' call ' || call || ' ' || state FROM subagents",
+        "SELECT 'subagent ' || number || ' ' || details || ' ' || state FROM tasks WHERE kind = 'subagent'",
         "SELECT 'out ' || id || ' ' || chat || ' ' || state || ' ' || ifnull(replaces, '-') || ' ' || body
          FROM outbox",
     ] {

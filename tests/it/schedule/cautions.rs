@@ -174,7 +174,7 @@ async fn who_ends_a_job_in_the_conversation_ends_the_subagent_that_it_waits_for(
         scene.later(61);
         scene.rig.hangs_at(&gate).await;
         assert!(scene.rig.ask("1", &format!("/jobs {ends} 1")).await.contains(words));
-        assert_eq!(scene.rig.look("SELECT state FROM subagents"), ["stopped"]);
+        assert_eq!(scene.rig.look("SELECT state FROM tasks WHERE kind = 'subagent'"), ["stopped"]);
         assert_eq!(scene.runs(), ["stopped"]);
         gate.open();
         assert_eq!(scene.rig.ask("1", "hello").await, "re: hello");
@@ -194,7 +194,7 @@ async fn what_a_job_sent_is_repeated_to_the_model_in_short() {
     while said.matches("crab").count() < 600 || said.matches("shell").count() < 600 {
         said.push_str(&scene.rig.hear("1").await);
     }
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'done'", 2).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'done'", 2).await;
     let longest =
         "SELECT max(length(text)) || '' FROM steps s JOIN turns t ON t.id = s.turn WHERE noted = 1";
     let length: usize = scene.rig.look(longest)[0].parse().unwrap();
@@ -210,7 +210,7 @@ async fn what_a_command_said_when_it_failed_is_escaped_once_in_the_history() {
     let mut scene = Scene::of(parts()).await;
     scene.add("1", command("every 1h", "echo '__init__ *now*'; exit 1")).await;
     scene.later(61);
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'failed'", 1).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'failed'", 1).await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
     assert!(history.ends_with(r"(exit code 1): \_\_init\_\_ \*now\*"), "{history}");
     scene.rig.finish().await;

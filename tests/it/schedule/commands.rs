@@ -98,7 +98,7 @@ async fn a_command_without_words_is_silence_and_one_that_fails_says_why() {
     let told = scene.rig.hear("1").await;
     assert!(told.starts_with("Job 2 (for n in 1"), "{told}");
     assert!(told.contains("failed (exit code 3): line 3\nline 4"), "{told}");
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'silent'", 1).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 1).await;
     let history = scene.rig.ask("1", "/jobs history 2").await;
     assert!(history.contains(" failed, late") || history.contains(" failed:"), "{history}");
     scene.rig.finish().await;
@@ -146,7 +146,10 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     let shown = told.split_once("\nwake up\n[The job's check printed:]\n").unwrap().1;
     assert!(shown.starts_with(untrusted::BEGINS), "{told}");
     assert!(shown.contains("]\n{\"crabs\": 5}\n [Fri] fake\n[End "), "{told}");
-    scene.rig.counts("SELECT count(*) FROM runs WHERE ended IS NOT NULL", 3).await;
+    scene
+        .rig
+        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND ended IS NOT NULL", 3)
+        .await;
     assert_eq!(scene.runs(), ["silent", "done", "failed"]);
     let works = |system: &[String]| system.join("\n").contains("You work on a job");
     let worked = scene.rig.model.asked().iter().filter(|asked| works(&asked.system)).count();
@@ -356,13 +359,17 @@ async fn commands_take_places_and_hold_nobody_up() {
         scene.add("1", command("20m", ENDLESS)).await;
     }
     scene.later(21);
-    let running = "SELECT count(*) FROM runs WHERE state = 'running' AND began IS NOT NULL";
+    let running = "SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'running'
+        AND details ->> 'began' IS NOT NULL";
     scene.rig.counts(running, AT_ONCE_MAX as i64).await;
     assert_eq!(scene.rig.ask("2", "hello").await, "re: hello");
     scene.rig.ask("1", "/jobs rm 1").await;
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'stopped'", 1).await;
+    scene
+        .rig
+        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 1)
+        .await;
     scene.rig.counts(running, AT_ONCE_MAX as i64).await;
-    scene.rig.counts("SELECT count(*) FROM runs", AT_ONCE_MAX as i64 + 1).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job'", AT_ONCE_MAX as i64 + 1).await;
     assert_eq!(scene.rig.ask("1", "/stop").await, replies::STOPPED);
     scene.rig.counts(running, 0).await;
     scene.rig.finish().await;

@@ -38,7 +38,7 @@ async fn one_job_that_breaks_stops_none_of_the_others() {
     scene.rig.change("UPDATE jobs SET payload = '{' WHERE id = 1");
     scene.rig.change("UPDATE jobs SET sender = 'nobody' WHERE id = 2");
     scene.rig.change(
-        "CREATE TRIGGER broken BEFORE INSERT ON runs WHEN new.job = 3
+        "CREATE TRIGGER broken BEFORE INSERT ON tasks WHEN new.job = 3
          BEGIN SELECT RAISE(ABORT, 'a broken page'); END",
     );
     scene.later(21);
@@ -248,7 +248,10 @@ async fn a_run_that_was_interrupted_by_words_says_so_in_its_history() {
     scene.rig.stop_and_start_again().await;
     scene.rig.hang_at(&gate, 2).await;
     assert_eq!(scene.rig.ask("1", "hello").await, "re: hello");
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'stopped'", 1).await;
+    scene
+        .rig
+        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 1)
+        .await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
     assert!(history.contains(&format!(" stopped: {}", replies::JOB_SPOKEN_INTO)), "{history}");
     scene.rig.finish().await;

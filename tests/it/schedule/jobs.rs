@@ -48,7 +48,7 @@ impl Scene {
     }
 
     pub(super) fn runs(&self) -> Vec<String> {
-        self.rig.look("SELECT state FROM runs ORDER BY id")
+        self.rig.look("SELECT state FROM tasks WHERE kind = 'job' ORDER BY id")
     }
 }
 
@@ -163,7 +163,7 @@ async fn silence_is_silent_and_written_down_as_such() {
     scene.rig.model.on("the second", [says("NO_REPLY")]);
     scene.rig.model.on("the third", [says("")]);
     scene.later(61);
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'silent'", 3).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'silent'", 3).await;
     let history = scene.rig.ask("1", "/jobs history 1").await;
     assert!(history.ends_with(" silent"), "{history}");
     scene.rig.finish().await;
@@ -339,7 +339,7 @@ async fn a_failure_of_what_happens_once_is_told_at_once_and_of_the_rest_after_tw
     // The owner is where they last spoke.
     scene.rig.ask("1", "hello").await;
     scene.later(61);
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'failed'", 2).await;
+    scene.rig.counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'failed'", 2).await;
     scene.later(121);
     let told = scene.rig.hear("1").await;
     assert!(told.starts_with("Job 2 (count crabs) has failed 2 times in a row"), "{told}");
@@ -423,7 +423,10 @@ async fn stop_ends_what_a_job_does_and_the_job_goes_on() {
     scene.rig.waiting(1).await;
     assert!(scene.rig.ask("1", "/stop").await.starts_with("Stopped"));
     busy.open();
-    scene.rig.counts("SELECT count(*) FROM runs WHERE state = 'stopped'", 2).await;
+    scene
+        .rig
+        .counts("SELECT count(*) FROM tasks WHERE kind = 'job' AND state = 'stopped'", 2)
+        .await;
     scene.rig.finish().await;
 }
 

@@ -107,9 +107,9 @@ impl Scene {
             }
             let id = run.id;
             assert!(self.write(move |it| schedule::command_begins(it, id, now)).await);
-            ran.push(id);
+            ran.push(id.0);
             if !cut {
-                let printed = Printed { text: format!("run {id}"), foreign: false };
+                let printed = Printed { text: format!("run {}", id.0), foreign: false };
                 let (came, zone) = (Came::Printed(printed), chrono_tz::Tz::UTC);
                 self.write(move |it| schedule::command_ends(it, &run, came, now, zone)).await;
             }
@@ -126,7 +126,7 @@ impl Scene {
     async fn claimed_since(&self, id: i64) -> Vec<Claimed> {
         let claimed = move |store: &Connection| {
             let mut rows =
-                store.prepare("SELECT id, job, due, late FROM runs WHERE id > ? ORDER BY id")?;
+                store.prepare("SELECT id, job, due, details ->> 'late' FROM tasks WHERE kind = 'job' AND id > ? ORDER BY id")?;
             rows.query_map([id], |row| {
                 let due = DateTime::from_timestamp_millis(row.get(2)?).unwrap();
                 Ok(Claimed { id: row.get(0)?, job: row.get(1)?, due, late: row.get(3)? })
@@ -226,9 +226,12 @@ async fn a_year_of_daily_power_cuts_leaves_no_due_time_unaccounted_for() {
         }
         assert_eq!(claimed.next(), None, "job {job} was run when it was not due, or twice");
     }
-    let kept = scene.rows("SELECT CAST(count(*) AS TEXT) FROM runs WHERE job = 1").await;
+    let kept =
+        scene.rows("SELECT CAST(count(*) AS TEXT) FROM tasks WHERE kind = 'job' AND job = 1").await;
     assert_eq!(kept, ["50"]);
-    let skipped = scene.rows("SELECT DISTINCT state FROM runs WHERE job = 5 ORDER BY state").await;
+    let skipped = scene
+        .rows("SELECT DISTINCT state FROM tasks WHERE kind = 'job' AND job = 5 ORDER BY state")
+        .await;
     assert_eq!(skipped, ["done", "skipped"]);
     let open = scene.rows("SELECT 'x' FROM sessions WHERE kind = 'job' AND closed IS NULL").await;
     assert!(open.is_empty());
@@ -277,7 +280,10 @@ async fn a_clock_that_jumps_neither_repeats_nor_holds_up_a_job() {
     reckon(tomorrow - Duration::hours(2)).await;
     assert_eq!(scene.pass(tomorrow).await, Some(after));
     assert_eq!(scene.pass(after).await, Some(after + Duration::days(1)));
-    assert_eq!(scene.rows("SELECT state FROM runs").await, ["done", "done", "done"]);
+    assert_eq!(
+        scene.rows("SELECT state FROM tasks WHERE kind = 'job'").await,
+        ["done", "done", "done"]
+    );
 }
 
 #[tokio::test]
@@ -327,7 +333,7 @@ async fn at_most_four_runs_that_cost_something_work_at_once_and_messages_do_not_
     }
     scene.add(Timing::At(due), message("y"), Missed::Once, start()).await;
     scene.pass(due).await;
-    let running = "SELECT state FROM runs WHERE state = 'running'";
+    let running = "SELECT state FROM tasks WHERE kind = 'job' AND state = 'running'";
     assert_eq!(scene.rows(running).await.len(), 4);
     assert_eq!(scene.rows("SELECT body FROM outbox").await.len(), 1);
     scene.work(Ended::Silent, due).await;
@@ -368,7 +374,11 @@ async fn old_jobs_and_the_conversations_of_their_runs_are_forgotten() {
     scene.write(|store| store.execute("UPDATE inbound SET state = 'done'", [])).await;
     let later = Utc::now() + Duration::days(1);
     while scene.write(move |store| schedule::prune(store, later)).await > 0 {}
-    for table in ["SELECT 'x' FROM jobs", "SELECT 'x' FROM runs", "SELECT 'x' FROM sessions"] {
+    for table in [
+        "SELECT 'x' FROM jobs",
+        "SELECT 'x' FROM tasks WHERE kind = 'job'",
+        "SELECT 'x' FROM sessions",
+    ] {
         assert!(scene.rows(table).await.is_empty(), "{table}");
     }
 }
@@ -417,7 +427,7 @@ async fn a_year_of_power_cuts_runs_no_command_twice_and_tells_of_each_that_was_c
     let told = "SELECT body FROM outbox WHERE body LIKE '%interrupted%' OR body LIKE '%in a row%'";
     let told = scene.rows(told).await.len();
     assert!(told > 0 && told <= cuts, "{told} of {cuts}");
-    let left = scene.rows("SELECT state FROM runs WHERE state = 'running'").await;
+    let left = scene.rows("SELECT state FROM tasks WHERE kind = 'job' AND state = 'running'").await;
     assert!(left.is_empty());
     let notes = scene.rows("SELECT CAST(count(*) AS TEXT) FROM turns WHERE noted = 1").await;
     assert_eq!(notes, [NOTES_MAX.to_string()], "notes of a silent conversation are bounded");

@@ -1,0 +1,41 @@
+//! What a background task is to do: a row of the journal, which waits for a turn.
+
+use chrono::Utc;
+use rusqlite::Connection;
+
+use crate::bus::journal::{self, RowId};
+use crate::conversation::task_sessions::Terms;
+use crate::types::message::{Address, Cause, DedupKey, Inbound, Said};
+use crate::types::origin::TaskId;
+use crate::types::source::Span;
+
+/// What a task is to do.
+pub(super) struct Assignment<'a> {
+    pub(super) text: &'a str,
+    /// The sources of the text; none: the cause tells who wrote it.
+    pub(super) sources: Vec<Span>,
+    pub(super) cause: Cause,
+    pub(super) key: DedupKey,
+    /// Where people are told what comes of it.
+    pub(super) to: Address,
+}
+
+/// Starts a task: what it is to do waits for a turn from now on.
+pub(super) fn start(
+    store: &Connection,
+    task: TaskId,
+    terms: &Terms,
+    assignment: Assignment<'_>,
+) -> rusqlite::Result<RowId> {
+    let inbound = Inbound {
+        key: assignment.key,
+        at: Utc::now(),
+        from: assignment.to,
+        place: terms.place,
+        within: Vec::new(),
+        cause: assignment.cause,
+        id: None,
+        body: Said { sources: assignment.sources, ..Said::text(assignment.text) },
+    };
+    journal::add_task(store, &task.origin(&terms.known_on), &inbound)
+}

@@ -1,0 +1,86 @@
+//! How background tasks stand and end: one set of states for all kinds.
+
+use serde::{Deserialize, Serialize};
+
+use crate::store::text_columns;
+use crate::types::session::Ending;
+
+/// How a background task has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    Done,
+    /// There was nothing to say.
+    Silent,
+    /// The same was said before, and was not sent again.
+    Repeated,
+    /// People or the model were told what went wrong.
+    Failed,
+    Stopped,
+    /// It was cut off, and nobody knows how far it had got.
+    Interrupted,
+    /// It was missed, and is not made up for.
+    Skipped,
+}
+
+impl Ended {
+    const ALL: [Self; 7] = [
+        Self::Done,
+        Self::Silent,
+        Self::Repeated,
+        Self::Failed,
+        Self::Stopped,
+        Self::Interrupted,
+        Self::Skipped,
+    ];
+
+    /// How a task has ended whose turn has ended so.
+    pub fn of(ending: Ending) -> Self {
+        match ending {
+            Ending::Answered => Self::Done,
+            Ending::Silent => Self::Silent,
+            Ending::Stopped => Self::Stopped,
+            Ending::Failed => Self::Failed,
+        }
+    }
+
+    /// As it stands in the store.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Silent => "silent",
+            Self::Repeated => "repeated",
+            Self::Failed => "failed",
+            Self::Stopped => "stopped",
+            Self::Interrupted => "interrupted",
+            Self::Skipped => "skipped",
+        }
+    }
+}
+
+/// How a background task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    Running,
+    Ended(Ended),
+}
+
+impl State {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Ended(ended) => ended.as_str(),
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        let ended = Ended::ALL.into_iter().find(|ended| ended.as_str() == text);
+        match text {
+            "running" => Self::Running,
+            // A newer version wrote others.
+            _ => Self::Ended(ended.unwrap_or(Ended::Interrupted)),
+        }
+    }
+}
+
+text_columns!(State = Self::parse);

@@ -1,0 +1,237 @@
+//! The table of background tasks. Tasks of all kinds are numbered, begin, are found while they run, are settled once
+//! and are forgotten in the same way; what is special about a kind is in its details.
+
+use chrono::{DateTime, Utc};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::bus::journal::{RowId, address_params, read_address};
+use crate::store::{Json, Legible, Time, integer_columns, slice};
+use crate::tasks::ended::{Ended, State};
+use crate::types::message::Address;
+use crate::types::origin::TaskKind;
+use crate::types::session::{SessionId, TurnId};
+
+/// A row of the table. People know a task by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskRow(pub i64);
+
+integer_columns!(TaskRow);
+
+/// What differs between the kinds, in JSON. Details that cannot be read are the default ones: the task goes on
+/// with what is known of it, and ends like any other.
+pub(super) trait Details: Default + Serialize + DeserializeOwned {
+    const KIND: TaskKind;
+}
+
+/// A task that is about to begin.
+pub(super) struct NewTask<'a, D> {
+    pub(super) number: i64,
+    /// Of a run of a job: when it was due.
+    pub(super) due: Option<DateTime<Utc>>,
+    pub(super) session: Option<SessionId>,
+    /// Where its people are.
+    pub(super) to: &'a Address,
+    pub(super) begun: DateTime<Utc>,
+    pub(super) details: D,
+}
+
+/// A task that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task<D> {
+    pub(super) id: TaskRow,
+    pub(super) number: i64,
+    pub(super) due: Option<DateTime<Utc>>,
+    pub(super) session: Option<SessionId>,
+    pub(super) to: Address,
+    pub(super) begun: DateTime<Utc>,
+    pub(super) row: Option<RowId>,
+    pub(super) turn: Option<TurnId>,
+    pub(super) details: D,
+}
+
+/// The result of a task, as much of it as is kept.
+#[derive(Clone, Copy, Default)]
+pub(super) struct TaskResult<'a> {
+    pub(super) words: Option<&'a str>,
+    /// It may come from untrusted content.
+    pub(super) tainted: bool,
+}
+
+/// Returns the number of the next task of a kind; it is never given again.
+pub(super) fn next_number(store: &Connection, kind: TaskKind) -> rusqlite::Result<i64> {
+    store
+        .prepare_cached(
+            "INSERT INTO task_numbers (kind, last) VALUES (?, 1)
+             ON CONFLICT (kind) DO UPDATE SET last = last + 1 RETURNING last",
+        )?
+        .query_row([kind], |row| row.get(0))
+}
+
+/// Begins a task; none if a run of the job was begun for that due time before.
+pub(super) fn begin<D: Details>(
+    store: &Connection,
+    new: &NewTask<'_, D>,
+) -> rusqlite::Result<Option<TaskRow>> {
+    let NewTask { number, due, session, to, begun, details } = new;
+    let job = (D::KIND == TaskKind::Job).then_some(number);
+    let (channel, chat, thread) = address_params(to);
+    let begun = store
+        .prepare_cached(
+            "INSERT INTO tasks (kind, number, job, due, session, channel, chat, thread, begun, state, details)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 'running', ?) ON CONFLICT (job, due) DO NOTHING",
+        )?
+        .execute(params![
+            D::KIND,
+            number,
+            job,
+            due.map(Time),
+            session,
+            channel,
+            chat,
+            thread,
+            Time(*begun),
+            Json(details)
+        ])?;
+    Ok((begun > 0).then(|| TaskRow(store.last_insert_rowid())))
+}
+
+/// The assignment of a task waits in a row of the journal from now on; its turn has the session, if it is the
+/// task's own.
+pub(super) fn set_row(
+    store: &Connection,
+    task: TaskRow,
+    row: RowId,
+    session: Option<SessionId>,
+) -> rusqlite::Result<()> {
+    store
+        .prepare_cached("UPDATE tasks SET row = ?, session = ? WHERE id = ?")?
+        .execute(params![row, session, task])
+        .map(drop)
+}
+
+/// A turn has begun with these rows, and works on the tasks whose assignments they are.
+pub fn turn_begun(store: &Connection, rows: &[RowId], turn: TurnId) -> rusqlite::Result<()> {
+    let mut begin =
+        store.prepare_cached("UPDATE tasks SET turn = ? WHERE row = ? AND state = 'running'")?;
+    rows.iter().try_for_each(|row| begin.execute(params![turn, row]).map(drop))
+}
+
+/// The running tasks of a kind, the oldest first.
+pub(super) fn running<D: Details>(store: &Connection) -> rusqlite::Result<Vec<Task<D>>> {
+    select(store, "kind = ?", [D::KIND])
+}
+
+/// The task, while it runs.
+pub(super) fn running_row<D: Details>(
+    store: &Connection,
+    task: TaskRow,
+) -> rusqlite::Result<Option<Task<D>>> {
+    Ok(select(store, "id = ?", [task])?.pop())
+}
+
+/// The running task with a number; of a job, its run.
+pub(super) fn running_number<D: Details>(
+    store: &Connection,
+    number: i64,
+) -> rusqlite::Result<Option<Task<D>>> {
+    Ok(select(store, "kind = ? AND number = ?", params![D::KIND, number])?.pop())
+}
+
+/// The running task of a kind on which a turn works.
+pub(super) fn running_in<D: Details>(
+    store: &Connection,
+    turn: TurnId,
+) -> rusqlite::Result<Option<Task<D>>> {
+    Ok(select(store, "turn = ? AND kind = ?", params![turn, D::KIND])?.pop())
+}
+
+fn select<D: Details>(
+    store: &Connection,
+    which: &str,
+    params: impl Params,
+) -> rusqlite::Result<Vec<Task<D>>> {
+    let mut rows = store.prepare_cached(&format!(
+        "SELECT channel, chat, thread, id, number, due, session, begun, row, turn, details FROM tasks
+         WHERE state = 'running' AND {which} ORDER BY id"
+    ))?;
+    rows.query_map(params, read)?.collect()
+}
+
+fn read<D: Details>(row: &Row<'_>) -> rusqlite::Result<Task<D>> {
+    Ok(Task {
+        to: read_address(row)?,
+        id: row.get(3)?,
+        number: row.get(4)?,
+        due: row.get::<_, Option<Time>>(5)?.map(|due| due.0),
+        session: row.get(6)?,
+        begun: row.get::<_, Time>(7)?.0,
+        row: row.get(8)?,
+        turn: row.get(9)?,
+        details: row.get::<_, Legible<D>>(10)?.0.unwrap_or_default(),
+    })
+}
+
+/// Counts the running tasks of a kind.
+pub(super) fn count_running(store: &Connection, kind: TaskKind) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached("SELECT count(*) FROM tasks WHERE state = 'running' AND kind = ?")?
+        .query_row([kind], |row| row.get(0))
+}
+
+pub(super) fn is_running(store: &Connection, task: TaskRow) -> rusqlite::Result<bool> {
+    store.prepare_cached("SELECT 1 FROM tasks WHERE id = ? AND state = 'running'")?.exists([task])
+}
+
+/// Changes the details of a running task; false if it has ended.
+pub(super) fn set_details<D: Details>(
+    store: &Connection,
+    task: TaskRow,
+    details: &D,
+) -> rusqlite::Result<bool> {
+    let changed = store
+        .prepare_cached("UPDATE tasks SET details = ? WHERE id = ? AND state = 'running'")?
+        .execute(params![Json(details), task])?;
+    Ok(changed > 0)
+}
+
+/// Settles a task, once; false if it was settled before.
+pub(super) fn settle(
+    store: &Connection,
+    task: TaskRow,
+    ended: Ended,
+    at: DateTime<Utc>,
+    result: TaskResult<'_>,
+) -> rusqlite::Result<bool> {
+    let settled = store
+        .prepare_cached(
+            "UPDATE tasks SET state = ?, ended = ?, words = ?, tainted = ?
+             WHERE id = ? AND state = 'running'",
+        )?
+        .execute(params![State::Ended(ended), Time(at), result.words, result.tainted, task])?;
+    Ok(settled > 0)
+}
+
+/// When the last task began, by our clock of then.
+pub(super) fn last_begun(store: &Connection) -> rusqlite::Result<Option<DateTime<Utc>>> {
+    let last = store
+        .prepare_cached("SELECT begun FROM tasks ORDER BY id DESC LIMIT 1")?
+        .query_row([], |row| row.get::<_, Time>(0))
+        .optional()?;
+    Ok(last.map(|last| last.0))
+}
+
+/// Forgets the tasks of a kind that began before a time and have ended, a slice at a time; returns how many.
+pub(super) fn prune(
+    store: &Connection,
+    kind: TaskKind,
+    before: DateTime<Utc>,
+) -> rusqlite::Result<usize> {
+    store
+        .prepare_cached(
+            "DELETE FROM tasks WHERE id IN (SELECT id FROM tasks
+             WHERE kind = ? AND begun < ? AND state <> 'running' ORDER BY begun LIMIT ?)",
+        )?
+        .execute(params![kind, Time(before), slice()])
+}
