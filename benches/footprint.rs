@@ -84,7 +84,7 @@ fn cage_cost() -> Result<String> {
         read: Vec::new(),
         write: Vec::new(),
         env: BTreeMap::new(),
-        bounds: Bounds::new(1 << 29, (1 << 28, 1 << 30), 128),
+        bounds: Bounds::new(1 << 29, 1 << 28, 1 << 30, 128),
         least: Enforced::default(),
     };
     let order = SandboxCommand {

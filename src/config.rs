@@ -137,15 +137,15 @@ fn read(source: &Source<'_>) -> Option<Config> {
     agent.timezone = agent.timezone.or_else(|| schedule::zone(source.env.text("TZ")?).ok());
     agent.asking = file.asking.into();
     agent.heartbeat = file.heartbeat.config(source, &names);
-    let (mut channels, count) = self::channels::channels(source, file.channels);
+    let (mut channels, count) = channels::channels(source, file.channels);
     if count == 0 {
-        channels.extend(self::channels::of_environment(source));
+        channels.extend(channels::of_environment(source));
     }
-    channels.entry(TERMINAL.into()).or_insert_with(self::channels::terminal);
+    channels.entry(TERMINAL.into()).or_insert_with(channels::terminal);
     let media = file.media.limits(&source.section("media"));
     let transcription = file.transcription;
     let transcription = transcription.and_then(|it| it.config(&source.section("transcription")));
-    let hooks = self::hooks::hooks(source, file.hooks);
+    let hooks = hooks::hooks(source, file.hooks);
     let mcp = mcp::servers(source, file.mcp, file.agent.mcp_file.as_ref());
     let web = file.web.config(source, file.search);
     let exec = file.exec.config(source);

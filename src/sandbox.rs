@@ -105,7 +105,7 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    pub fn new(memory: u64, (file, disk): (u64, u64), processes: u32) -> Self {
+    pub fn new(memory: u64, file: u64, disk: u64, processes: u32) -> Self {
         let tmp = memory / TMP_SHARE;
         Self { memory, file, processes, cpu_seconds: 0, disk, files: FILES_MAX, tmp }
     }

@@ -89,8 +89,8 @@ const INHERITED: [&str; 3] = ["PATH", "LANG", "TZ"];
 impl ExecSection {
     pub(super) fn config(self, source: &Source<'_>) -> Config {
         let bytes = |megabytes: u32| u64::from(megabytes) * MB;
-        let on_disk = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
-        let bounds = Bounds::new(bytes(self.memory_mb.0), on_disk, self.processes.0);
+        let (file, disk) = (bytes(self.file_mb.0), bytes(self.disk_mb.0));
+        let bounds = Bounds::new(bytes(self.memory_mb.0), file, disk, self.processes.0);
         let paths =
             |paths: Vec<Text<AbsolutePath>>| paths.into_iter().map(|path| path.0.0).collect();
         let mut env = usual(source);
@@ -163,7 +163,7 @@ pub(super) fn exposed(config: &Config, home: &Path, secrets: &[PathBuf]) -> Opti
         return None;
     }
     let workspace = home.join("workspace");
-    let found = sandbox::exposed(&config.cage, (home, &workspace), secrets)?;
+    let found = sandbox::exposed(&config.cage, home, &workspace, secrets)?;
     let words = replies::exposed(&found.by, (found.hidden != home).then_some(&*found.hidden));
     Some(Exposure { words, is_by_system: found.is_by_system() })
 }

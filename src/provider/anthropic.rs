@@ -90,7 +90,7 @@ impl Anthropic {
         }
         let is_unthinking =
             effort::ask(&mut body, request.effort, &self.model, self.tokens_max, &request.messages);
-        let mut messages = self.transcript(request, (!is_unthinking, names), seen);
+        let mut messages = self.transcript(request, !is_unthinking, names, seen);
         let heard = messages.iter_mut().rev().filter(|message| message["role"] == "user");
         for message in heard.take(MESSAGE_CUTS) {
             message["content"].as_array_mut().and_then(|blocks| blocks.last_mut()).map(cut);
@@ -103,7 +103,8 @@ impl Anthropic {
     fn transcript(
         &self,
         request: &Request<'_>,
-        (thinks, names): (bool, &ToolNames),
+        thinks: bool,
+        names: &ToolNames,
         seen: &ReadPictures,
     ) -> Vec<Value> {
         let mut sent: Vec<Value> = Vec::new();

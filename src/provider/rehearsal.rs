@@ -87,7 +87,7 @@ impl Provider for Rehearsal {
         let by_call = request.may_call && request.tools.iter().any(|tool| tool.name == COMPLETION);
         let ends = if by_call { RehearsalEnd::ByCall } else { RehearsalEnd::ByText };
         let usage = Usage { input: (said.len() as u64).div_ceil(4), cached: 0, output: 1 };
-        Ok(perform(deed, (last_results(turn), ends), request.messages.len(), usage))
+        Ok(perform(deed, last_results(turn), ends, request.messages.len(), usage))
     }
 }
 
@@ -215,7 +215,8 @@ fn asked(words: &str) -> (String, Vec<String>) {
 
 fn perform(
     deed: Deed,
-    (results, ends): (Option<String>, RehearsalEnd),
+    results: Option<String>,
+    ends: RehearsalEnd,
     done: usize,
     usage: Usage,
 ) -> DeltaStream<'static> {

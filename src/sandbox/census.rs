@@ -57,7 +57,7 @@ impl<'a> Census<'a> {
         told: UnixStream,
     ) -> io::Result<Self> {
         let places = spec.write.iter().map(|path| &**path).chain([scratch.path()]);
-        let disks = Disks::new(places, (spec.bounds.disk, spec.bounds.files), told)?;
+        let disks = Disks::new(places, spec.bounds.disk, spec.bounds.files, told)?;
         let [total, free] = memory();
         let left = LEFT_BYTES.min(total / LEFT_SHARE).min(free / 2);
         Ok(Self { first, spec, scratch, disks, left })

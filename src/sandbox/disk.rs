@@ -22,7 +22,8 @@ const IN_MEMORY: [i128; 2] = [0x0102_1994, 0x8584_58f6];
 
 pub(super) struct Disks {
     /// Bytes and files that one command may use up.
-    most: (u64, u64),
+    bytes_max: u64,
+    files_max: u64,
     all: Vec<Disk>,
     /// Where the first process tells what those have written whose end it has waited for.
     told: UnixStream,
@@ -45,17 +46,19 @@ struct Disk {
 impl Disks {
     pub(super) fn new<'a>(
         paths: impl Iterator<Item = &'a Path>,
-        most: (u64, u64),
+        bytes_max: u64,
+        files_max: u64,
         told: UnixStream,
     ) -> io::Result<Self> {
         told.set_nonblocking(true)?;
-        Ok(Self { most, all: paths.filter_map(Disk::new).collect(), told, last_told: 0, doubts: 0 })
+        let all = paths.filter_map(Disk::new).collect();
+        Ok(Self { bytes_max, files_max, all, told, last_told: 0, doubts: 0 })
     }
 
     /// Whether a disk has too little left, or has lost too much by these processes of the command.
     pub(super) fn are_full(&mut self, inside: &[Pid]) -> bool {
         self.hear();
-        let (bytes_max, files_max) = self.most;
+        let Self { bytes_max, files_max, .. } = *self;
         let mut lost_counted = false;
         for disk in &self.all {
             let Ok(now) = statvfs(&disk.path) else { continue };
@@ -83,7 +86,7 @@ impl Disks {
             }
         }
         self.doubts = if all_known { 0 } else { self.doubts + 1 };
-        sum > self.most.0 / 2 || self.doubts >= DOUBTS_MAX
+        sum > self.bytes_max / 2 || self.doubts >= DOUBTS_MAX
     }
 
     fn hear(&mut self) {

@@ -130,11 +130,7 @@ impl Exposed {
 
 /// What a command would see of the home, but for the workspace in it, and of these secrets. Neither a
 /// root of its own nor Landlock can take something out of a folder that is opened.
-pub fn exposed(
-    cage: &Cage,
-    (home, workspace): (&Path, &Path),
-    secrets: &[PathBuf],
-) -> Option<Exposed> {
+pub fn exposed(cage: &Cage, home: &Path, workspace: &Path, secrets: &[PathBuf]) -> Option<Exposed> {
     let opened: Vec<PathBuf> =
         system().chain(cage.read.iter().chain(&cage.write).cloned()).collect();
     let shows = |by: &Path, hidden: &Path| real(hidden).starts_with(real(by));

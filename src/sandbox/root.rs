@@ -23,7 +23,14 @@ use crate::sandbox::raw::{self, NO_DEVICES, NO_PROGRAMS, NO_SETUID, READ_ONLY};
 const STAND: &str = "/tmp";
 
 /// The kernel since which each namespace of processes has its own `pid_max`, which holds for root, too.
-pub const PID_MAX: (u32, u32) = (6, 14);
+pub const PID_MAX: KernelVersion = KernelVersion { major: 6, minor: 14 };
+
+/// A version of Linux.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KernelVersion {
+    pub major: u32,
+    pub minor: u32,
+}
 
 /// Numbers that are given out once only: from then on, all are higher (`RESERVED_PIDS`, kernel/pid.c).
 const PIDS_RESERVED: u32 = 300;
@@ -132,10 +139,10 @@ fn processes(most: u32) -> io::Result<()> {
 }
 
 /// Returns true if a kernel's release, such as `6.18.4-arch1`, is `wanted` or newer.
-pub fn is_since(release: &str, wanted: (u32, u32)) -> bool {
+pub fn is_since(release: &str, wanted: KernelVersion) -> bool {
     let mut parts = release.split(|sign: char| !sign.is_ascii_digit());
     let mut part = || parts.next().and_then(|part| part.parse::<u32>().ok());
-    part().zip(part()).is_some_and(|release| release >= wanted)
+    part().zip(part()).is_some_and(|(major, minor)| KernelVersion { major, minor } >= wanted)
 }
 
 /// Puts a tree where the same path is in the new root; makes the way there.

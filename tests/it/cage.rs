@@ -117,7 +117,7 @@ pub(crate) fn cage() -> Cage {
             .into_iter()
             .map(|(name, text)| (name.to_owned(), plain(text)))
             .collect::<BTreeMap<_, _>>(),
-        bounds: Bounds::new(512 * MB, (64 * MB, 200 * MB), 128),
+        bounds: Bounds::new(512 * MB, 64 * MB, 200 * MB, 128),
         least: Enforced::default(),
     }
 }

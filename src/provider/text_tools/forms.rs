@@ -238,7 +238,10 @@ pub(super) fn foreign(form: CallForm, body: &str, tools: &[ToolSchema]) -> Optio
         CallForm::DeepSeek => each(body, &DEEPSEEK, tools)?,
         CallForm::DeepSeekCall => vec![deepseek(body, tools)?],
         CallForm::Kimi => each(body, &KIMI, tools)?,
-        CallForm::KimiCall => vec![named(body.split_once(KIMI.middle)?, tools)?],
+        CallForm::KimiCall => {
+            let (name, arguments) = body.split_once(KIMI.middle)?;
+            vec![named(name, arguments, tools)?]
+        }
         CallForm::Llama => objects(body, tools)?,
         CallForm::Whole if body.trim_start().starts_with('{') => match own(body, tools) {
             Ok(written) => vec![written],
@@ -284,7 +287,7 @@ fn object(value: &Value, tools: &[ToolSchema]) -> Option<Written> {
     Some(Written { name: resolved(name, tools), arguments })
 }
 
-fn named((name, arguments): (&str, &str), tools: &[ToolSchema]) -> Option<Written> {
+fn named(name: &str, arguments: &str, tools: &[ToolSchema]) -> Option<Written> {
     let arguments: Value = serde_json::from_str(unfenced(arguments)).ok()?;
     let name = resolved(name, tools);
     (!name.is_empty()).then(|| Written { name, arguments: arguments.to_string() })
@@ -294,7 +297,7 @@ fn mistral(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     let (head, _) = text.split_once('{')?;
     let arguments = &text[head.len()..];
     let name = head.split_once('[').map_or(head, |(name, _)| name);
-    named((name, arguments), tools)
+    named(name, arguments, tools)
 }
 
 fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<Written>> {
@@ -303,7 +306,10 @@ fn each(body: &str, marks: &Marks, tools: &[ToolSchema]) -> Option<Vec<Written>>
     parts
         .map(|part| match marks.begin == DEEPSEEK.begin {
             true => deepseek(part, tools),
-            false => named(part.split_once(marks.middle)?, tools),
+            false => {
+                let (name, arguments) = part.split_once(marks.middle)?;
+                named(name, arguments, tools)
+            }
         })
         .collect()
 }
@@ -314,10 +320,11 @@ fn deepseek(text: &str, tools: &[ToolSchema]) -> Option<Written> {
     let (before, behind) = text.split_once(DEEPSEEK.middle)?;
     let behind = behind.trim();
     if behind.starts_with('{') {
-        return named((before, behind), tools);
+        return named(before, behind, tools);
     }
     let at = behind.find(['\n', '`', '{'])?;
-    named(behind.split_at(at), tools)
+    let (name, arguments) = behind.split_at(at);
+    named(name, arguments, tools)
 }
 
 /// Returns our name for a tool that a model calls `functions.look:0`, `look` or, if a name had to be

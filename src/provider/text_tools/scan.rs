@@ -216,7 +216,7 @@ impl<'a> Scanner<'a> {
     fn within(&mut self, rest: Rest) -> bool {
         let ScanState::Within(open) = &mut self.place else { return false };
         let window = self.held.len().min(BLOCK_BYTES_MAX);
-        let end = match open.end.find(&self.held.as_bytes()[..window]) {
+        let (body_end, end) = match open.end.find(&self.held.as_bytes()[..window]) {
             Some((body, end)) => match open.end.quoted_closer {
                 // The quotes are unbalanced, so the closer that seemed to be quoted is the end.
                 Some(at) if !is_json(forms::unfenced(&self.held[open.body..body])) => {
@@ -231,12 +231,12 @@ impl<'a> Scanner<'a> {
                 None => (self.held.len(), self.held.len()),
             },
         };
-        self.close(end, rest);
+        self.close(body_end, end, rest);
         true
     }
 
     /// Ends the block at `end`, and its body at `body_end`.
-    fn close(&mut self, (body_end, end): (usize, usize), rest: Rest) {
+    fn close(&mut self, body_end: usize, end: usize, rest: Rest) {
         let outside = ScanState::Outside { fenced: false };
         let ScanState::Within(open) = std::mem::replace(&mut self.place, outside) else { return };
         let raw: String = self.held.drain(..end).collect();

@@ -154,7 +154,7 @@ fn datagrams(place: &str) -> io::Result<String> {
 #[tokio::test]
 async fn memory_that_sockets_hold_counts() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
+    scene.cage.bounds = Bounds::new(64 * MB, 64 * MB, 200 * MB, 64);
     for attack in ["fill", "fill-and-leave"] {
         let command = scene.attack(attack);
         for command in [command.clone(), format!("for i in 1 2 3 4; do {command} & done; wait")] {
@@ -172,7 +172,7 @@ async fn memory_that_sockets_hold_counts() {
 fn memory_that_sockets_hold_counts_without_namespaces() {
     without(NO_NAMESPACES, async || {
         let mut scene = Scene::new();
-        scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
+        scene.cage.bounds = Bounds::new(64 * MB, 64 * MB, 200 * MB, 64);
         let command = scene.attack("fill");
         let done = scene.run(&command).await;
         assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
@@ -193,7 +193,7 @@ async fn no_socket_is_made_to_hold_more() {
 #[tokio::test]
 async fn memory_by_which_memory_is_found_counts() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
+    scene.cage.bounds = Bounds::new(64 * MB, 64 * MB, 200 * MB, 64);
     let tables = scene.attack("tables");
     let done = scene.run(&tables).await;
     assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
@@ -203,7 +203,7 @@ async fn memory_by_which_memory_is_found_counts() {
 #[tokio::test]
 async fn many_threads_count() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(256 * MB, (64 * MB, 200 * MB), 16);
+    scene.cage.bounds = Bounds::new(256 * MB, 64 * MB, 200 * MB, 16);
     // By the kernel's count, or by ours.
     let script = "import threading, time\nthreading.stack_size(1 << 16)\n\
                   for i in range(400): threading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n\
@@ -267,7 +267,7 @@ async fn what_orphans_write_counts() {
 #[tokio::test]
 async fn what_others_write_is_not_held_against_a_command() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(256 * MB, (64 * MB, 40 * MB), 64);
+    scene.cage.bounds = Bounds::new(256 * MB, 64 * MB, 40 * MB, 64);
     let command = "head -c 3M /dev/urandom > own; touch begun; \
                    while ! test -e written; do sleep 0.02; done; sleep 0.4; echo done";
     let others = async {

@@ -55,7 +55,7 @@ fn alive(mark: &str) -> usize {
 fn orphans_are_counted_and_none_is_left() {
     without(NO_NAMESPACES, async || {
         let mut scene = Scene::new();
-        scene.cage.bounds = Bounds::new(256 * MB, (64 * MB, 200 * MB), 24);
+        scene.cage.bounds = Bounds::new(256 * MB, 64 * MB, 200 * MB, 24);
         let mark = mark();
         for bomb in [
             "while :; do (setsid sleep MARK >/dev/null 2>&1 &); done",

@@ -31,7 +31,7 @@ async fn a_fork_bomb_ends() {
 #[tokio::test]
 async fn a_memory_bomb_ends() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(64 * MB, (64 * MB, 200 * MB), 64);
+    scene.cage.bounds = Bounds::new(64 * MB, 64 * MB, 200 * MB, 64);
     // One process that takes too much is refused by the kernel.
     let done = scene.run("tail -n 1 /dev/zero").await;
     assert!(
@@ -60,7 +60,7 @@ async fn memory_that_is_shared_and_has_no_name_counts() {
         return;
     }
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(64 * MB, (600 * MB, 900 * MB), 64);
+    scene.cage.bounds = Bounds::new(64 * MB, 600 * MB, 900 * MB, 64);
     for script in [
         "import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nfor i in range(0, 300 << 20, 4096): m[i] = 1\ntime.sleep(60)",
         "import os, time\nf = os.memfd_create('x')\nfor i in range(300): os.write(f, bytes(1 << 20))\ntime.sleep(60)",
