@@ -75,8 +75,8 @@ async fn stop_ends_it() {
     rig.finish().await;
 }
 
-#[tokio::test]
-async fn to_stop_ones_own_spares_the_turn_of_somebody_else() {
+/// A turn of one person's that hangs, and a question aside of another's.
+async fn with_a_turn_and_an_aside() -> (Rig, Gate, Gate) {
     let mut rig = Rig::new().await;
     let (turn, aside) = (Gate::shut(), Gate::shut());
     rig.model.on("tea", [held(&turn, says("tea"))]);
@@ -85,6 +85,12 @@ async fn to_stop_ones_own_spares_the_turn_of_somebody_else() {
     rig.model.on("slow", [held(&aside, says("slowly"))]);
     rig.say_as(OTHER_USER, "-1", "/btw slow?");
     rig.hangs_at(&aside).await;
+    (rig, turn, aside)
+}
+
+#[tokio::test]
+async fn to_stop_ones_own_spares_the_turn_of_somebody_else() {
+    let (mut rig, turn, aside) = with_a_turn_and_an_aside().await;
     rig.say_as(OTHER_USER, "-1", "/stop");
     assert_eq!(rig.hear("-1").await, replies::STOPPED);
     turn.open();
@@ -95,14 +101,7 @@ async fn to_stop_ones_own_spares_the_turn_of_somebody_else() {
 
 #[tokio::test]
 async fn is_spared_by_who_stops_a_turn_of_their_own() {
-    let mut rig = Rig::new().await;
-    let (turn, aside) = (Gate::shut(), Gate::shut());
-    rig.model.on("tea", [held(&turn, says("tea"))]);
-    rig.say_as(USER, "-1", "tea");
-    rig.hangs_at(&turn).await;
-    rig.model.on("slow", [held(&aside, says("slowly"))]);
-    rig.say_as(OTHER_USER, "-1", "/btw slow?");
-    rig.hangs_at(&aside).await;
+    let (mut rig, turn, aside) = with_a_turn_and_an_aside().await;
     rig.say_as(USER, "-1", "/stop");
     assert_eq!(rig.hear("-1").await, replies::STOPPED);
     aside.open();

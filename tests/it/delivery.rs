@@ -141,9 +141,8 @@ async fn gives_nothing_up_and_keeps_the_order_while_the_platform_is_away() {
     rig.stop().await;
 }
 
-#[tokio::test]
-async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
-    let double = Double::taking_files_and_knowing(1_000).giving_up_soon();
+/// A rig in which a file is sent to `1`, and is lost each time.
+async fn sending_a_file_for_ever(double: Double) -> Rig {
     let mut rig = Rig::with(double, Parts::default()).await;
     fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
     rig.home.always_files(Manner::Loses);
@@ -151,6 +150,13 @@ async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
     rig.model.on("send", [calls(&[("message", file)]), says("NO_REPLY")]);
     rig.say("1", "send it");
     rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    rig
+}
+
+#[tokio::test]
+async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
+    let double = Double::taking_files_and_knowing(1_000).giving_up_soon();
+    let mut rig = sending_a_file_for_ever(double).await;
     rig.say("1", "hello");
     let home = Arc::clone(&rig.home);
     let heard = rig.heard_on(Arc::clone(&home), "1", 1).await.remove(0);
@@ -171,13 +177,7 @@ async fn what_overtakes_a_file_that_fails_for_ever_names_its_question() {
 #[tokio::test]
 async fn what_overtakes_quotes_its_question_where_messages_cannot_name_it() {
     let double = Double::taking_files_and_knowing(1_000).giving_up_soon().without_replies();
-    let mut rig = Rig::with(double, Parts::default()).await;
-    fs::write(rig.workspace().join("plan.md"), "tides").unwrap();
-    rig.home.always_files(Manner::Loses);
-    let file = json!({"files": ["plan.md"]});
-    rig.model.on("send", [calls(&[("message", file)]), says("NO_REPLY")]);
-    rig.say("1", "send it");
-    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    let mut rig = sending_a_file_for_ever(double).await;
     assert_eq!(rig.ask("1", "hello").await, "> hello\n\nre: hello");
     let long = "when is high water, and how long does it take to walk to the island and back?";
     rig.model.on("high water", [says("At six.")]);

@@ -50,19 +50,7 @@ const fn limits(wait: Duration) -> HttpTimeouts {
 }
 
 fn config(api: &ModelApi) -> Config {
-    Config {
-        kind: match api.platform {
-            Platform::OpenAi => ProviderKind::OpenAi,
-            Platform::Anthropic => ProviderKind::Anthropic,
-        },
-        model: MODEL.to_owned(),
-        api_key: Some(Secret::new(KEY)),
-        base_url: api.base_url.clone(),
-        tokens_max: Some(1000),
-        context: 100_000,
-        tools: Tools::Native,
-        images: true,
-    }
+    api.config()
 }
 
 /// The bare provider, without retries.

@@ -414,16 +414,21 @@ fn a_message_is_not_late_if_the_one_before_it_was_as_late() {
     check(times(60, two_days + 61), Some(times(0, two_days)), false);
 }
 
+/// What was found late just now was found an hour ago.
+fn an_hour_passes(rig: &Rig) {
+    rig.change(
+        "UPDATE inbound SET received = received - 3600000,
+         message = json_set(message, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 hours'))",
+    );
+}
+
 #[tokio::test]
 async fn answers_messages_that_all_look_late_because_the_clock_is_ahead() {
     let mut rig = Rig::new().await;
     let said = Utc::now() - Duration::hours(30);
     rig.say_changed(OWNER, "1", "hello", |message| message.at = said);
     assert_eq!(rig.hear("1").await, replies::TOO_LATE);
-    rig.change(
-        "UPDATE inbound SET received = received - 3600000,
-         message = json_set(message, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 hours'))",
-    );
+    an_hour_passes(&rig);
     rig.say_changed(OWNER, "1", "and now?", |message| message.at = said);
     assert_eq!(rig.hear("1").await, "re: and now?");
     rig.finish().await;
@@ -438,10 +443,7 @@ async fn answers_the_first_message_of_a_conversation_though_the_clock_is_ahead()
     assert_eq!(rig.hear("1").await, replies::TOO_LATE);
     rig.say_changed(OWNER, "2", "hello", |message| message.at = said);
     assert_eq!(rig.hear("2").await, replies::TOO_LATE, "both may have been kept by the platform");
-    rig.change(
-        "UPDATE inbound SET received = received - 3600000,
-         message = json_set(message, '$.at', strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-31 hours'))",
-    );
+    an_hour_passes(&rig);
     rig.say_changed(OWNER, "3", "hello", |message| message.at = said);
     assert_eq!(rig.hear("3").await, "re: hello");
     rig.finish().await;

@@ -16,11 +16,12 @@ use peacrab::channels::telegram::inbound::{Decoded, Identity, ReadingContext, de
 use peacrab::channels::telegram::{Config, Deadlines, Telegram};
 use peacrab::people::Groups;
 use peacrab::secret::Secret;
-use peacrab::types::message::{Address, Body, DedupKey, DeliveryId, Inbound, MessageId, Outbound};
+use peacrab::types::message::{Address, DedupKey, Inbound, MessageId, Outbound};
 use serde_json::{Value, json};
 
 use crate::support::bot_api::line::{ADA, Line};
 use crate::support::bot_api::{BOT_ID, BOT_NAME, BotApi};
+use crate::support::outbound::text_to;
 
 const CREW: i64 = -1_001_234;
 const FORUM: i64 = -1_000_000_001_234;
@@ -115,16 +116,7 @@ fn address(chat: i64, thread: Option<i64>) -> Address {
 }
 
 fn message(to: Address, text: &str) -> Outbound {
-    let body = Body::Text(text.to_owned());
-    Outbound {
-        id: DeliveryId(1),
-        part: 0,
-        to,
-        reply_to: None,
-        overtakes: false,
-        replaces: None,
-        body,
-    }
+    text_to(1, to, text)
 }
 
 fn to_ada(text: &str) -> Outbound {

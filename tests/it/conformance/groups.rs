@@ -10,6 +10,13 @@ use crate::support::script::says;
 use Place::{Group, Private, Thread};
 use Who::{Ada, Bob, Robot};
 
+/// Ada asks what is new, and is told so.
+async fn what_is_new<S: Stage>(scene: &Scene<S>, place: Place, answer: &'static str) {
+    scene.model.on("what is new", [says(answer)]);
+    scene.stage.say(place, Ada, &S::mention("what is new?"));
+    scene.hears(answer).await;
+}
+
 pub(super) async fn answers_every_line_where_it_is_to<S: Stage>() {
     let scene = Scene::<S>::in_groups(Groups::Always, &[]).await;
     scene.model.on("the soup is ready", [says("Good.")]);
@@ -31,9 +38,7 @@ pub(super) async fn hears_no_other_bot<S: Stage>() {
     let scene = Scene::<S>::new().await;
     scene.stage.say(Group, Robot, "the oven is hot");
     scene.stage.say(Group, Robot, &S::mention("beep"));
-    scene.model.on("what is new", [says("Nothing.")]);
-    scene.stage.say(Group, Ada, &S::mention("what is new?"));
-    scene.hears("Nothing.").await;
+    what_is_new(&scene, Group, "Nothing.").await;
     let told = scene.model.last().transcript();
     assert!(!told.contains("oven") && !told.contains("beep"), "{told}");
     scene.ends_with(1, &["Nothing."]).await;
@@ -53,9 +58,7 @@ pub(super) async fn hears_another_bot_that_it_is_told_of<S: Stage>() {
 pub(super) async fn needs_a_mention_only_until_it_takes_part_in_a_thread<S: Stage>() {
     let scene = Scene::<S>::new().await;
     scene.stage.say(Thread, Bob, "the soup is ready");
-    scene.model.on("what is new", [says("Soup.")]);
-    scene.stage.say(Thread, Ada, &S::mention("what is new?"));
-    scene.hears("Soup.").await;
+    what_is_new(&scene, Thread, "Soup.").await;
     let told = scene.model.last().transcript();
     assert!(told.contains("the soup is ready"), "{told}");
     if S::FOLLOWS_THREADS {
@@ -75,9 +78,7 @@ pub(super) async fn remembers_an_edited_line_as_it_is_now<S: Stage>() {
     let scene = Scene::<S>::new().await;
     let line = scene.stage.say(Group, Bob, "the soup is red");
     scene.stage.edit(Group, Bob, &line, "the soup is green");
-    scene.model.on("what is new", [says("Soup.")]);
-    scene.stage.say(Group, Ada, &S::mention("what is new?"));
-    scene.hears("Soup.").await;
+    what_is_new(&scene, Group, "Soup.").await;
     let told = scene.model.last().transcript();
     assert_eq!(
         (told.matches("is green").count(), told.matches("is red").count()),
@@ -90,9 +91,7 @@ pub(super) async fn remembers_an_edited_line_as_it_is_now<S: Stage>() {
 pub(super) async fn shows_no_second_time_a_line_that_is_edited<S: Stage>() {
     let scene = Scene::<S>::new().await;
     let line = scene.stage.say(Thread, Bob, "the soup is red");
-    scene.model.on("what is new", [says("Soup.")]);
-    scene.stage.say(Thread, Ada, &S::mention("what is new?"));
-    scene.hears("Soup.").await;
+    what_is_new(&scene, Thread, "Soup.").await;
     scene.stage.edit(Thread, Bob, &line, "the soup is green");
     scene.model.on("and now", [says("Nothing more.")]);
     scene.stage.say(Thread, Ada, &S::mention("and now?"));
@@ -123,9 +122,7 @@ pub(super) async fn answers_a_line_that_is_edited_to_mention_it<S: Stage>() {
 pub(super) async fn answers_no_line_to_others_that_is_edited<S: Stage>() {
     let scene = Scene::<S>::new().await;
     let line = scene.stage.say(Thread, Bob, "the soup is red");
-    scene.model.on("what is new", [says("Soup.")]);
-    scene.stage.say(Thread, Ada, &S::mention("what is new?"));
-    scene.hears("Soup.").await;
+    what_is_new(&scene, Thread, "Soup.").await;
     // It takes part in the thread by now, but that was said before.
     scene.stage.edit(Thread, Bob, &line, "the soup is green");
     scene.ask(Private(Ada), Ada, "last").await;

@@ -393,8 +393,8 @@ async fn a_channel_that_it_may_not_look_at_is_no_private_chat() {
     .await;
 }
 
-#[tokio::test]
-async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
+/// A message is heard, and after the session is lost another one is missed.
+async fn with_a_missed_message() -> (DiscordApi, Desk) {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
     desk.listening(&discord(&api), async {
         api.wait_for_sessions(1, 0).await;
@@ -404,6 +404,12 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
     .await;
     api.forget_sessions();
     api.say_unheard(&from_ada("missed"));
+    (api, desk)
+}
+
+#[tokio::test]
+async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
+    let (api, desk) = with_a_missed_message().await;
     // More often than it is tried at first.
     api.fail("GET /channels/*/messages", 4, &Fault::Status(500));
     desk.listening(&discord(&api), async {
@@ -416,15 +422,7 @@ async fn a_sick_channel_holds_up_nobody_and_is_read_later() {
 
 #[tokio::test]
 async fn whoever_speaks_while_a_channel_hangs_is_heard() {
-    let (api, desk) = (DiscordApi::start().await, Desk::new());
-    desk.listening(&discord(&api), async {
-        api.wait_for_sessions(1, 0).await;
-        api.say(&from_ada("before"));
-        desk.wait_for(1).await;
-    })
-    .await;
-    api.forget_sessions();
-    api.say_unheard(&from_ada("missed"));
+    let (api, desk) = with_a_missed_message().await;
     api.fail("GET /channels/*/messages", 2, &Fault::Hang);
     let hasty = Deadlines {
         call: Duration::from_secs(2),
@@ -444,15 +442,7 @@ async fn whoever_speaks_while_a_channel_hangs_is_heard() {
 #[tokio::test]
 async fn what_is_still_to_be_read_back_outlives_a_restart() {
     for loses_its_session in [false, true] {
-        let (api, desk) = (DiscordApi::start().await, Desk::new());
-        desk.listening(&discord(&api), async {
-            api.wait_for_sessions(1, 0).await;
-            api.say(&from_ada("before"));
-            desk.wait_for(1).await;
-        })
-        .await;
-        api.forget_sessions();
-        api.say_unheard(&from_ada("missed"));
+        let (api, desk) = with_a_missed_message().await;
         api.fail("GET /channels/*/messages", 3, &Fault::Status(500));
         // So long that it ends before it looks again.
         let patient = Deadlines { again: Duration::from_secs(60), ..DEADLINES };

@@ -14,18 +14,10 @@ use serde_json::json;
 use super::{DEADLINES, address, discord, discord_with};
 use crate::support::discord_api::line::{ADA, BOB, BOT, CREW, Line, THREAD};
 use crate::support::discord_api::{DiscordApi, Fault};
+use crate::support::outbound::text_to;
 
 pub(super) fn message(to: Address, text: &str) -> Outbound {
-    let body = Body::Text(text.to_owned());
-    Outbound {
-        id: DeliveryId(1),
-        part: 0,
-        to,
-        reply_to: None,
-        overtakes: false,
-        replaces: None,
-        body,
-    }
+    text_to(1, to, text)
 }
 
 pub(super) fn to_ada(text: &str) -> Outbound {

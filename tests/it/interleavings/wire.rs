@@ -6,15 +6,13 @@ use std::time::Duration;
 use peacrab::provider::anthropic::Anthropic;
 use peacrab::provider::openai::OpenAi;
 use peacrab::provider::{
-    Config, Effort, HttpTimeouts, Pictures, PromptMessage, Provider, ProviderKind, Request, Tools,
-    complete,
+    Config, Effort, HttpTimeouts, Pictures, PromptMessage, Provider, Request, complete,
 };
-use peacrab::secret::Secret;
 use peacrab::types::session::{Call, Thinking};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
-use crate::support::model_api::{KEY, MODEL, ModelApi, Platform, Reply};
+use crate::support::model_api::{ModelApi, Platform, Reply};
 
 /// A transcript of its own.
 #[derive(Clone)]
@@ -110,19 +108,7 @@ impl Apis {
 }
 
 fn connected(api: &ModelApi) -> Arc<dyn Provider> {
-    let config = Config {
-        kind: match api.platform {
-            Platform::OpenAi => ProviderKind::OpenAi,
-            Platform::Anthropic => ProviderKind::Anthropic,
-        },
-        model: MODEL.to_owned(),
-        api_key: Some(Secret::new(KEY)),
-        base_url: api.base_url.clone(),
-        tokens_max: Some(1000),
-        context: 100_000,
-        tools: Tools::Native,
-        images: false,
-    };
+    let config = Config { images: false, ..api.config() };
     let wait = Duration::from_secs(20);
     let limits = HttpTimeouts { connect: wait, begin: wait, stall: wait, whole: wait };
     match api.platform {

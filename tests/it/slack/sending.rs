@@ -14,20 +14,12 @@ use serde_json::json;
 use tokio::net::TcpListener;
 
 use super::{CREW, DEADLINES, address, config, slack};
+use crate::support::outbound::text_to;
 use crate::support::slack_api::line::{ADA, Line};
 use crate::support::slack_api::{self, Fault, SlackApi};
 
 fn message(to: Address, text: &str) -> Outbound {
-    let body = Body::Text(text.to_owned());
-    Outbound {
-        id: DeliveryId(7),
-        part: 0,
-        to,
-        reply_to: None,
-        overtakes: false,
-        replaces: None,
-        body,
-    }
+    text_to(7, to, text)
 }
 
 fn to_ada(text: &str) -> Outbound {

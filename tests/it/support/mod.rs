@@ -14,6 +14,8 @@ pub(crate) mod discord_api;
 pub(crate) mod double;
 pub(crate) mod effort;
 pub(crate) mod model_api;
+#[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
+pub(crate) mod outbound;
 pub(crate) mod platform;
 pub(crate) mod record;
 pub(crate) mod rig;

@@ -13,6 +13,8 @@ use axum::http::{HeaderMap, Request, StatusCode};
 use axum::response::Response;
 use axum::serve::ListenerExt as _;
 use futures_util::stream::{self, StreamExt as _};
+use peacrab::provider::{Config, ProviderKind, Tools};
+use peacrab::secret::Secret;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -130,6 +132,23 @@ impl ModelApi {
             Platform::Anthropic => format!("http://{address}"),
         };
         Self { platform, base_url, seen, _server: server }
+    }
+
+    /// The config of a provider that asks it.
+    pub(crate) fn config(&self) -> Config {
+        Config {
+            kind: match self.platform {
+                Platform::OpenAi => ProviderKind::OpenAi,
+                Platform::Anthropic => ProviderKind::Anthropic,
+            },
+            model: MODEL.to_owned(),
+            api_key: Some(Secret::new(KEY)),
+            base_url: self.base_url.clone(),
+            tokens_max: Some(1000),
+            context: 100_000,
+            tools: Tools::Native,
+            images: true,
+        }
     }
 
     /// Appends to the script.
