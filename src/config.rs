@@ -29,7 +29,7 @@ use toml::de::{DeTable, DeValue};
 use crate::channels::config::{DiscordThreads, SlackThreads};
 use crate::channels::{Config as ChannelConfig, Kind, intake};
 use crate::hooks::Hook;
-use crate::people::{Access, Groups, Paired, Role};
+use crate::people::{Access, Paired, Role};
 use crate::provider::{self, transcription};
 use crate::secret::{Secret, Setting};
 use crate::tasks::schedule;
@@ -307,11 +307,7 @@ fn describe_channel(channel: &ChannelConfig) -> String {
         Kind::Telegram(telegram) => (format!("telegram ({})", telegram.api_url), ""),
     };
     let Access { owners, admins, allow, groups, chats, bots, pairing } = &channel.access;
-    let groups = match groups {
-        Groups::Off => "off",
-        Groups::Mention => "mention",
-        Groups::Always => "always",
-    };
+    let groups = groups.as_str();
     let pairing = if *pairing { "on" } else { "off" };
     let everyone = if allow.iter().any(|id| id == "*") { ", everyone as guests" } else { "" };
     let allowed = allow.iter().filter(|id| *id != "*").count();
@@ -325,11 +321,10 @@ fn describe_channel(channel: &ChannelConfig) -> String {
 }
 
 fn describe_provider(provider: &provider::Config) -> String {
-    let kind = match provider.kind {
-        provider::ProviderKind::Anthropic => "anthropic",
-        provider::ProviderKind::OpenAi => "openai",
-        provider::ProviderKind::Rehearsal => return "rehearsal, no model".to_owned(),
-    };
+    if provider.kind == provider::ProviderKind::Rehearsal {
+        return "rehearsal, no model".to_owned();
+    }
+    let kind = provider.kind.as_str();
     let key = if provider.api_key.is_some() { "" } else { ", no key" };
     let sees = if provider.images { ", sees pictures" } else { "" };
     let tools = match provider.tools {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::store::{Legible, Time};
 use crate::types::message::{Address, ChannelName, ChatId, Inbound, Place, Sender, SenderId};
 pub use crate::types::role::Role;
+use crate::types::words::words;
 
 /// Validity of a pairing code.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
@@ -74,6 +75,8 @@ pub enum Groups {
     Mention,
     Always,
 }
+
+words!(Groups { Off = "off", Mention = "mention", Always = "always" });
 
 /// The access rules of all channels from the config. Pairings are in the store.
 #[derive(Clone, Default)]

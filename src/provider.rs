@@ -36,6 +36,7 @@ pub use text_tools::MALFORMED_CALL;
 use crate::secret::Secret;
 pub use crate::types::session::Effort;
 use crate::types::session::{Call, Ending, Image, Step, Thinking, Turn};
+use crate::types::words::words;
 
 /// One `[providers.NAME]` section.
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +76,8 @@ pub enum ProviderKind {
     /// No model: rules that lead through the machine.
     Rehearsal,
 }
+
+words!(ProviderKind { Anthropic = "anthropic", OpenAi = "openai", Rehearsal = "rehearsal" });
 
 /// One completion to be made.
 pub struct Request<'a> {

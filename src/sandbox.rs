@@ -35,6 +35,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::secret::Setting;
+use crate::types::words::words;
 
 pub use keep::{KeptOutput, WHOLE_BYTES_MAX};
 pub use paths::{Exposed, exposed};
@@ -76,15 +77,7 @@ pub enum Level {
     Off,
 }
 
-impl Level {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Required => "required",
-            Self::BestEffort => "best-effort",
-            Self::Off => "off",
-        }
-    }
-}
+words!(Level { Required = "required", BestEffort = "best-effort", Off = "off" });
 
 /// What commands may take. Of a process alone unless it says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

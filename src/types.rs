@@ -1,5 +1,6 @@
 //! Messages, addresses, conversations and events as data. Nothing here reads a clock, a disk or a socket.
 
+pub(crate) mod words;
 pub mod role;
 pub mod untrusted;
 pub mod message;

@@ -78,11 +78,7 @@ pub(super) fn configs(
 impl ProviderSection {
     fn config(self, place: &Section<'_, '_>) -> Option<provider::Config> {
         let kind = place.require(self.r#type, "type", "one of anthropic, openai, rehearsal")?;
-        let (word, vendor_url) = match kind {
-            Anthropic => ("anthropic", ANTHROPIC_URL),
-            OpenAi => ("openai", OPENAI_URL),
-            Rehearsal => ("rehearsal", ""),
-        };
+        let (word, vendor_url) = (kind.as_str(), vendor_url(kind));
         place.allow_only(LIMITED, word, &format!("a provider of type {word}"));
         if kind == Rehearsal {
             return Some(rehearsal());
@@ -138,6 +134,11 @@ fn rehearsal() -> provider::Config {
         tools: Tools::Native,
         images: false,
     }
+}
+
+/// The endpoint of the vendor itself.
+fn vendor_url(kind: ProviderKind) -> &'static str {
+    if kind == Anthropic { ANTHROPIC_URL } else { OPENAI_URL }
 }
 
 /// Returns true if the models of a vendor usually see pictures.

@@ -16,6 +16,7 @@ use crate::people::Role;
 use crate::store::{Time, integer_columns, slice, text_columns};
 use crate::types::message::{Address, Body, ChannelName, DeliveryId, SenderId};
 use crate::types::session::{CallId, TurnId};
+use crate::types::words::words;
 
 /// How many of them are listed.
 const LISTED_MAX: usize = 20;
@@ -34,20 +35,8 @@ pub enum Kind {
     Question,
 }
 
-impl Kind {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Approval => "approval",
-            Self::Question => "question",
-        }
-    }
-
-    fn parse(text: &str) -> Self {
-        if text == "approval" { Self::Approval } else { Self::Question }
-    }
-}
-
-text_columns!(Kind = Self::parse);
+words!(Kind { Approval = "approval", Question = "question" });
+text_columns!(Kind = |text| Self::parse(text).unwrap_or(Self::Question));
 
 /// What is asked, before it is.
 #[derive(Clone, Debug)]
@@ -84,15 +73,7 @@ pub enum Ended {
     Cancelled,
 }
 
-impl Ended {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Settled => "settled",
-            Self::Expired => "expired",
-            Self::Cancelled => "cancelled",
-        }
-    }
-}
+words!(Ended { Settled = "settled", Expired = "expired", Cancelled = "cancelled" });
 
 impl ToSql for Ended {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

@@ -12,6 +12,7 @@ use crate::store::{Json, Time, text_columns};
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::Source;
+use crate::types::words::words;
 
 /// How many of them are listed.
 const LISTED_MAX: i64 = 20;
@@ -26,23 +27,14 @@ pub enum State {
     Withdrawn,
 }
 
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Open => "open",
-            Self::Accepted => "accepted",
-            Self::Declined => "declined",
-            Self::Withdrawn => "withdrawn",
-        }
-    }
+words!(State {
+    Open = "open",
+    Accepted = "accepted",
+    Declined = "declined",
+    Withdrawn = "withdrawn",
+});
 
-    fn read(word: &str) -> Self {
-        let all = [Self::Accepted, Self::Declined, Self::Withdrawn];
-        all.into_iter().find(|state| state.as_str() == word).unwrap_or(Self::Open)
-    }
-}
-
-text_columns!(State = Self::read);
+text_columns!(State = |word| Self::parse(word).unwrap_or(Self::Open));
 
 /// A proposal by the number that people and models see.
 #[derive(Clone, Debug, PartialEq, Eq)]

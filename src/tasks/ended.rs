@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::store::text_columns;
 use crate::types::session::Ending;
+use crate::types::words::words;
 
 /// How a background task has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -24,16 +25,6 @@ pub enum Ended {
 }
 
 impl Ended {
-    const ALL: [Self; 7] = [
-        Self::Done,
-        Self::Silent,
-        Self::Repeated,
-        Self::Failed,
-        Self::Stopped,
-        Self::Interrupted,
-        Self::Skipped,
-    ];
-
     /// How a task has ended whose turn has ended so.
     pub fn of(ending: Ending) -> Self {
         match ending {
@@ -43,20 +34,17 @@ impl Ended {
             Ending::Failed => Self::Failed,
         }
     }
-
-    /// As it stands in the store.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Silent => "silent",
-            Self::Repeated => "repeated",
-            Self::Failed => "failed",
-            Self::Stopped => "stopped",
-            Self::Interrupted => "interrupted",
-            Self::Skipped => "skipped",
-        }
-    }
 }
+
+words!(Ended {
+    Done = "done",
+    Silent = "silent",
+    Repeated = "repeated",
+    Failed = "failed",
+    Stopped = "stopped",
+    Interrupted = "interrupted",
+    Skipped = "skipped",
+});
 
 /// How a background task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,7 +62,7 @@ impl State {
     }
 
     fn parse(text: &str) -> Self {
-        let ended = Ended::ALL.into_iter().find(|ended| ended.as_str() == text);
+        let ended = Ended::parse(text);
         match text {
             "running" => Self::Running,
             // A newer version wrote others.

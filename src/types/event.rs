@@ -97,52 +97,40 @@ pub enum Happening {
     },
 }
 
-/// The names of events, as they are serialized.
-pub const NAMES: &[&str] = &[
-    "turn_start",
-    "step_start",
-    "thinking_start",
-    "thinking",
-    "thinking_end",
-    "text",
-    "tool_start",
-    "tool_end",
-    "memory_updated",
-    "no_tool_call",
-    "steered",
-    "compacted",
-    "error",
-    "turn_end",
-    "delivered",
-    "delivery_late",
-    "delivery_failed",
-    "missed",
-];
+/// Names the events, as they are serialized.
+macro_rules! names {
+    ($($variant:ident = $name:literal),+ $(,)?) => {
+        /// The names of events, as they are serialized.
+        pub const NAMES: &[&str] = &[$($name),+];
 
-impl Happening {
-    /// The event's name in [`NAMES`].
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::TurnStart { .. } => "turn_start",
-            Self::StepStart { .. } => "step_start",
-            Self::ThinkingStart => "thinking_start",
-            Self::Thinking { .. } => "thinking",
-            Self::ThinkingEnd => "thinking_end",
-            Self::Text { .. } => "text",
-            Self::ToolStart { .. } => "tool_start",
-            Self::ToolEnd { .. } => "tool_end",
-            Self::MemoryUpdated { .. } => "memory_updated",
-            Self::NoToolCall { .. } => "no_tool_call",
-            Self::Steered { .. } => "steered",
-            Self::Compacted { .. } => "compacted",
-            Self::Error { .. } => "error",
-            Self::TurnEnd { .. } => "turn_end",
-            Self::Delivered { .. } => "delivered",
-            Self::DeliveryLate { .. } => "delivery_late",
-            Self::DeliveryFailed { .. } => "delivery_failed",
-            Self::Missed { .. } => "missed",
+        impl Happening {
+            /// The event's name in [`NAMES`].
+            pub fn name(&self) -> &'static str {
+                match self { $(Self::$variant { .. } => $name),+ }
+            }
         }
-    }
+    };
+}
+
+names! {
+    TurnStart = "turn_start",
+    StepStart = "step_start",
+    ThinkingStart = "thinking_start",
+    Thinking = "thinking",
+    ThinkingEnd = "thinking_end",
+    Text = "text",
+    ToolStart = "tool_start",
+    ToolEnd = "tool_end",
+    MemoryUpdated = "memory_updated",
+    NoToolCall = "no_tool_call",
+    Steered = "steered",
+    Compacted = "compacted",
+    Error = "error",
+    TurnEnd = "turn_end",
+    Delivered = "delivered",
+    DeliveryLate = "delivery_late",
+    DeliveryFailed = "delivery_failed",
+    Missed = "missed",
 }
 
 /// The sending side, cheap to clone.

@@ -6,39 +6,21 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::types::message::{Address, ChannelName};
+use crate::types::words::words;
 
-/// Declares the enum of kinds, with their names, which are also stored.
-macro_rules! task_kinds {
-    ($($(#[$doc:meta])* $kind:ident = $name:literal),+ $(,)?) => {
-        /// The kinds of background tasks.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-        #[serde(rename_all = "snake_case")]
-        pub enum TaskKind {
-            $($(#[$doc])* $kind),+
-        }
-
-        impl TaskKind {
-            pub const ALL: &[Self] = &[$(Self::$kind),+];
-
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$kind => $name),+ }
-            }
-
-            pub fn parse(name: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|kind| kind.as_str() == name)
-            }
-        }
-    };
-}
-
-task_kinds! {
+/// The kinds of background tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TaskKind {
     /// A task that a conversation has delegated to another session.
-    Subagent = "subagent",
+    Subagent,
     /// A run of a job in a session of its own.
-    Job = "job",
+    Job,
     /// A heartbeat run: a look at the owner's HEARTBEAT.md.
-    Heartbeat = "heartbeat",
+    Heartbeat,
 }
+
+words!(TaskKind { Subagent = "subagent", Job = "job", Heartbeat = "heartbeat" });
 
 /// A background task. The number is the visible one: of a subagent, of a job (not of its run), of a
 /// heartbeat run.

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::types::words::words;
+
 /// The permissions of a person. Each role includes those before it.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
@@ -17,13 +19,10 @@ pub enum Role {
     Owner,
 }
 
+words!(Role { Guest = "guest", User = "user", Admin = "admin", Owner = "owner" });
+
 impl fmt::Display for Role {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Guest => "guest",
-            Self::User => "user",
-            Self::Admin => "admin",
-            Self::Owner => "owner",
-        })
+        f.write_str(self.as_str())
     }
 }

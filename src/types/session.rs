@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::types::message::{Place, SenderId};
 use crate::types::origin::Origin;
 use crate::types::source::{Parts, Source};
+use crate::types::words::words;
 
 /// Declares a newtype over a row id of the store.
 macro_rules! row_id {
@@ -184,25 +185,6 @@ pub enum Finish {
     Answer,
     /// An explicit call. A text alone does not end the turn, and the model is reminded of that.
     Explicit,
-}
-
-/// Declares the names of an enum's variants, as people write and read them.
-macro_rules! words {
-    ($name:ident { $($variant:ident = $word:literal),+ $(,)? }) => {
-        impl $name {
-            /// All variants by name.
-            pub const CHOICES: &[(&str, Self)] = &[$(($word, Self::$variant)),+];
-
-            pub fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-
-            pub fn parse(word: &str) -> Option<Self> {
-                let choice = Self::CHOICES.iter().find(|(choice, _)| choice.eq_ignore_ascii_case(word));
-                choice.map(|(_, choice)| *choice)
-            }
-        }
-    };
 }
 
 words!(Effort { Default = "default", Off = "off", Low = "low", Medium = "medium", High = "high" });

@@ -160,7 +160,8 @@ async fn thinking_is_shown_only_if_somebody_asks() {
     assert_eq!(rig.ask("1", "six times seven").await, "42");
     assert!(!rig.model.last().transcript().contains("Hm."));
     assert_eq!(rig.ask("1", "/think").await, replies::thinking_is("default", false));
-    for (word, effort) in Effort::CHOICES {
+    for effort in Effort::ALL {
+        let word = effort.as_str();
         assert_eq!(rig.ask("1", &format!("/think {word}")).await, replies::effort_is(word));
         rig.ask("1", "hello").await;
         assert_eq!(rig.model.last().effort, *effort);

@@ -7,6 +7,7 @@ use super::origins::read_origin_at;
 use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::types::message::{Inbound, Sender};
 use crate::types::origin::Origin;
+use crate::types::words::words;
 
 /// A row of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,36 +63,18 @@ pub enum Fate {
     TurnedAway,
 }
 
-impl Fate {
-    const ALL: [Self; 7] = [
-        Self::Answered,
-        Self::Obeyed,
-        Self::Refused,
-        Self::Stopped,
-        Self::Late,
-        Self::Withdrawn,
-        Self::TurnedAway,
-    ];
+words!(Fate {
+    Answered = "answered",
+    Obeyed = "obeyed",
+    Refused = "refused",
+    Stopped = "stopped",
+    Late = "late",
+    Withdrawn = "withdrawn",
+    TurnedAway = "turned away",
+});
 
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Answered => "answered",
-            Self::Obeyed => "obeyed",
-            Self::Refused => "refused",
-            Self::Stopped => "stopped",
-            Self::Late => "late",
-            Self::Withdrawn => "withdrawn",
-            Self::TurnedAway => "turned away",
-        }
-    }
-
-    /// Parses an outcome. A newer version may have written others, which count as stopped.
-    fn parse(text: &str) -> Self {
-        Self::ALL.into_iter().find(|fate| fate.as_str() == text).unwrap_or(Self::Stopped)
-    }
-}
-
-text_columns!(Fate = Self::parse);
+// A newer version may have written others, which count as stopped.
+text_columns!(Fate = |text| Self::parse(text).unwrap_or(Self::Stopped));
 
 /// A waiting row that cannot be read, and the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]

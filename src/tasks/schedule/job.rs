@@ -12,6 +12,7 @@ use crate::store::{Json, Time, integer_columns, text_columns};
 use crate::tasks::schedule::timing::Timing;
 use crate::types::message::{Address, ChannelName, Place, Sender, SenderId};
 use crate::types::origin::{TaskId, TaskKind};
+use crate::types::words::words;
 
 /// A job, by the number that people see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -99,23 +100,9 @@ pub enum State {
     Removed,
 }
 
-impl State {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Active => "active",
-            Self::Paused => "paused",
-            Self::Done => "done",
-            Self::Removed => "removed",
-        }
-    }
+words!(State { Active = "active", Paused = "paused", Done = "done", Removed = "removed" });
 
-    fn parse(text: &str) -> Self {
-        let all = [Self::Active, Self::Paused, Self::Done];
-        all.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Removed)
-    }
-}
-
-text_columns!(State = Self::parse);
+text_columns!(State = |word| Self::parse(word).unwrap_or(Self::Removed));
 
 /// What a job is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -20,6 +20,7 @@ use crate::people::Role;
 use crate::secret::Secret;
 use crate::tools::{Kind, Tool, ToolContext, ToolError, ToolOutput, ToolSpec};
 use crate::types::source::Source;
+use crate::types::words::words;
 
 /// Maximum length of a query that all of them accept (Brave and Tavily: 400 characters).
 const QUERY_CHARS_MAX: usize = 400;
@@ -70,16 +71,14 @@ impl EngineKind {
             Self::DuckDuckGo => Some("https://html.duckduckgo.com"),
         }
     }
-
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Brave => "brave",
-            Self::Tavily => "tavily",
-            Self::Searxng => "searxng",
-            Self::DuckDuckGo => "duckduckgo",
-        }
-    }
 }
+
+words!(EngineKind {
+    Brave = "brave",
+    Tavily = "tavily",
+    Searxng = "searxng",
+    DuckDuckGo = "duckduckgo",
+});
 
 impl Default for Engine {
     /// The engine that needs no key.
