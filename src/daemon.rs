@@ -41,6 +41,7 @@ use crate::tasks::schedule::{self, Clock, Commands, Scheduler};
 #[cfg(feature = "hardware")]
 use crate::tools::hardware;
 use crate::tools::{self, AnyTool, ToolSet, mcp};
+use crate::trust::instruction_versions;
 use crate::trust::instruction_watch::{self, Oversight};
 use crate::turn::draft_rate::DraftsOut;
 use crate::turn::services::{ModelChoice, TurnConfig, TurnServices};
@@ -202,6 +203,7 @@ impl Daemon {
         let (store, opened) = opening::store(&plan.home, &plan.store).await?;
         let workspace =
             Workspace::open_in(&plan.home.join("workspace"), plan.surroundings.clone())?;
+        workspace.restore_instructions(instruction_versions::load(&store).await?);
 
         let terminal = Arc::new(Terminal::new(TERMINAL.into()));
         let mut channels: BTreeMap<_, Arc<dyn Channel>> = BTreeMap::new();
@@ -218,7 +220,7 @@ impl Daemon {
         let actions = Actions { store: store.clone(), images };
         let bus = Bus::new(store, People::new(access), plan.agent.waiting_max);
         opening::tell_if_full(&bus).await;
-        let user = workspace.read_text(&USER.parse()?).unwrap_or_default();
+        let user = workspace.instruction(&USER.parse()?).ok().flatten();
         let zone = plan.agent.zone(&user.unwrap_or_default());
         let oversight = Oversight::new(workspace.clone(), actions.clone(), bus.outbox.clone());
         let redactor = plan.redactor.clone();
@@ -296,6 +298,11 @@ impl Daemon {
             }));
             self.deliver(name, channel, &mut delivering, &deliveries);
         }
+        let (workspace, bus) = (self.services.workspace.clone(), self.services.bus.clone());
+        listening.spawn(forever("the versions of instructions", sources.clone(), move |stop| {
+            let (workspace, bus) = (workspace.clone(), bus.clone());
+            instruction_versions::run(workspace, bus.store, bus.outbox, stop)
+        }));
         let oversight = self.turns.oversight.clone();
         listening.spawn(forever("the oversight of rules", sources.clone(), move |stop| {
             instruction_watch::run(oversight.clone(), stop)

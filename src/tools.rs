@@ -50,7 +50,7 @@ use crate::trust::instruction_watch::{Actor, Oversight};
 use crate::types::message::{Address, Body, ChannelName, Place, Sender};
 use crate::types::session::{CallId, Plan, SessionId};
 use crate::types::source::Source;
-use crate::workspace::{Audience, FileChange, FileError, Workspace, WorkspacePath};
+use crate::workspace::{Audience, FileChange, FileError, OpenedFile, Workspace, WorkspacePath};
 
 /// Maximum length of a result for a model, in characters. The cut explains how to read on.
 pub const RESULT_CHARS_MAX: usize = 8_000;
@@ -117,15 +117,18 @@ impl ToolContext {
 }
 
 impl ToolReader {
-    /// Returns the target of a path. Refuses files that the reader must not see.
-    pub fn resolve(
+    /// Opens a file; refuses what the reader must not see.
+    pub fn open(
         &self,
         workspace: &Workspace,
         path: &WorkspacePath,
-    ) -> Result<WorkspacePath, FileError> {
-        match workspace.resolve(path) {
-            Ok(found) if self.came_here.iter().any(|own| own == found.as_str()) => Ok(found),
-            _ => workspace.resolve_for(path, self.audience),
+    ) -> Result<OpenedFile, FileError> {
+        let is_own = |file: &OpenedFile| {
+            !file.has_other_names() && self.came_here.iter().any(|own| own == file.path().as_str())
+        };
+        match workspace.open_file(path) {
+            Ok(file) if is_own(&file) => Ok(file),
+            _ => workspace.open_for(path, self.audience),
         }
     }
 }

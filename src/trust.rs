@@ -5,3 +5,4 @@ pub mod taint;
 pub mod known_urls;
 pub mod permission;
 pub mod instruction_watch;
+pub mod instruction_versions;

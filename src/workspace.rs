@@ -4,6 +4,8 @@
 //! path (openat2 with RESOLVE_BENEATH), so that links and races cannot lead out. Everything here
 //! blocks; async code calls it through [`Workspace::off_thread`]. What tools make of it is theirs.
 
+pub mod instructions;
+pub mod opened;
 pub mod others;
 pub mod path;
 pub mod rules;
@@ -15,32 +17,29 @@ mod change;
 mod incoming;
 mod picture;
 
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use anyhow::Context;
 use cap_std::ambient_authority;
-use cap_std::fs::{Dir, File, FileType, OpenOptions, OpenOptionsExt};
-use rustix::fs::OFlags;
+use cap_std::fs::{Dir, FileType};
 
 pub use self::change::{FileChange, Hash};
 pub use self::incoming::Incoming;
+pub use self::opened::{OpenedFile, OpenedFolder};
 pub use self::picture::picture_type;
 use tokio_util::task::AbortOnDropHandle;
 
+use self::instructions::Instructions;
+use self::path::SHARED;
 pub use self::path::{PathError, WorkspacePath};
-use self::path::{SHARED, TEMPORARY_PREFIX};
 use self::skills::{SkillCache, SkillEnvironment};
 use self::snapshot::{House, HouseCache};
 
 /// What is read of a file at once, in bytes: far above any text written by hand, and small beside
 /// the memory of a small board.
 pub const READ_BYTES_MAX: u64 = 1024 * 1024;
-
-/// Names read of one folder; the order in which a disk gives them means nothing, so that what
-/// comes later is missing from a listing, which says so.
-const FOLDER_ENTRIES_MAX: usize = 10_000;
 
 /// The folder, cheap to clone.
 #[derive(Clone)]
@@ -54,6 +53,8 @@ struct WorkspaceInner {
     house: Mutex<HouseCache>,
     /// As `house`.
     skills: Mutex<SkillCache>,
+    /// The versions that are in force; locked for a moment only.
+    instructions: Instructions,
     surroundings: SkillEnvironment,
     /// Held while a change is made, as changes come from many sessions; never over an await.
     changing: Mutex<()>,
@@ -91,6 +92,13 @@ pub enum FileError {
     TooBig { path: WorkspacePath, size: u64, max: u64 },
     #[error("`{0}` is not text")]
     NotText(WorkspacePath),
+    #[error(
+        "`{0}` has a second name (hard link), so nobody knows which folder it belongs to; make a copy of it \
+         and use that"
+    )]
+    Linked(WorkspacePath),
+    #[error("{0}")]
+    Name(Box<PathError>),
     #[error("`{0}` was changed by somebody else in the meantime; read it again")]
     Changed(WorkspacePath),
     #[error("cannot reach `{path}`: {source}")]
@@ -162,6 +170,7 @@ impl Workspace {
             dir,
             house,
             skills,
+            instructions: Instructions::default(),
             surroundings,
             changing,
         }))
@@ -211,6 +220,10 @@ impl Workspace {
 
     /// Where `path` leads when the links on its way are followed. The file need not exist.
     pub fn resolve(&self, path: &WorkspacePath) -> Result<WorkspacePath, FileError> {
+        // The kernel names a file that is replaced at this moment by another name.
+        if self.is_plain(path) {
+            return Ok(path.clone());
+        }
         match self.0.dir.canonicalize(path) {
             Ok(found) => found
                 .to_str()
@@ -267,23 +280,15 @@ impl Workspace {
 
     /// A whole file of at most `max` bytes.
     pub fn read_up_to(&self, path: &WorkspacePath, max: u64) -> Result<Vec<u8>, FileError> {
-        let (file, size) = self.open_file(path)?;
-        let too_big = |size| FileError::TooBig { path: path.clone(), size, max };
-        if size > max {
-            return Err(too_big(size));
-        }
-        let mut bytes = Vec::with_capacity(size.try_into().unwrap_or_default());
-        file.take(max + 1).read_to_end(&mut bytes).map_err(|error| FileError::new(path, error))?;
-        match bytes.len() as u64 {
-            size if size > max => Err(too_big(size)),
-            _ => Ok(bytes),
-        }
+        self.open_file(path)?.read_up_to(max)
     }
 
     /// A whole file of text, or None where there is none. At most [`READ_BYTES_MAX`].
     pub fn read_text(&self, path: &WorkspacePath) -> Result<Option<String>, FileError> {
-        let Some(bytes) = self.read(path)? else { return Ok(None) };
-        String::from_utf8(bytes).map(Some).map_err(|_| FileError::NotText(path.clone()))
+        match self.open_file(path).and_then(OpenedFile::read_text) {
+            Err(FileError::Missing(_)) => Ok(None),
+            read => read.map(Some),
+        }
     }
 
     /// At most `length` (and [`READ_BYTES_MAX`]) bytes of a file of any size, from byte `start` on.
@@ -293,57 +298,12 @@ impl Workspace {
         start: u64,
         length: u64,
     ) -> Result<FilePage, FileError> {
-        let (mut file, size) = self.open_file(path)?;
-        let mut bytes = Vec::new();
-        file.seek(SeekFrom::Start(start))
-            .and_then(|_| file.take(length.min(READ_BYTES_MAX)).read_to_end(&mut bytes))
-            .map_err(|error| FileError::new(path, error))?;
-        Ok(FilePage { bytes, size })
+        self.open_file(path)?.read_page(start, length)
     }
 
     /// What the folder `path` (None: the workspace itself) holds, but for leftovers of writes.
     pub fn list(&self, path: Option<&WorkspacePath>) -> Result<Listing, FileError> {
-        let dir = &self.0.dir;
-        let read = match path {
-            None => dir.entries(),
-            Some(path) => dir.read_dir(path),
-        };
-        let read = match (read, path) {
-            (Err(error), Some(path)) => return Err(FileError::new(path, error)),
-            (Err(_), None) => return Ok(Listing { cut: true, ..Listing::default() }),
-            (Ok(read), _) => read,
-        };
-        let mut listing = Listing::default();
-        for entry in read.flatten() {
-            let name = shown(&entry.file_name().to_string_lossy());
-            if name.starts_with(TEMPORARY_PREFIX) {
-                continue;
-            }
-            if listing.entries.len() == FOLDER_ENTRIES_MAX {
-                listing.cut = true;
-                break;
-            }
-            let kind = match entry.file_type() {
-                Ok(kind) => entry_kind(kind, || entry.metadata().map_or(0, |found| found.len())),
-                Err(_) => EntryKind::Special,
-            };
-            listing.entries.push(ListingEntry { name, kind });
-        }
-        listing.entries.sort();
-        Ok(listing)
-    }
-
-    /// Opens a regular file of any size for reading, without waiting for the other end of a pipe;
-    /// gives its size in bytes, too.
-    pub fn open_file(&self, path: &WorkspacePath) -> Result<(File, u64), FileError> {
-        let file = open_nonblocking(&self.0.dir, path.as_ref())
-            .map_err(|error| FileError::new(path, error))?;
-        let found = file.metadata().map_err(|error| FileError::new(path, error))?;
-        match found.file_type() {
-            kind if kind.is_file() => Ok((file, found.len())),
-            kind if kind.is_dir() => Err(FileError::Folder(path.clone())),
-            _ => Err(FileError::Special(path.clone())),
-        }
+        self.open_folder(path).map(|folder| folder.list())
     }
 }
 
@@ -365,12 +325,6 @@ impl FileError {
             _ => Self::Io { path, source },
         }
     }
-}
-
-fn open_nonblocking(dir: &Dir, path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
-    let flags = i32::try_from(flags.bits()).expect("flags of open are an int in C");
-    dir.open_with(path, OpenOptions::new().read(true).custom_flags(flags))
 }
 
 fn entry_kind(kind: FileType, size: impl FnOnce() -> u64) -> EntryKind {

@@ -289,7 +289,7 @@ impl Fetcher {
         let content = content.into_std().await;
         let keep = move |workspace: &Workspace| {
             let path = incoming.keep(&content)?;
-            workspace.read_page(&path, 0, HEAD_BYTES)
+            workspace.open_exactly(&path)?.read_page(0, HEAD_BYTES)
         };
         let head = self.workspace.off_thread(keep).await.map_err(failed)?;
         file.size = Some(head.size);

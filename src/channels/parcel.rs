@@ -29,7 +29,9 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
                 bodies.clear();
             }
             let words = match &file.content {
-                Content::Workspace(path) => replies::file_lies_at(&file.name, path),
+                Content::Workspace(path) | Content::Copy { original: path, .. } => {
+                    replies::file_lies_at(&file.name, path)
+                }
                 Content::Text(whole) => whole.clone(),
             };
             bodies.extend(cut_text(TextFormat::Markup, &words, limits));
@@ -90,7 +92,7 @@ pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body>
     match &file.content {
         // The first part was sent before.
         Content::Text(whole) => cut_text(reading_of(file), whole, &no_files).split_off(1),
-        Content::Workspace(_) => {
+        Content::Workspace(_) | Content::Copy { .. } => {
             let words = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));
             caption.into_iter().chain(cut_text(TextFormat::Markup, &words, &no_files)).collect()
@@ -152,11 +154,12 @@ pub fn open(
     limits: &Limits,
 ) -> Result<FileContent, NoContent> {
     let (content, length) = match &file.content {
-        Content::Workspace(path) => {
+        Content::Workspace(path) | Content::Copy { copy: path, .. } => {
             let path = path.parse::<WorkspacePath>();
             let path = path.map_err(|error| NoContent::Gone(error.to_string()))?;
-            let (content, length) = workspace.open_file(&path)?;
-            (content.into_std(), length)
+            let file = workspace.open_exactly(&path)?;
+            file.check_single_name()?;
+            file.into_file()
         }
         Content::Text(text) => {
             let content = nameless(text).map_err(|error| match passes(&error) {

@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use chrono::{Local, Utc};
+use chrono::Local;
 use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use tokio::time::timeout;
@@ -19,8 +19,7 @@ use crate::people;
 use crate::replies;
 use crate::store::{StoreError, Sync};
 use crate::types::message::{Address, Attachment, Body, ChannelName, Content, DeliveryId};
-use crate::workspace::path::INBOX;
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::Workspace;
 
 /// How long a text, and how long files, are waited for: a little longer than one attempt at them takes.
 const TEXT_WAIT_MAX: Duration = Duration::from_secs(45);
@@ -139,13 +138,9 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     if about.len() > FILE_BYTES_MAX {
         return Err(replies::file_over_limit(name, FILE_BYTES_MAX));
     }
-    let month = Local::now().format("%Y-%m");
-    let unique = Utc::now().timestamp_micros();
-    let path = format!("{INBOX}/{month}/sent-{unique:x}-{name}").parse::<WorkspacePath>();
-    let path = path.map_err(|error| error.to_string())?;
-    let (incoming, mut into) = workspace.begin_file(&path).map_err(|error| error.to_string())?;
-    io::copy(&mut from.take(FILE_BYTES_MAX), &mut into).map_err(failed)?;
-    let path = incoming.keep(&into).map_err(|error| error.to_string())?;
+    let month = Local::now().format("%Y-%m").to_string();
+    let copied = workspace.copy_in(from.take(FILE_BYTES_MAX), name, &month);
+    let path = copied.map_err(|error| replies::unreadable_file(&file.display(), &error))?;
     Ok(Attachment {
         name: name.to_owned(),
         kind: parcel::kind_of(name),

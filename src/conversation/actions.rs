@@ -25,7 +25,9 @@ use crate::store::{Json, Legible, Store, Time};
 use crate::types::message::{Address, Place, Sender, SenderId};
 use crate::types::origin::Origin;
 use crate::types::session::{CallId, FileUndo, Intent, SessionId};
-use crate::workspace::{Audience, FileChange, Hash, Workspace, WorkspacePath};
+use crate::workspace::{
+    Audience, FileChange, FileError, Hash, OpenedFile, Workspace, WorkspacePath,
+};
 
 /// Of an input and an output, in characters, where many actions are listed.
 const SHOWN_CHARS_MAX: usize = 2_000;
@@ -234,8 +236,8 @@ pub fn undoing(
     let path: WorkspacePath =
         undo.path.parse().map_err(|_| replies::no_way_back(number, &target.tool))?;
     let refused = |error: crate::workspace::FileError| replies::not_undone(&error.to_string());
-    let path = workspace.resolve_to_write(&path, audience).map_err(refused)?;
-    let now = workspace.hash(&path).map_err(refused)?;
+    let (path, file) = workspace.open_to_change(&path, audience).map_err(refused)?;
+    let now = file.map(OpenedFile::hash).transpose().map_err(refused)?;
     if now.as_ref().map(Hash::as_str) != undo.after.as_deref() {
         let differs = differs(workspace, images, &path, undo);
         return Err(replies::changed_since(&path, &differs));
@@ -263,7 +265,11 @@ fn differs(
         let contents = images.get(&Hash::stored(hash.as_deref()?)?)?;
         String::from_utf8(contents).ok()
     };
-    let Ok(now) = workspace.read_text(path) else { return String::new() };
+    let now = match workspace.open_exactly(path).and_then(OpenedFile::read_text) {
+        Ok(now) => Some(now),
+        Err(FileError::Missing(_)) => None,
+        Err(_) => return String::new(),
+    };
     let then = match &undo.after {
         None => Some(String::new()),
         after => text(after).or_else(|| text(&undo.before)),

@@ -99,7 +99,8 @@ fn read_all(workspace: &Workspace, wanted: Vec<WorkspacePath>) -> BTreeMap<Strin
     let mut pictures = BTreeMap::new();
     let mut room = REQUEST_BYTES_MAX;
     for path in wanted {
-        let Ok(bytes) = workspace.read_up_to(&path, IMAGE_BYTES_MAX.min(room)) else {
+        let file = workspace.open_exactly(&path);
+        let Ok(bytes) = file.and_then(|file| file.read_up_to(IMAGE_BYTES_MAX.min(room))) else {
             continue;
         };
         if let Some(mime) = picture_type(&bytes) {

@@ -1,5 +1,7 @@
 //! What the bot says when its disk is full or failing, or holds what it cannot read.
 
+use std::fmt::Display;
+
 pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; whoever runs me should look.";
 
 /// The same, where the message is not delivered again by itself.
@@ -18,6 +20,18 @@ pub const COMMAND_FAILED: &str = "I could not carry out this command: I tried se
 pub const ASK_FAILED: &str = "I have asked something here and could not go on with it: I tried several times, and keeping what came of it failed each time. So I have stopped. The reason is in my log. Please ask me again.";
 
 pub const RULES_UNREADABLE: &str = "I can't read any more what my instructions and skills were before the last command ran, so I can't tell whether it changed them. Please look through AGENTS.md and my skills.";
+
+/// A file of instructions is there and cannot be read.
+pub fn instructions_blocked(path: &impl Display, reason: &str, has_version: bool) -> String {
+    let now = match has_version {
+        true => "I go on by the last version of it that I could read.",
+        false => "I go on without it.",
+    };
+    format!(
+        "I can't read my instructions in `{path}`: {reason}. {now} Please look at the file, and at what ran \
+         here last (/actions)."
+    )
+}
 
 /// Stands in for somebody whose name cannot be read.
 pub const SOMEBODY: &str = "somebody";

@@ -19,8 +19,8 @@ use crate::people::Role;
 use crate::types::message::Address;
 use crate::types::source::Source;
 use crate::workspace::{
-    Audience, EntryKind, FileChange, FileError, Hash, READ_BYTES_MAX, Workspace, WorkspacePath,
-    picture_type,
+    Audience, EntryKind, FileChange, FileError, Hash, OpenedFile, OpenedFolder, READ_BYTES_MAX,
+    Workspace, WorkspacePath, picture_type,
 };
 
 /// Page size of `read_file`, in bytes: with the line on how to read on it is below the cut.
@@ -91,8 +91,8 @@ impl Tool for WriteFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_to_write(&args.path, audience)?;
-                let before = workspace.hash(&path)?;
+                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let before = file.map(OpenedFile::hash).transpose()?;
                 let done = if before.is_some() { "Replaced" } else { "Made" };
                 changed(FileChange::new(path, before, args.content.into_bytes()), done)
             })
@@ -133,9 +133,8 @@ impl Tool for EditFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_to_write(&args.path, audience)?;
-                let text = workspace.read_text(&path)?;
-                let text = text.ok_or_else(|| FileError::Missing(path.clone()))?;
+                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let text = file.ok_or_else(|| FileError::Missing(path.clone()))?.read_text()?;
                 let edited = edit::replaced(&text, &args.old, &args.new, args.all)
                     .map_err(|why| ToolError::TellModel(format!("In {path}: {why}")))?;
                 let before = Some(Hash::of(text.as_bytes()));
@@ -174,8 +173,8 @@ impl Tool for AppendFile {
         let audience = audience(cx.role, cx.place);
         cx.workspace
             .off_thread(move |workspace| {
-                let path = workspace.resolve_to_write(&args.path, audience)?;
-                let before = workspace.read_text(&path)?;
+                let (path, file) = workspace.open_to_change(&args.path, audience)?;
+                let before = file.map(OpenedFile::read_text).transpose()?;
                 let hash = before.as_ref().map(|text| Hash::of(text.as_bytes()));
                 let text = edit::appended(before.unwrap_or_default(), &args.content);
                 changed(FileChange::new(path, hash, text.into_bytes()), "Added to")
@@ -281,10 +280,15 @@ fn read(
     args: &ReadFileArgs,
     reader: &ToolReader,
 ) -> Result<ToolOutput, ToolError> {
-    let path = reader.resolve(workspace, &args.path)?;
+    let file = reader.open(workspace, &args.path)?;
+    let path = file.path().clone();
+    let source = match file.has_other_names() {
+        true => Source::LinkedFile { path: path.to_string() },
+        false => Source::File { path: path.to_string() },
+    };
     let limit = args.limit.clamp(1, PAGE_BYTES_MAX);
-    // A few bytes more, because a character may begin at the limit.
-    let page = workspace.read_page(&path, args.offset, limit + 3)?;
+    // A few bytes more, as a character may begin at the limit.
+    let page = file.read_page(args.offset, limit + 3)?;
     let size = page.size;
     if size == 0 {
         return Ok(ToolOutput::text(format!("{path} is empty.")));
@@ -309,7 +313,6 @@ fn read(
     };
     let start = args.offset + skipped as u64;
     let end = start + text.len() as u64;
-    let source = Source::File { path: path.to_string() };
     let shown = |text: String| ToolOutput::of(source, text);
     if start == 0 && end >= size {
         return Ok(shown(text.to_owned()));
@@ -360,9 +363,9 @@ fn list(
     depth: u8,
     audience: Audience,
 ) -> Result<ToolOutput, ToolError> {
-    let path = path.map(|path| workspace.resolve_for(&path, audience)).transpose()?;
+    let folder = workspace.open_folder_for(path.as_ref(), audience)?;
     let mut shown = ShownListing { audience, lines: Vec::new(), cut: false };
-    shown.folder(workspace, path.as_ref(), depth, 0)?;
+    shown.folder(&folder, depth, 0);
     let mut text = shown.lines.join("\n");
     if text.is_empty() {
         text.push_str("There are no files.");
@@ -381,18 +384,12 @@ struct ShownListing {
 }
 
 impl ShownListing {
-    fn folder(
-        &mut self,
-        workspace: &Workspace,
-        path: Option<&WorkspacePath>,
-        depth: u8,
-        level: usize,
-    ) -> Result<(), FileError> {
-        let listing = workspace.list(path)?;
+    fn folder(&mut self, folder: &OpenedFolder, depth: u8, level: usize) {
+        let listing = folder.list();
         self.cut |= listing.cut;
         for entry in listing.entries {
             let name = &entry.name;
-            let below = match path {
+            let below = match folder.path() {
                 None => name.parse(),
                 Some(path) => format!("{path}/{name}").parse::<WorkspacePath>(),
             };
@@ -402,7 +399,7 @@ impl ShownListing {
             }
             if self.lines.len() == LIST_ENTRIES_MAX {
                 self.cut = true;
-                return Ok(());
+                return;
             }
             let what = match entry.kind {
                 EntryKind::Folder => "/".to_owned(),
@@ -411,14 +408,14 @@ impl ShownListing {
                 EntryKind::Special => " (not a regular file)".to_owned(),
             };
             self.lines.push(format!("{}{name}{what}", "  ".repeat(level)));
-            if let (EntryKind::Folder, Ok(below)) = (entry.kind, below)
+            // One that vanished or cannot be read is shown as empty.
+            if entry.kind == EntryKind::Folder
                 && depth > 1
+                && let Ok(below) = folder.folder(name)
             {
-                // A folder that vanished or cannot be read is shown as empty.
-                let _ = self.folder(workspace, Some(&below), depth - 1, level + 1);
+                self.folder(&below, depth - 1, level + 1);
             }
         }
-        Ok(())
     }
 }
 

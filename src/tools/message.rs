@@ -1,5 +1,7 @@
 //! The tool that sends messages beside the answer: text, files, and questions with buttons.
 
+use std::io::Read as _;
+
 use async_trait::async_trait;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -80,7 +82,9 @@ impl Tool for SendMessage {
         check(&args, &to, cx).map_err(ToolError::TellModel)?;
         let Args { text, files, choices, .. } = args;
         let reader = cx.reader();
-        let attached = cx.workspace.off_thread(move |it| attach(it, files, &reader)).await?;
+        let month = cx.now.format("%Y-%m").to_string();
+        let attach = move |workspace: &Workspace| attach(workspace, files, &reader, &month);
+        let attached = cx.workspace.off_thread(attach).await?;
         let for_model = match attached.len() {
             0 => format!("The message to {to} is on its way."),
             n => format!("The message to {to} is on its way, with {n} file(s)."),
@@ -151,26 +155,30 @@ fn who_presses(to: &Address, cx: &ToolContext) -> Entitled {
     }
 }
 
-/// Returns the files, if all of them exist and the asking person may see them.
+/// Copies of the files as they are now, if all of them are there and the one who asks may see them: they may
+/// be sent much later.
 fn attach(
     workspace: &Workspace,
     files: Vec<WorkspacePath>,
     reader: &ToolReader,
+    month: &str,
 ) -> Result<Vec<Attachment>, ToolError> {
     let attach = |path: WorkspacePath| {
-        let path = reader.resolve(workspace, &path)?;
-        let (_, length) = workspace.open_file(&path)?;
-        if length > FILE_BYTES_MAX {
+        let file = reader.open(workspace, &path)?;
+        let path = file.path().clone();
+        if file.size() > FILE_BYTES_MAX {
             let most = FILE_BYTES_MAX / 1_000_000;
             let words = format!("{path} is too big to be sent: at most {most} MB.");
             return Err(ToolError::TellModel(words));
         }
+        let (content, _) = file.into_file();
+        let copy = workspace.copy_in(content.take(FILE_BYTES_MAX), path.name(), month)?;
         Ok(Attachment {
             name: path.name().to_owned(),
             kind: kind_of(path.name()),
             caption: String::new(),
             printed: false,
-            content: Content::Workspace(path.to_string()),
+            content: Content::Copy { copy: copy.to_string(), original: path.to_string() },
         })
     };
     files.into_iter().map(attach).collect()

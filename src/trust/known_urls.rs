@@ -46,6 +46,7 @@ fn is_by_somebody(source: &Source) -> bool {
         | Source::McpServer { .. }
         | Source::Command { .. }
         | Source::Past { .. }
+        | Source::LinkedFile { .. }
         | Source::Unknown => false,
     }
 }

@@ -47,6 +47,7 @@ pub fn is_untrusted(source: &Source, audience: Audience) -> bool {
         Source::Overheard { .. }
         | Source::Page { .. }
         | Source::Search { .. }
+        | Source::LinkedFile { .. }
         | Source::Unknown => true,
         Source::Quoted { by_others, .. } => *by_others,
         Source::Plan { read_others }

@@ -338,7 +338,8 @@ async fn make_change(
 /// What a change does to a file that the owner is shown changes of, and the path by which the bot goes by it.
 fn rule_changes(workspace: &Workspace, change: &FileChange) -> Option<(WorkspacePath, String)> {
     let rule = workspace.shown_changed_as(&change.path)?;
-    let before = workspace.read_up_to(&change.path, READ_BYTES_MAX).unwrap_or_default();
+    let before = workspace.open_exactly(&change.path);
+    let before = before.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
     let now = String::from_utf8_lossy(&change.contents);
     Some((rule, memory::changes(&String::from_utf8_lossy(&before), &now)?))
 }
@@ -351,7 +352,8 @@ async fn shown_again(turns: &TurnServices, intent: &Intent) -> Option<(Workspace
     let lines = move |workspace: &Workspace| {
         let rule = workspace.shown_changed_as(&path)?;
         let before = before.and_then(|hash| images.get(&Hash::stored(&hash)?)).unwrap_or_default();
-        let now = workspace.read_up_to(&path, READ_BYTES_MAX).unwrap_or_default();
+        let now = workspace.open_exactly(&path);
+        let now = now.and_then(|file| file.read_up_to(READ_BYTES_MAX)).unwrap_or_default();
         let lines =
             memory::changes(&String::from_utf8_lossy(&before), &String::from_utf8_lossy(&now))?;
         Some((rule, lines))

@@ -1,5 +1,4 @@
-//! Messages in, messages out and hints between people and the agent, and their names and addresses. Data
-//! only; nothing here knows a platform or the store.
+//! What travels between people and the agent: messages in and out, hints, names, addresses. Data only.
 
 mod cause;
 
@@ -413,6 +412,8 @@ pub struct Attachment {
 pub enum Content {
     /// A path in the workspace, read when it is sent.
     Workspace(String),
+    /// A copy in the workspace, made when the message was written, and its original's path.
+    Copy { copy: String, original: String },
     /// The content itself.
     Text(String),
 }

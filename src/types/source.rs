@@ -57,6 +57,9 @@ pub enum Source {
     },
     /// A file of the workspace. Its path shows its folder.
     File { path: String },
+    /// A file of the workspace with a second name (hard link): nobody knows in which folder it lies, so it
+    /// counts as untrusted for everybody.
+    LinkedFile { path: String },
     /// Earlier conversations, from a search.
     Past { in_group: bool },
     /// Unknown: untrusted for everybody.

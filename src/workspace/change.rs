@@ -2,7 +2,7 @@
 //! whoever looks at it afterwards can tell which.
 
 use std::fmt;
-use std::io::{self, Read, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::PoisonError;
 
@@ -11,13 +11,14 @@ use rustix::fs::{Mode, OFlags, openat};
 use sha2::{Digest, Sha256};
 use tracing::warn;
 
+use super::opened::open_in;
 use super::path::TEMPORARY_PREFIX;
-use super::{FileError, Workspace, WorkspacePath};
+use super::{FileError, OpenedFile, Workspace, WorkspacePath};
 use crate::types::session::{CallId, FileUndo, Intent};
 
 /// The biggest file that may be replaced, in bytes: it is read whole to tell whether it is still
 /// the one that was meant, which takes a small board about a second.
-const HASH_BYTES_MAX: u64 = 64 * 1024 * 1024;
+pub(super) const HASH_BYTES_MAX: u64 = 64 * 1024 * 1024;
 
 /// How deep and how many entries leftovers are looked for when the workspace is opened; those in a
 /// bigger one stay, hidden.
@@ -42,6 +43,10 @@ pub struct Hash(String);
 impl Hash {
     pub fn of(contents: &[u8]) -> Self {
         Self(hex(&Sha256::digest(contents)))
+    }
+
+    pub(super) fn finish(hasher: Sha256) -> Self {
+        Self(hex(&hasher.finalize()))
     }
 
     /// One that was stored; none if it cannot be one.
@@ -108,21 +113,9 @@ impl fmt::Debug for FileChange {
 impl Workspace {
     /// The hash of the file that `path` leads to, or None where there is none. At most 64 MiB.
     pub fn hash(&self, path: &WorkspacePath) -> Result<Option<Hash>, FileError> {
-        let (file, size) = match self.open_file(path) {
-            Err(FileError::Missing(_)) => return Ok(None),
-            opened => opened?,
-        };
-        if size > HASH_BYTES_MAX {
-            return Err(FileError::TooBig { path: path.clone(), size, max: HASH_BYTES_MAX });
-        }
-        let mut file = file.take(HASH_BYTES_MAX);
-        let mut hasher = Sha256::new();
-        let mut buffer = vec![0; 64 * 1024];
-        loop {
-            match file.read(&mut buffer).map_err(|error| FileError::new(path, error))? {
-                0 => return Ok(Some(Hash(hex(&hasher.finalize())))),
-                length => hasher.update(&buffer[..length]),
-            }
+        match self.open_file(path).and_then(OpenedFile::hash) {
+            Err(FileError::Missing(_)) => Ok(None),
+            hash => hash.map(Some),
         }
     }
 
@@ -138,11 +131,19 @@ impl Workspace {
         if path != change.path {
             return Err(FileError::Changed(path));
         }
-        if self.hash(&path)? != change.before {
+        let failed = |error| FileError::new(&path, error);
+        // A file that is to be there has a folder; a missing one is not made for nothing.
+        if change.before.is_some() {
+            self.open_exactly(&path).map_err(|_| FileError::Changed(path.clone()))?;
+        }
+        let folder = self.folder_of(&path).map_err(failed)?;
+        let before = match open_in(&folder, &path).and_then(OpenedFile::hash) {
+            Err(FileError::Missing(_)) => None,
+            hash => Some(hash?),
+        };
+        if before != change.before {
             return Err(FileError::Changed(path));
         }
-        let failed = |error| FileError::new(&path, error);
-        let folder = self.folder_of(&path).map_err(failed)?;
         let mode = match folder.symlink_metadata(path.name()) {
             Ok(found) if !found.is_file() => return Err(FileError::Changed(path)),
             Ok(found) => Some(found.permissions()),

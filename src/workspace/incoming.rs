@@ -1,14 +1,17 @@
 //! Files that come in: written under a temporary name, put in their place once they are whole, and
 //! cleared away, the oldest first, when there are too many. Nothing here follows a link.
 
-use std::io;
+use std::io::{self, Read};
 use std::time::SystemTime;
 
 use cap_std::fs::{Dir, OpenOptions, OpenOptionsExt};
 
 use super::change::{open_own, sync};
-use super::path::TEMPORARY_PREFIX;
+use super::path::{INBOX, TEMPORARY_PREFIX};
 use super::{FileError, Workspace, WorkspacePath};
+
+/// Of a file's name, its last bytes, which hold its ending; the rest of a name is for what makes it unique.
+const COPY_NAME_BYTES_MAX: usize = 120;
 
 /// A file in the making; removed when this is dropped before it was kept.
 pub struct Incoming {
@@ -29,6 +32,23 @@ impl Workspace {
             Ok((Incoming { folder, temporary, path: path.clone(), kept: false }, file.into_std()))
         };
         begin().map_err(|error| FileError::new(path, error))
+    }
+
+    /// Copies what is to be sent, however late, into the inbox: it lies with what people sent, which is the
+    /// owner's to see and bounded. Gives the path of the copy.
+    pub fn copy_in(
+        &self,
+        mut from: impl Read,
+        name: &str,
+        month: &str,
+    ) -> Result<WorkspacePath, FileError> {
+        let start = name.len().saturating_sub(COPY_NAME_BYTES_MAX);
+        let name = &name[name.ceil_char_boundary(start)..];
+        let path = format!("{INBOX}/{month}/sent-{:016x}-{name}", fastrand::u64(..));
+        let path: WorkspacePath = path.parse().map_err(|error| FileError::Name(Box::new(error)))?;
+        let (incoming, mut into) = self.begin_file(&path)?;
+        io::copy(&mut from, &mut into).map_err(|error| FileError::new(&path, error))?;
+        incoming.keep(&into)
     }
 
     /// Makes a folder, if it is missing.

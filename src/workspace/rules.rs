@@ -30,6 +30,8 @@ pub enum Contents<'a> {
     Large(String),
     /// It is a link to a folder, or to what is not there yet.
     Elsewhere,
+    /// It is there and cannot be read; its last good version is in force.
+    Blocked,
 }
 
 /// Is shown a file, what it holds, and if it is a link, where it leads: empty for the workspace itself.
@@ -133,11 +135,11 @@ impl RulesScan<'_, '_> {
             }
             Err(FileError::Folder(_)) if link.is_some() => (Contents::Elsewhere, FoundKind::Folder),
             Err(FileError::Folder(_)) => return FoundKind::Folder,
-            Err(FileError::Missing(_)) if link.is_some() => {
+            Err(FileError::Missing(_) | FileError::Dangling(_)) if link.is_some() => {
                 (Contents::Elsewhere, FoundKind::Nothing)
             }
-            // What cannot be read by us is no rule of ours.
-            Err(_) => return FoundKind::Nothing,
+            Err(FileError::Missing(_)) => return FoundKind::Nothing,
+            Err(_) => (Contents::Blocked, FoundKind::Nothing),
         };
         self.seen.insert(path.clone());
         (self.visit)(path, contents, link.as_deref());

@@ -8,8 +8,8 @@ pub mod format;
 pub mod needs;
 
 use std::fs;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -107,7 +107,8 @@ pub fn catalogue(workspace: &Workspace) -> Catalogue {
         .collect();
     if cache.stamps.as_ref() != Some(&stamps) {
         cache.catalogue = read_all(workspace, stamps.iter().map(|(place, _)| place));
-        let is_settled = stamps.iter().filter_map(|(_, stamp)| *stamp).all(|it| it.is_settled());
+        let is_settled = stamps.iter().filter_map(|(_, stamp)| *stamp).all(|it| it.is_settled())
+            && !workspace.has_blocked_instructions();
         cache.stamps = is_settled.then_some(stamps);
     }
     let mut catalogue = cache.catalogue.clone();
@@ -171,7 +172,17 @@ fn listed<'a>(workspace: &Workspace, known: &'a mut Option<ListedSkill>) -> &'a 
     let mut listed = ListedSkill { stamps, places: Vec::new(), have_own: false };
     for folder in IN_WORKSPACE {
         let path: WorkspacePath = folder.parse().expect("a path");
-        let Ok(listing) = workspace.list(Some(&path)) else { continue };
+        let listing = match workspace.list(Some(&path)) {
+            Ok(listing) => listing,
+            Err(FileError::Missing(_)) => continue,
+            // The skills of a folder that cannot be read stay in force.
+            Err(_) => {
+                let known = workspace.known_instructions(&path);
+                listed.have_own |= folder == SHIPPED;
+                listed.places.extend(known.into_iter().map(SkillPlace::Workspace));
+                continue;
+            }
+        };
         listed.have_own |= folder == SHIPPED;
         for ListingEntry { name, kind } in listing.entries {
             if matches!(kind, EntryKind::Folder | EntryKind::Link)
@@ -277,30 +288,34 @@ fn read(workspace: &Workspace, place: &SkillPlace, may_always: bool) -> Result<S
 
 /// A SKILL.md up to so many bytes.
 fn whole(workspace: &Workspace, place: &SkillPlace, max: u64) -> Result<String, String> {
-    let bytes = match place {
+    let text = match place {
+        // The model will read it for anybody, and the catalogue is shown to all.
         SkillPlace::Workspace(path) => {
-            // The model will read it for anybody, and the catalogue is shown to all.
-            let found = workspace.resolve(path).map_err(|error| error.to_string())?;
-            if found.is_private() {
-                return Err(FileError::Private(found).to_string());
-            }
-            workspace.read_page(path, 0, max).map_err(|error| error.to_string())?.bytes
+            let text = workspace.public_instruction(path, SKILL_BYTES_MAX);
+            let missing = || FileError::Missing(path.clone()).to_string();
+            text.map_err(|error| error.to_string())?.ok_or_else(missing)?
         }
         SkillPlace::Home(path) => {
-            let mut bytes = Vec::new();
-            let is_file = fs::metadata(path).is_ok_and(|found| found.is_file());
-            let read = if is_file {
-                fs::File::open(path).and_then(|file| file.take(max).read_to_end(&mut bytes))
-            } else {
-                Err(std::io::ErrorKind::NotFound.into())
-            };
-            read.map_err(|error| format!("it cannot be read: {error}"))?;
-            bytes
+            let bytes =
+                read_home(path, max).map_err(|error| format!("it cannot be read: {error}"))?;
+            String::from_utf8_lossy(&bytes).into_owned()
         }
         SkillPlace::Shipped(name) => {
             let file = TEMPLATE.get_file(format!("{SHIPPED}/{name}/SKILL.md"));
-            file.ok_or("it has no SKILL.md")?.contents().to_vec()
+            String::from_utf8_lossy(file.ok_or("it has no SKILL.md")?.contents()).into_owned()
         }
     };
-    Ok(String::from_utf8_lossy(&bytes).into_owned())
+    let end = text.floor_char_boundary(usize::try_from(max).unwrap_or(usize::MAX));
+    Ok(text[..end].to_owned())
+}
+
+/// Reads a regular file outside of the workspace, without waiting for the other end of a pipe.
+fn read_home(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let file = fs::File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(max).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }

@@ -4,7 +4,6 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::fs::MetadataExt;
-use tracing::warn;
 
 use super::{Audience, Workspace, WorkspacePath};
 
@@ -70,7 +69,8 @@ impl HouseCache {
         let stamps = FILES.map(|name| stamp(workspace, name));
         if self.stamps != Some(stamps) {
             self.house = read(workspace);
-            let is_settled = stamps.iter().flatten().all(Stamp::is_settled);
+            let is_settled = stamps.iter().flatten().all(Stamp::is_settled)
+                && !workspace.has_blocked_instructions();
             self.stamps = is_settled.then_some(stamps);
         }
         self.house.clone()
@@ -99,13 +99,7 @@ fn read(workspace: &Workspace) -> House {
     let mut left = HOUSE_CHARS_MAX;
     let mut house = House::default();
     for name in FILES {
-        let text = match workspace.read_text(&path(name)) {
-            Ok(text) => text.unwrap_or_default(),
-            Err(error) => {
-                warn!(%error, "Left out a file of the rules of the house");
-                continue;
-            }
-        };
+        let text = workspace.instruction(&path(name)).ok().flatten().unwrap_or_default();
         let text = text.trim();
         if !text.is_empty() {
             let max = FILE_CHARS_MAX.min(left);

@@ -260,8 +260,21 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     scene.watches("# Nothing");
     assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_HAS_NOTHING);
     assert_eq!(scene.rig.ask("1", "/heartbeat often").await, replies::HEARTBEAT_USAGE);
-    fs::write(scene.rig.workspace().join("HEARTBEAT.md"), [0xff, 0xfe, b'a']).unwrap();
-    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_UNREADABLE);
+    // The last version that could be read is in force, until there is none.
+    let file = scene.rig.workspace().join("HEARTBEAT.md");
+    let heard = async |scene: &mut Scene| {
+        scene.rig.say("1", "/heartbeat now");
+        let mut heard = scene.rig.heard("1", 2).await;
+        heard.sort_by_key(|text| text.contains("my instructions"));
+        assert!(heard.pop().unwrap().contains("`HEARTBEAT.md` is not text"));
+        heard.pop().unwrap()
+    };
+    fs::write(&file, [0xff, 0xfe, b'a']).unwrap();
+    assert_eq!(heard(&mut scene).await, replies::HEARTBEAT_HAS_NOTHING);
+    fs::remove_file(&file).unwrap();
+    assert_eq!(scene.rig.ask("1", "/heartbeat now").await, replies::HEARTBEAT_HAS_NOTHING);
+    fs::write(&file, [0xff, 0xfe, b'a']).unwrap();
+    assert_eq!(heard(&mut scene).await, replies::HEARTBEAT_UNREADABLE);
     scene.watches("# Nothing");
     scene.rig.say_as(USER, "2", "/heartbeat now");
     assert_eq!(scene.rig.hear("2").await, replies::OWNER_ONLY);

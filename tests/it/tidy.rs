@@ -177,7 +177,7 @@ const OWNERS: [(&str, &[&str]); 5] = [
         "conversation",
         &["asks", "calls", "grants", "ledger", "proposals", "sessions", "steps", "turns"],
     ),
-    ("trust", &["rule_watch"]),
+    ("trust", &["instruction_versions", "rule_watch"]),
     ("tasks", &["heart", "jobs", "task_messages", "task_numbers", "tasks"]),
 ];
 

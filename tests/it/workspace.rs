@@ -1,6 +1,9 @@
 //! The workspace: nothing outside can be reached, nothing is half written, nothing of the operator's
 //! is overwritten.
 
+mod exchanged;
+mod instructions;
+
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -390,7 +393,7 @@ fn the_rules_of_the_house_follow_their_files() {
     fs::remove_file(home.at("SOUL.md")).unwrap();
     assert_eq!(soul(&home), None);
     home.write("SOUL.md", [0xff, 0xfe]);
-    assert_eq!(soul(&home), None, "what is not text is left out");
+    assert_eq!(soul(&home), None, "no version of it was ever good");
 
     let house = home.workspace.house();
     let shown = |audience| house.files_for(audience).map(|file| file.name).collect::<Vec<_>>();

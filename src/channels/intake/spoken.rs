@@ -8,7 +8,7 @@ use super::PAUSE_GROWTH;
 use crate::provider::ProviderError;
 use crate::provider::transcription::Transcriber;
 use crate::types::commands::is_control;
-use crate::workspace::{Workspace, WorkspacePath};
+use crate::workspace::{OpenedFile, Workspace, WorkspacePath};
 
 /// Attempts at a transcript while the endpoint reports that it may work later.
 const ATTEMPTS_MAX: u32 = 3;
@@ -23,10 +23,11 @@ pub(super) async fn words(
     let mut wait = pause;
     for attempt in 1.. {
         let wanted = path.clone();
-        let open = move |workspace: &Workspace| workspace.open_file(&wanted);
+        let open =
+            move |workspace: &Workspace| workspace.open_exactly(&wanted).map(OpenedFile::into_file);
         let opened = workspace.off_thread(open).await;
         let (file, length) = opened.map_err(|error| error.to_string())?;
-        match transcriber.words(&known_name(path.name()), file.into_std(), length).await {
+        match transcriber.words(&known_name(path.name()), file, length).await {
             Ok(words) => return Ok(command(&words).unwrap_or(words)),
             Err(ProviderError::Busy { after, .. }) if attempt < ATTEMPTS_MAX => {
                 sleep(after.unwrap_or(wait)).await;

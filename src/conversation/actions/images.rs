@@ -43,7 +43,10 @@ impl Images {
     /// is larger than 1 MiB or is not what it was.
     pub fn keep_before(&self, workspace: &Workspace, change: &FileChange) -> bool {
         let Some(before) = &change.before else { return true };
-        let Ok(contents) = workspace.read_up_to(&change.path, READ_BYTES_MAX) else { return false };
+        let file = workspace.open_exactly(&change.path);
+        let Ok(contents) = file.and_then(|file| file.read_up_to(READ_BYTES_MAX)) else {
+            return false;
+        };
         if Hash::of(&contents) != *before {
             return false;
         }

@@ -21,7 +21,7 @@ const ACTIVE: &str = "active tasks";
 /// What the workspace's file asks for; none if that is nothing.
 pub(super) fn read(workspace: &Workspace) -> Result<Option<String>, FileError> {
     let path = FILE.parse::<WorkspacePath>().expect("it is a path");
-    let text = workspace.read_text(&path)?.unwrap_or_default();
+    let text = workspace.instruction(&path)?.unwrap_or_default();
     Ok(in_effect(&text).map(|text| cut_middle(&text, FILE_CHARS_MAX, FILE)))
 }
 

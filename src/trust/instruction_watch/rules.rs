@@ -45,6 +45,14 @@ impl Rules {
         let mut kept = images.several();
         let mut mark = |path: &WorkspacePath, contents: Contents<'_>, link: Option<&str>| {
             let mut mark = match contents {
+                // Its former version is in force; the owner is told of that elsewhere.
+                Contents::Blocked => {
+                    let known = former.and_then(|former| former.marks.get(path.as_str()));
+                    if let Some(known) = known {
+                        marks.insert(path.to_string(), known.clone());
+                    }
+                    return;
+                }
                 Contents::Elsewhere => String::new(),
                 Contents::Large(stamp) => stamp,
                 Contents::Whole(bytes) => {

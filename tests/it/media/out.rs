@@ -64,9 +64,50 @@ async fn a_file_that_vanished_on_the_way_is_told_in_words() {
     rig.model.on("send", [calls(&both), says("NO_REPLY")]);
     rig.say("1", "send it");
     rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
-    fs::remove_file(rig.workspace().join("plan.md")).unwrap();
+    let copy = copy_in_the_inbox(&rig);
+    fs::remove_file(rig.workspace().join(&copy)).unwrap();
     let heard = rig.heard("1", 2).await;
-    assert_eq!(heard[1], replies::file_not_sent("plan.md", "there is no `plan.md`"));
+    let reason = format!("there is no `{copy}`");
+    assert_eq!(heard[1], replies::file_not_sent("plan.md", &reason));
+    rig.finish().await;
+}
+
+/// The copy of a file that is on its way, as a path of the workspace.
+fn copy_in_the_inbox(rig: &Rig) -> String {
+    let months = fs::read_dir(rig.workspace().join("inbox")).unwrap();
+    let files = months.flat_map(|month| fs::read_dir(month.unwrap().path()).unwrap());
+    let paths: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+    assert_eq!(paths.len(), 1, "{paths:?}");
+    paths[0].strip_prefix(rig.workspace()).unwrap().to_str().unwrap().to_owned()
+}
+
+#[tokio::test]
+async fn a_file_is_sent_as_it_was_when_the_message_was_written() {
+    let mut rig = rig_with_files().await;
+    rig.home.next("1", [Manner::Busy(Duration::from_millis(300))]);
+    let both = [("message", json!({"text": "first"})), ("message", json!({"files": ["plan.md"]}))];
+    rig.model.on("send", [calls(&both), says("NO_REPLY")]);
+    rig.say("1", "send it");
+    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 1).await;
+    fs::write(rig.workspace().join("USER.md"), "secret").unwrap();
+    fs::remove_file(rig.workspace().join("plan.md")).unwrap();
+    std::os::unix::fs::symlink("USER.md", rig.workspace().join("plan.md")).unwrap();
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await;
+    assert_eq!(got[1].file.as_ref().unwrap().2, b"# Plan");
+    // Neither a link nor a second name of a private file is sent in the place of a copy.
+    rig.home.next("1", [Manner::Busy(Duration::from_millis(300))]);
+    fs::remove_file(rig.workspace().join(copy_in_the_inbox(&rig))).unwrap();
+    fs::write(rig.workspace().join("list.md"), "- tea").unwrap();
+    let both = [("message", json!({"text": "first"})), ("message", json!({"files": ["list.md"]}))];
+    rig.model.on("again", [calls(&both), says("NO_REPLY")]);
+    rig.say("1", "send again");
+    rig.counts("SELECT count(*) FROM turns WHERE ending IS NOT NULL", 2).await;
+    let copy = rig.workspace().join(copy_in_the_inbox(&rig));
+    fs::remove_file(&copy).unwrap();
+    fs::hard_link(rig.workspace().join("USER.md"), &copy).unwrap();
+    let heard = rig.heard("1", 2).await;
+    assert!(heard[1].contains("second name"), "{heard:?}");
     rig.finish().await;
 }
 

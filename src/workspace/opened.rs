@@ -1,0 +1,330 @@
+//! Files and folders that are opened once, so that the file that was checked is the file that is read. A path
+//! is walked name by name below the open folder of the workspace, and a name that has become a link in the
+//! meantime ends the walk: nobody can exchange a file between its check and its use.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::fs::MetadataExt as _;
+
+use cap_std::fs::Dir;
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, openat, statat};
+use rustix::io::Errno;
+use sha2::{Digest, Sha256};
+
+use super::change::HASH_BYTES_MAX;
+use super::path::TEMPORARY_PREFIX;
+use super::{
+    Audience, EntryKind, FileError, FilePage, Hash, Listing, ListingEntry, READ_BYTES_MAX,
+    Workspace, WorkspacePath, entry_kind, shown,
+};
+
+/// Names read of one folder. A disk gives them in no useful order, so a listing that misses some says so.
+const FOLDER_ENTRIES_MAX: usize = 10_000;
+
+/// Attempts at a path on which somebody exchanges names all the time.
+const ATTEMPTS_MAX: usize = 4;
+
+/// An open regular file, and the path at which it was found.
+#[derive(Debug)]
+pub struct OpenedFile {
+    file: File,
+    path: WorkspacePath,
+    size: u64,
+    names: u64,
+}
+
+/// An open folder, and the path at which it was found; no path for the workspace itself.
+pub struct OpenedFolder {
+    dir: Dir,
+    path: Option<WorkspacePath>,
+}
+
+impl Workspace {
+    /// Opens a regular file of any size for reading, without waiting for the other end of a pipe. Links that
+    /// stay in the workspace are followed; [`OpenedFile::path`] tells where they lead.
+    pub fn open_file(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+        self.follow(path, Self::open_exactly)
+    }
+
+    /// As [`Self::open_file`] for those who may see it: others get no private file, and none with a second
+    /// name, because nobody knows in which folder that one lies.
+    pub fn open_for(
+        &self,
+        path: &WorkspacePath,
+        audience: Audience,
+    ) -> Result<OpenedFile, FileError> {
+        let file = match self.open_file(path) {
+            Ok(file) => file,
+            // A file that is refused anyway must not show whether it is there.
+            Err(error) => return Err(self.resolve_for(path, audience).err().unwrap_or(error)),
+        };
+        if audience == Audience::Others {
+            if path.is_private() || file.path.is_private() {
+                return Err(FileError::Private(path.clone()));
+            }
+            file.check_single_name()?;
+        }
+        Ok(file)
+    }
+
+    /// Opens a file at a path without links.
+    ///
+    /// # Errors
+    /// [`FileError::Changed`] if a name of the path is a link.
+    pub fn open_exactly(&self, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+        let failed = |error: Errno| path_error(path, error);
+        let folder = self.walk(path.parent().as_ref(), OFlags::PATH).map_err(failed)?;
+        open_in(&folder, path)
+    }
+
+    /// The file that is to be changed at `path` where it really lies, if there is one. Refuses what the
+    /// audience must not change.
+    pub fn open_to_change(
+        &self,
+        path: &WorkspacePath,
+        audience: Audience,
+    ) -> Result<(WorkspacePath, Option<OpenedFile>), FileError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.resolve_to_write(path, audience)?;
+            match self.open_exactly(&found) {
+                Err(FileError::Changed(_)) => {}
+                Err(FileError::Missing(_)) => return Ok((found, None)),
+                Err(error) => return Err(error),
+                Ok(file) => {
+                    if audience == Audience::Others {
+                        file.check_single_name()?;
+                    }
+                    return Ok((found, Some(file)));
+                }
+            }
+        }
+        Err(FileError::Changed(path.clone()))
+    }
+
+    /// Opens a folder for those who may see it; without a path the workspace itself.
+    pub fn open_folder_for(
+        &self,
+        path: Option<&WorkspacePath>,
+        audience: Audience,
+    ) -> Result<OpenedFolder, FileError> {
+        let Some(path) = path else { return self.open_folder(None) };
+        let folder = match self.open_folder(Some(path)) {
+            Ok(folder) => folder,
+            Err(error) => return Err(self.resolve_for(path, audience).err().unwrap_or(error)),
+        };
+        let is_private = path.is_private() || folder.is_private();
+        match audience {
+            Audience::Others if is_private => Err(FileError::Private(path.clone())),
+            Audience::Others | Audience::Owner => Ok(folder),
+        }
+    }
+
+    /// Opens a folder; without a path the workspace itself.
+    pub fn open_folder(&self, path: Option<&WorkspacePath>) -> Result<OpenedFolder, FileError> {
+        let open = |workspace: &Self, path: Option<&WorkspacePath>| {
+            let dir = workspace.walk(path, OFlags::NONBLOCK)?;
+            Ok(OpenedFolder { dir, path: path.cloned() })
+        };
+        let Some(path) = path else {
+            let root = "the workspace".parse().expect("it is a path");
+            return open(self, None).map_err(|error: Errno| path_error(&root, error));
+        };
+        self.follow(path, |workspace, found| {
+            open(workspace, Some(found)).map_err(|error| path_error(found, error))
+        })
+    }
+
+    /// Opens what `path` leads to, again if somebody makes a name on its way a link meanwhile.
+    fn follow<T>(
+        &self,
+        path: &WorkspacePath,
+        open: impl Fn(&Self, &WorkspacePath) -> Result<T, FileError>,
+    ) -> Result<T, FileError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let found = self.resolve(path)?;
+            match open(self, &found) {
+                Err(FileError::Changed(_)) => {}
+                // What a link leads to was replaced meanwhile.
+                Err(FileError::Missing(_)) if found != *path => {}
+                opened => return opened,
+            }
+        }
+        Err(FileError::Changed(path.clone()))
+    }
+
+    /// Returns true if something is at a path, and no name of the path is a link.
+    pub(super) fn is_plain(&self, path: &WorkspacePath) -> bool {
+        let folder = self.walk(path.parent().as_ref(), OFlags::PATH);
+        let found = folder.and_then(|it| statat(it, path.name(), AtFlags::SYMLINK_NOFOLLOW));
+        found.is_ok_and(|found| !FileType::from_raw_mode(found.st_mode).is_symlink())
+    }
+
+    /// Opens a folder at a path without links; the last one with `flags`. A link is `LOOP`.
+    fn walk(&self, path: Option<&WorkspacePath>, flags: OFlags) -> Result<Dir, Errno> {
+        let names = path.iter().flat_map(|path| path.as_str().split('/'));
+        let way = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let mut folder = openat(&self.0.dir, ".", way | OFlags::PATH, Mode::empty())?;
+        for name in names {
+            folder = match openat(&folder, name, way | OFlags::PATH, Mode::empty()) {
+                Err(Errno::NOTDIR) => {
+                    let found = statat(&folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    let is_link = FileType::from_raw_mode(found.st_mode).is_symlink();
+                    return Err(if is_link { Errno::LOOP } else { Errno::NOTDIR });
+                }
+                opened => opened?,
+            };
+        }
+        if !flags.contains(OFlags::PATH) {
+            folder = openat(&folder, ".", way | flags, Mode::empty())?;
+        }
+        Ok(Dir::from_std_file(folder.into()))
+    }
+}
+
+/// Opens the file of a path in its folder; it is no link.
+pub(super) fn open_in(folder: &Dir, path: &WorkspacePath) -> Result<OpenedFile, FileError> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = openat(folder, path.name(), flags, Mode::empty());
+    let file = File::from(file.map_err(|error| path_error(path, error))?);
+    let found = file.metadata().map_err(|error| FileError::new(path, error))?;
+    match found.file_type() {
+        kind if kind.is_file() => {
+            Ok(OpenedFile { file, path: path.clone(), size: found.len(), names: found.nlink() })
+        }
+        kind if kind.is_dir() => Err(FileError::Folder(path.clone())),
+        _ => Err(FileError::Special(path.clone())),
+    }
+}
+
+/// A name that is a link was exchanged after the path had been resolved.
+fn path_error(path: &WorkspacePath, error: Errno) -> FileError {
+    match error {
+        Errno::LOOP => FileError::Changed(path.clone()),
+        error => FileError::new(path, error.into()),
+    }
+}
+
+impl OpenedFile {
+    /// Where it was found, without links.
+    pub fn path(&self) -> &WorkspacePath {
+        &self.path
+    }
+
+    /// In bytes, when it was opened.
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+
+    /// Returns true if the file has a second name (hard link), which may lie in any folder.
+    pub fn has_other_names(&self) -> bool {
+        self.names > 1
+    }
+
+    /// Refuses a file with a second name.
+    pub fn check_single_name(&self) -> Result<(), FileError> {
+        match self.has_other_names() {
+            true => Err(FileError::Linked(self.path.clone())),
+            false => Ok(()),
+        }
+    }
+
+    /// The file itself, at its beginning, and its size in bytes.
+    pub fn into_file(self) -> (File, u64) {
+        (self.file, self.size)
+    }
+
+    /// The whole file of at most `max` bytes.
+    pub fn read_up_to(self, max: u64) -> Result<Vec<u8>, FileError> {
+        let Self { file, path, size, .. } = self;
+        let too_big = |size| FileError::TooBig { path: path.clone(), size, max };
+        if size > max {
+            return Err(too_big(size));
+        }
+        let mut bytes = Vec::with_capacity(size.try_into().unwrap_or_default());
+        file.take(max + 1).read_to_end(&mut bytes).map_err(|error| FileError::new(&path, error))?;
+        match bytes.len() as u64 {
+            size if size > max => Err(too_big(size)),
+            _ => Ok(bytes),
+        }
+    }
+
+    /// The whole file of text; at most [`READ_BYTES_MAX`].
+    pub fn read_text(self) -> Result<String, FileError> {
+        let path = self.path.clone();
+        String::from_utf8(self.read_up_to(READ_BYTES_MAX)?).map_err(|_| FileError::NotText(path))
+    }
+
+    /// At most `length` (and [`READ_BYTES_MAX`]) bytes, from byte `start` on.
+    pub fn read_page(mut self, start: u64, length: u64) -> Result<FilePage, FileError> {
+        let mut bytes = Vec::new();
+        let read = self.file.seek(SeekFrom::Start(start)).and_then(|_| {
+            (&mut self.file).take(length.min(READ_BYTES_MAX)).read_to_end(&mut bytes)
+        });
+        read.map_err(|error| FileError::new(&self.path, error))?;
+        Ok(FilePage { bytes, size: self.size })
+    }
+
+    /// The hash of the whole file; at most 64 MiB.
+    pub fn hash(self) -> Result<Hash, FileError> {
+        let Self { file, path, size, .. } = self;
+        if size > HASH_BYTES_MAX {
+            return Err(FileError::TooBig { path, size, max: HASH_BYTES_MAX });
+        }
+        let mut file = file.take(HASH_BYTES_MAX);
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer).map_err(|error| FileError::new(&path, error))? {
+                0 => return Ok(Hash::finish(hasher)),
+                length => hasher.update(&buffer[..length]),
+            }
+        }
+    }
+}
+
+impl OpenedFolder {
+    /// Where it was found, without links; none for the workspace itself.
+    pub fn path(&self) -> Option<&WorkspacePath> {
+        self.path.as_ref()
+    }
+
+    fn is_private(&self) -> bool {
+        self.path.as_ref().is_some_and(WorkspacePath::is_private)
+    }
+
+    /// Opens a folder in it, which is no link.
+    pub fn folder(&self, name: &str) -> Result<Self, FileError> {
+        let path: WorkspacePath = match &self.path {
+            None => name.parse(),
+            Some(path) => format!("{path}/{name}").parse(),
+        }
+        .map_err(|error| FileError::Name(Box::new(error)))?;
+        let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let dir = openat(&self.dir, path.name(), flags, Mode::empty());
+        let dir = dir.map_err(|error| path_error(&path, error))?;
+        Ok(Self { dir: Dir::from_std_file(dir.into()), path: Some(path) })
+    }
+
+    /// The names in it, but for leftovers of writes. A folder that cannot be read is shown as cut.
+    pub fn list(&self) -> Listing {
+        let mut listing = Listing::default();
+        let Ok(read) = self.dir.entries() else { return Listing { cut: true, ..listing } };
+        for entry in read.flatten() {
+            let name = shown(&entry.file_name().to_string_lossy());
+            if name.starts_with(TEMPORARY_PREFIX) {
+                continue;
+            }
+            if listing.entries.len() == FOLDER_ENTRIES_MAX {
+                listing.cut = true;
+                break;
+            }
+            let kind = match entry.file_type() {
+                Ok(kind) => entry_kind(kind, || entry.metadata().map_or(0, |found| found.len())),
+                Err(_) => EntryKind::Special,
+            };
+            listing.entries.push(ListingEntry { name, kind });
+        }
+        listing.entries.sort();
+        listing
+    }
+}
