@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::bus::outbox;
-use crate::conversation::sources;
+use crate::conversation::sources::KeptSources;
 use crate::replies;
 use crate::store::{Json, Time, text_columns};
 use crate::types::message::{Address, Body, Choice, Entitled, Question};
@@ -134,6 +134,6 @@ fn read(row: &Row<'_>) -> rusqlite::Result<Proposal> {
         title: row.get(1)?,
         body: row.get(2)?,
         state: row.get(3)?,
-        sources: sources::read(row.get_ref(4)?.as_str_or_null()?),
+        sources: row.get::<_, KeptSources>(4)?.0.unwrap_or_default(),
     })
 }

@@ -3,28 +3,40 @@
 
 use std::collections::BTreeSet;
 
+use rusqlite::types::{FromSql, FromSqlResult, ValueRef};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::conversation::former;
-use crate::store::Json;
+use crate::store::{Json, Legible};
 use crate::types::message::SenderId;
 use crate::types::origin::{Origin, TaskId};
 use crate::types::session::{SessionId, TurnId};
 use crate::types::source::{self, Parts, Source, Span};
 
+/// Sources in a column; none in rows of former versions. Those that cannot be read are of a newer version, and
+/// count as unknown.
+pub struct KeptSources(pub Option<Vec<Source>>);
+
+impl FromSql for KeptSources {
+    fn column_result(value: ValueRef<'_>) -> FromSqlResult<Self> {
+        let kept = Option::<Legible<Vec<Source>>>::column_result(value)?;
+        Ok(Self(kept.map(|kept| kept.0.unwrap_or_else(|| vec![Source::Unknown]))))
+    }
+}
+
 /// What was heard in a step, in a turn of somebody's.
 pub fn heard(
     text: Option<String>,
-    spans: Option<&str>,
+    spans: Option<Legible<Vec<Span>>>,
     origin: &Origin,
     by: &SenderId,
 ) -> Option<Parts> {
     let text = text?;
     let Some(spans) = spans else { return Some(former::heard(&text, author(origin, by))) };
-    Some(match serde_json::from_str::<Vec<Span>>(spans) {
-        Ok(spans) => Parts::restored(text, spans),
+    Some(match spans.0 {
+        Some(spans) => Parts::restored(text, spans),
         // A newer version wrote them.
-        Err(_) => Parts::of(Source::Unknown, text),
+        None => Parts::of(Source::Unknown, text),
     })
 }
 
@@ -39,11 +51,9 @@ fn author(origin: &Origin, by: &SenderId) -> Source {
 }
 
 /// The sources of a call's outcome, from its row.
-pub fn of_call(tool: &str, output: Option<&str>, sources: Option<&str>) -> Vec<Source> {
-    match (sources, output) {
-        (Some(sources), _) => {
-            serde_json::from_str(sources).unwrap_or_else(|_| vec![Source::Unknown])
-        }
+pub fn of_call(tool: &str, output: Option<&str>, sources: KeptSources) -> Vec<Source> {
+    match (sources.0, output) {
+        (Some(sources), _) => sources,
         (None, Some(output)) => former::outcome(tool, output),
         (None, None) => Vec::new(),
     }
@@ -55,12 +65,11 @@ pub fn keep_with_turn(
     turn: TurnId,
     forgotten: &[Source],
 ) -> rusqlite::Result<()> {
-    let kept: Option<String> = store
+    let kept = store
         .prepare_cached("SELECT sources FROM turns WHERE id = ?")?
-        .query_row([turn], |row| row.get(0))
-        .optional()?
-        .flatten();
-    let mut sources = read(kept.as_deref());
+        .query_row([turn], |row| row.get::<_, KeptSources>(0))
+        .optional()?;
+    let mut sources = kept.and_then(|kept| kept.0).unwrap_or_default();
     let before = sources.len();
     forgotten.iter().for_each(|forgotten| source::add(&mut sources, forgotten));
     if sources.len() > before {
@@ -69,12 +78,6 @@ pub fn keep_with_turn(
             .execute(params![Json(&sources), turn])?;
     }
     Ok(())
-}
-
-/// Those of a column that is empty in rows of former versions.
-pub fn read(sources: Option<&str>) -> Vec<Source> {
-    let Some(sources) = sources else { return Vec::new() };
-    serde_json::from_str(sources).unwrap_or_else(|_| vec![Source::Unknown])
 }
 
 /// Each source of a conversation up to a turn, with the turn in which it occurs first.
@@ -105,8 +108,8 @@ fn of_turns(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let sources = read(row.get_ref(1)?.as_str_or_null()?);
-        found.extend(sources.into_iter().map(|source| (turn, source)));
+        let KeptSources(sources) = row.get(1)?;
+        found.extend(sources.unwrap_or_default().into_iter().map(|source| (turn, source)));
         // A former version has forgotten calls that had read what others wrote.
         if row.get(2)? {
             found.push((turn, Source::Unknown));
@@ -128,12 +131,10 @@ fn of_steps(
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
-        let sources = match row.get_ref(1)?.as_str_or_null()? {
+        let sources = match row.get::<_, Option<Legible<Vec<Span>>>>(1)? {
             None => former::heard(row.get_ref(2)?.as_str()?, Source::Program).sources(),
-            Some(spans) => match serde_json::from_str::<Vec<Span>>(spans) {
-                Ok(spans) => spans.into_iter().map(|Span(source, _)| source).collect(),
-                Err(_) => vec![Source::Unknown],
-            },
+            Some(Legible(Some(spans))) => spans.into_iter().map(|Span(source, _)| source).collect(),
+            Some(Legible(None)) => vec![Source::Unknown],
         };
         found.extend(sources.into_iter().map(|source| (turn, source)));
     }
@@ -154,7 +155,7 @@ fn of_calls(
     while let Some(row) = rows.next()? {
         let turn = row.get(0)?;
         let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(3)?.as_str_or_null()?);
-        let sources = of_call(tool, output, row.get_ref(2)?.as_str_or_null()?);
+        let sources = of_call(tool, output, row.get(2)?);
         found.extend(sources.into_iter().map(|source| (turn, source)));
     }
     Ok(found)

@@ -99,8 +99,8 @@ pub(crate) fn open_session(
 /// two for each of its turns.
 fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()> {
     let at: HashMap<_, _> =
-        session.turns.iter().enumerate().map(|(at, turn)| (turn.id.0, at)).collect();
-    let seen = [session.id.0, session.begins.0];
+        session.turns.iter().enumerate().map(|(at, turn)| (turn.id, at)).collect();
+    let seen = params![session.id, session.begins];
     let mut rows = store.prepare_cached(
         "SELECT turn, heard, text, thinking, ifnull(images, '[]'), sources FROM steps
          WHERE turn IN (SELECT id FROM turns WHERE session = ? AND id >= ?) ORDER BY turn, seq",
@@ -108,8 +108,8 @@ fn read_steps(store: &Connection, session: &mut Session) -> rusqlite::Result<()>
     let mut rows = rows.query(seen)?;
     while let Some(row) = rows.next()? {
         let Some(turn) = at.get(&row.get(0)?) else { continue };
-        let (spans, by) = (row.get_ref(5)?.as_str_or_null()?, &session.turns[*turn].by);
-        let heard = sources::heard(row.get(1)?, spans, &session.origin, by);
+        let by = &session.turns[*turn].by;
+        let heard = sources::heard(row.get(1)?, row.get(5)?, &session.origin, by);
         session.turns[*turn].steps.push(Step {
             heard,
             images: row.get::<_, Legible<_>>(4)?.0.unwrap_or_default(),
@@ -357,7 +357,7 @@ pub(crate) fn put_step(
             seq,
             step.heard.as_deref(),
             step.heard.as_ref().map(|heard| Json(heard.spans())),
-            (!step.images.is_empty()).then(|| Json(&step.images)),
+            (!step.images.is_empty()).then_some(Json(&step.images)),
             step.text,
             Json(&step.thinking)
         ])?;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Barrier, Mutex};
 use futures_util::future::join_all;
 use peacrab::daemon::Daemon;
 use peacrab::replies;
-use peacrab::store::{Phase, Store, StoreError, StoreOptions, Sync};
+use peacrab::store::{Json, Legible, Phase, Store, StoreError, StoreOptions, Sync, Time};
 use rusqlite::{Connection, StatementStatus};
 use tempfile::TempDir;
 
@@ -275,6 +275,38 @@ async fn the_tasks_of_an_older_version_go_on_in_one_table() {
         rest.await.unwrap(),
         "2 6 a wave, switched after 2, last id 43, last numbers heartbeat 8,subagent 3"
     );
+}
+
+#[test]
+fn what_cannot_be_read_in_a_column_fails_its_row_or_counts_as_none() {
+    let store = Connection::open_in_memory().unwrap();
+    let read = |json: &str| {
+        let row = store.query_row("SELECT ?1, ?1, nullif(?1, '')", [json], |row| {
+            let strict = row.get::<_, Json<Vec<u32>>>(0).ok().map(|it| it.0);
+            Ok((
+                strict,
+                row.get::<_, Legible<Vec<u32>>>(1)?.0,
+                row.get::<_, Option<Json<Vec<u32>>>>(2).is_ok(),
+            ))
+        });
+        row.unwrap()
+    };
+    assert_eq!(read("[1, 2]"), (Some(vec![1, 2]), Some(vec![1, 2]), true));
+    assert_eq!(read("no JSON"), (None, None, false));
+    assert_eq!(read(""), (None, None, true));
+}
+
+#[test]
+fn times_are_kept_in_milliseconds() {
+    let store = Connection::open_in_memory().unwrap();
+    let read =
+        |millis: i64| store.query_row("SELECT ?", [millis], |row| row.get::<_, Time>(0)).unwrap();
+    let at = read(1_790_000_000_123);
+    assert_eq!(at.0.to_rfc3339(), "2026-09-21T14:13:20.123+00:00");
+    let written = store.query_row("SELECT ?", [at], |row| row.get::<_, i64>(0));
+    assert_eq!(written.unwrap(), 1_790_000_000_123);
+    // No calendar has it.
+    assert_eq!(read(i64::MAX).0.timestamp(), 0);
 }
 
 #[tokio::test]

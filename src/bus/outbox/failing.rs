@@ -186,7 +186,7 @@ pub fn dead(
 ) -> rusqlite::Result<()> {
     store.execute(
         "UPDATE chunks SET state = 'dead' WHERE delivery = ? AND state <> 'sent'",
-        [message.id.0],
+        [message.id],
     )?;
     let given_up = lost == Lost::GivenUp;
     let died = store

@@ -51,7 +51,7 @@ fn forget(store: &Connection, call: i64) -> rusqlite::Result<()> {
         .prepare_cached(&format!("SELECT turn, tool, output, sources FROM calls WHERE {old}"))?
         .query_row([call], |row| {
             let (tool, output) = (row.get_ref(1)?.as_str()?, row.get_ref(2)?.as_str_or_null()?);
-            let sources = sources::of_call(tool, output, row.get_ref(3)?.as_str_or_null()?);
+            let sources = sources::of_call(tool, output, row.get(3)?);
             Ok((row.get(0)?, sources))
         })
         .optional()?;

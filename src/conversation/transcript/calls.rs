@@ -7,29 +7,74 @@ use crate::bus::journal::read_origin;
 use crate::conversation::actions;
 use crate::conversation::sources;
 use crate::provider::ToolCall;
-use crate::store::{Json, Legible, Time};
+use crate::store::{Json, Legible, Time, text_columns};
 use crate::types::message::{ChannelName, MessageId, Sender, SenderId};
 use crate::types::session::{Call, CallId, FileUndo, Image, Intent, Outcome, TurnId};
 use crate::types::source::Source;
 
+/// How a call stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CallState {
+    Planned,
+    Waiting,
+    Running,
+    Done,
+    Failed,
+    Denied,
+    Interrupted,
+    Skipped,
+}
+
+impl CallState {
+    const ALL: [Self; 8] = [
+        Self::Planned,
+        Self::Waiting,
+        Self::Running,
+        Self::Done,
+        Self::Failed,
+        Self::Denied,
+        Self::Interrupted,
+        Self::Skipped,
+    ];
+
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Planned => "planned",
+            Self::Waiting => "waiting",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Denied => "denied",
+            Self::Interrupted => "interrupted",
+            Self::Skipped => "skipped",
+        }
+    }
+
+    /// A newer version wrote others, of which nobody knows whether the call was made.
+    fn parse(text: &str) -> Self {
+        Self::ALL.into_iter().find(|state| state.as_str() == text).unwrap_or(Self::Interrupted)
+    }
+}
+
+text_columns!(CallState = Self::parse);
+
 /// A call in the columns from `id` on, after its step.
 pub(super) fn read(row: &Row<'_>) -> rusqlite::Result<Call> {
     let output = row.get::<_, Option<String>>(7)?;
-    let of_output = row.get_ref(10)?.as_str_or_null()?;
-    let sources = sources::of_call(row.get_ref(3)?.as_str()?, output.as_deref(), of_output);
+    let sources = sources::of_call(row.get_ref(3)?.as_str()?, output.as_deref(), row.get(10)?);
     let output = output.unwrap_or_default();
-    let outcome = match row.get_ref(5)?.as_str()? {
-        "planned" => Outcome::Planned,
-        "waiting" => Outcome::Waiting,
-        "denied" => Outcome::Denied(output),
-        "running" => match row.get::<_, Legible<_>>(6)?.0 {
+    let outcome = match row.get(5)? {
+        CallState::Planned => Outcome::Planned,
+        CallState::Waiting => Outcome::Waiting,
+        CallState::Denied => Outcome::Denied(output),
+        CallState::Running => match row.get::<_, Legible<_>>(6)?.0 {
             Some(intent) => Outcome::Running { intent, result: output },
             None => Outcome::Interrupted,
         },
-        "done" => Outcome::Done(output),
-        "failed" => Outcome::Failed(output),
-        "skipped" => Outcome::Skipped,
-        _ => Outcome::Interrupted,
+        CallState::Done => Outcome::Done(output),
+        CallState::Failed => Outcome::Failed(output),
+        CallState::Skipped => Outcome::Skipped,
+        CallState::Interrupted => Outcome::Interrupted,
     };
     Ok(Call {
         id: row.get(1)?,
@@ -66,15 +111,15 @@ pub(crate) fn plan_calls(
 
 /// Somebody is asked on behalf of the call.
 pub(crate) fn call_waits(store: &Connection, call: CallId) -> rusqlite::Result<()> {
-    set_state(store, call, "waiting")
+    set_state(store, call, CallState::Waiting)
 }
 
 /// The call that waited may be made.
 pub(crate) fn call_may_run(store: &Connection, call: CallId) -> rusqlite::Result<()> {
-    set_state(store, call, "planned")
+    set_state(store, call, CallState::Planned)
 }
 
-fn set_state(store: &Connection, call: CallId, state: &str) -> rusqlite::Result<()> {
+fn set_state(store: &Connection, call: CallId, state: CallState) -> rusqlite::Result<()> {
     store
         .prepare_cached("UPDATE calls SET state = ? WHERE id = ?")?
         .execute(params![state, call])?;
@@ -188,11 +233,11 @@ pub(crate) fn call_ended(
     sources: &[Source],
 ) -> rusqlite::Result<()> {
     let (state, output) = match outcome {
-        Outcome::Done(text) => ("done", Some(text)),
-        Outcome::Failed(text) => ("failed", Some(text)),
-        Outcome::Denied(text) => ("denied", Some(text)),
-        Outcome::Interrupted | Outcome::Running { .. } => ("interrupted", None),
-        Outcome::Skipped | Outcome::Planned | Outcome::Waiting => ("skipped", None),
+        Outcome::Done(text) => (CallState::Done, Some(text)),
+        Outcome::Failed(text) => (CallState::Failed, Some(text)),
+        Outcome::Denied(text) => (CallState::Denied, Some(text)),
+        Outcome::Interrupted | Outcome::Running { .. } => (CallState::Interrupted, None),
+        Outcome::Skipped | Outcome::Planned | Outcome::Waiting => (CallState::Skipped, None),
     };
     let now = Time::now();
     store
