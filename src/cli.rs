@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use chrono::Utc;
 use chrono_tz::Tz;
 use clap::{Parser, Subcommand};
 use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -221,8 +222,8 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             print::line(&if json {
                 serde_json::to_string_pretty(&done)?
             } else {
-                let zone = owners_zone(&home, load());
-                let lines: Vec<_> = done.iter().map(|action| action.words(zone)).collect();
+                let now = Utc::now().with_timezone(&owners_zone(&home, load()));
+                let lines: Vec<_> = done.iter().map(|action| action.words(now)).collect();
                 lines.join("\n")
             });
         }

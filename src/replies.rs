@@ -9,6 +9,7 @@ mod jobs;
 mod shell;
 mod store;
 mod subagents;
+mod times;
 
 use std::fmt::{Display, Write as _};
 
@@ -23,6 +24,7 @@ pub use jobs::*;
 pub use shell::*;
 pub use store::*;
 pub use subagents::*;
+pub use times::*;
 
 /// What others wrote — names, names of files, reasons — so that a Markdown text shows it as it is, on
 /// one line: nobody can put a link of theirs into the bot's words.
@@ -55,68 +57,75 @@ fn fenced(language: &str, lines: &str) -> String {
     format!("{fence}{language}\n{lines}\n{fence}")
 }
 
+/// Returns a number with its noun, which takes an “s” in the plural.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
 // Strangers and pairing.
 
-pub const CROWDED: &str =
-    "I don't know you, and too many people are waiting to be let in. Please try again in an hour.";
+pub const CROWDED: &str = "I don't know you yet, and too many people are waiting for approval. Please try again in an hour.";
 
 pub fn pairing_code(code: &str, have_owner: bool) -> String {
     let how = if have_owner {
-        format!("Ask my owner to approve it: /pair approve {code}")
+        format!("Ask my owner to send me: /pair approve {code}")
     } else {
         format!(
-            "If this is your bot, run this on its machine and you become its owner:\n\
+            "If this is your bot, run this command on its machine to become its owner:\n\
              peacrab pair approve {code}"
         )
     };
-    format!("I don't know you yet. Your code is {code}, good for an hour.\n{how}")
+    format!("I don't know you yet. Your code is {code}, which is valid for one hour.\n{how}")
 }
 
 pub fn stranger_asks(stranger: impl Display, channel: impl Display, code: &str) -> String {
     let (stranger, channel) = (as_is(stranger), as_is(channel));
     format!(
         "{stranger} wants to talk to me on {channel}.\n\
-         To let them in: /pair approve {code}\nTo turn them away: /pair deny {code}"
+         To approve: /pair approve {code}\nTo decline: /pair deny {code}"
     )
 }
 
-pub const LET_IN: &str = "Let in";
-pub const TURN_AWAY: &str = "Turn away";
+pub const LET_IN: &str = "Approve";
+pub const TURN_AWAY: &str = "Decline";
 
-pub const WELCOME_OWNER: &str = "You are my owner now. Say anything, or /help for what I can do.";
-pub const WELCOME_USER: &str = "You have been let in. Say anything, or /help for what I can do.";
-pub const TURNED_AWAY: &str = "Sorry, you have not been let in.";
+pub const WELCOME_OWNER: &str =
+    "You are my owner now. Send me a message, or /help to see what I can do.";
+pub const WELCOME_USER: &str =
+    "You now have access. Send me a message, or /help to see what I can do.";
+pub const TURNED_AWAY: &str = "Sorry, my owner has declined your request.";
 pub const UNKNOWN_CODE: &str =
-    "I don't know this code; codes are good for an hour. /pair list shows who is waiting.";
-pub const NOBODY_WAITS: &str = "Nobody is waiting, and nobody has been paired.";
+    "I don't know this code. Codes are valid for one hour. /pair list shows the open requests.";
+pub const NOBODY_WAITS: &str = "Nobody is waiting for approval, and nobody has been paired.";
 pub const PAIR_USAGE: &str =
-    "Say /pair list, /pair approve CODE, /pair deny CODE or /pair revoke CHANNEL ID.";
-pub const OWNER_ONLY: &str = "Only my owner may do that.";
+    "Use /pair list, /pair approve CODE, /pair deny CODE or /pair revoke CHANNEL ID.";
+pub const OWNER_ONLY: &str = "Only my owner can do that.";
 
 pub fn approved(person: impl Display, role: impl Display) -> String {
-    format!("{} has been let in as {role}.", as_is(person))
+    format!("{} now has access as {role}.", as_is(person))
 }
 
 pub fn denied(person: impl Display) -> String {
-    format!("{} has been turned away.", as_is(person))
+    format!("The request of {} was declined.", as_is(person))
 }
 
 pub fn revoked(person: impl Display) -> String {
-    format!("{} has been shut out.", as_is(person))
+    format!("{} no longer has access.", as_is(person))
 }
 
 pub fn not_paired(person: impl Display) -> String {
-    format!("{} was not let in by pairing; people in config.toml are removed there.", as_is(person))
+    format!("{} was not paired. If they are in config.toml, remove them there.", as_is(person))
 }
 
 // Buttons.
 
 /// How the bot calls itself where it quotes itself.
 pub const ME: &str = "you";
-pub const NOT_YOURS_TO_PRESS: &str = "This is not for you to decide.";
-pub const PRESS_LATER: &str = "Too much is waiting here. Press it again later.";
-pub const ALREADY_DECIDED: &str = "This has been decided already.";
-pub const BUTTON_TOO_OLD: &str = "This question is too old. Say it in words instead.";
+pub const NOT_YOURS_TO_PRESS: &str = "Sorry, you can't answer this one.";
+pub const PRESS_LATER: &str = "Too many messages are waiting here. Press the button again later.";
+pub const ALREADY_DECIDED: &str = "This was already decided.";
+pub const BUTTON_TOO_OLD: &str = "This question is too old. Please write your answer as a message.";
 
 /// What becomes of a question once one of its buttons was pressed.
 pub fn decided(question: &str, choice: &str, by: &str) -> String {
@@ -135,32 +144,32 @@ pub fn choices_in_words<'a>(
 // Files.
 
 pub const WHOLE_ANSWER_NAME: &str = "answer.md";
-pub const WHOLE_ANSWER: &str = "The whole answer.";
+pub const WHOLE_ANSWER: &str = "Here is the full answer.";
 
 pub fn file_lies_at(name: &str, path: &str) -> String {
     format!("[file {}: {} in the workspace]", as_is(name), as_is(path))
 }
 
 pub fn file_not_sent(name: &str, reason: &str) -> String {
-    format!("I could not send the file {}: {}.", as_is(name), as_is(reason))
+    format!("I couldn't send the file {}: {}.", as_is(name), as_is(reason))
 }
 
 pub fn file_over_limit(name: &str, bytes_max: u64) -> String {
-    format!("{name} is larger than the {} MB that can be sent here", bytes_max / 1_000_000)
+    format!("{name} is larger than {} MB, the limit for files here", bytes_max / 1_000_000)
 }
 
-pub const FILE_TOO_LARGE: &str = "it is larger than I take";
-pub const FILE_OVER_TELEGRAM: &str = "it is larger than the 20 MB that Telegram gives to bots";
-pub const FILE_GONE: &str = "the platform does not have it any more";
-pub const FILE_TOO_SLOW: &str = "it took too long to come";
-pub const FILE_BROKE: &str = "something broke while it was fetched; it is in my log";
+pub const FILE_TOO_LARGE: &str = "it is too large";
+pub const FILE_OVER_TELEGRAM: &str = "it is larger than 20 MB, Telegram's limit for bots";
+pub const FILE_GONE: &str = "the platform no longer has it";
+pub const FILE_TOO_SLOW: &str = "the download took too long";
+pub const FILE_BROKE: &str = "the download failed (my log has the details)";
 
 pub fn file_over_intake(bytes_max: u64) -> String {
-    format!("it is larger than the {} MB that I take", bytes_max / 1_000_000)
+    format!("it is larger than my limit of {} MB", bytes_max / 1_000_000)
 }
 
 pub fn too_many_files(files_max: usize) -> String {
-    format!("I take {files_max} files of one message")
+    format!("I accept at most {files_max} files in one message")
 }
 
 pub const NO_TRANSCRIPTION: &str = "my owner has not set up [transcription] in config.toml";
@@ -170,21 +179,21 @@ pub const TRANSCRIPT_TOO_SLOW: &str = "the transcription took too long";
 
 pub fn too_many_waiting(bound: usize) -> String {
     format!(
-        "{bound} of your messages are still waiting, so I can't take this one, or more, until I have come to those. Send it again then, or say /stop to drop what waits."
+        "{bound} of your messages are still waiting, so I can't accept more yet. Send this one again once I have answered them, or use /stop to drop them."
     )
 }
 
-pub const TOO_LATE: &str = "I was away when you wrote, and found it more than a day later. Send it again if you still want an answer.";
+pub const TOO_LATE: &str = "I was offline when you wrote this, and found it more than a day later. Send it again if you still want an answer.";
 
 // Turns.
 
 /// What Slack shows behind the bot's name.
 pub const WORKING: &str = "is working on it…";
 
-pub const NO_WORDS: &str = "The model had nothing to say. Try to put it differently.";
-pub const LIMIT_USED_UP: &str = "The model used up its limit before it said anything. My owner can raise max_tokens in config.toml.";
+pub const NO_WORDS: &str = "The model gave an empty answer. Please try rephrasing your message.";
+pub const LIMIT_USED_UP: &str = "The model reached its output limit before it answered. My owner can raise max_tokens in config.toml.";
 /// The same, to the owner.
-pub const LIMIT_USED_UP_OWNER: &str = "The model used up its limit before it said anything. Raise max_tokens in config.toml, and restart me.";
+pub const LIMIT_USED_UP_OWNER: &str = "The model reached its output limit before it answered. Raise max_tokens in config.toml, then restart me.";
 pub const MODEL_REFUSED: &str = "The model declined to answer this.";
 /// The end of a text that is still being written.
 pub const GOES_ON: &str = " …";
@@ -201,47 +210,47 @@ pub fn doing(tool: &str, arguments: &str) -> String {
     if shown.is_empty() { format!("⚙ {tool}") } else { format!("⚙ {tool} `{shown}{more}`") }
 }
 
-pub const CUT_SHORT: &str = "(The model's limit cut this short; ask for the rest.)";
-pub const TOO_LONG: &str = "Our conversation has become too long for the model. Say /new to begin a fresh one; I can still search this one.";
+pub const CUT_SHORT: &str =
+    "(My answer was cut off at the model's output limit. Ask me for the rest.)";
+pub const TOO_LONG: &str = "Our conversation is too long for the model now. Use /new to start a new one. I can still search this one.";
 /// What is shown while a turn waits for a summary.
-pub const COMPACTING: &str = "⚙ summing up what we said before";
-pub const GAVE_UP: &str = "I tried three times to work on this and was cut off each time, so I have stopped. Please put it differently.";
+pub const COMPACTING: &str = "⚙ summarising our earlier messages";
+pub const GAVE_UP: &str = "I tried this three times and was interrupted each time, so I stopped. Please try rephrasing it.";
 pub const SOMETHING_BROKE: &str =
-    "Something broke inside me while I worked on this. It is in my log; please try again.";
+    "Something went wrong on my side. Please try again. The details are in my log.";
 
-pub const IN_CIRCLES: &str = "I was going in circles, calling the same things with the same results, so I have stopped. Please put it differently.";
+pub const IN_CIRCLES: &str = "I kept repeating the same calls with the same results, so I stopped. Please try rephrasing it.";
 
 pub fn steps_exhausted(steps: usize) -> String {
-    format!("I have stopped after {steps} steps without finishing. Say \"go on\" to continue.")
+    format!("I stopped after {steps} steps and I'm not finished yet. Say “go on” to continue.")
 }
 
 pub fn model_unavailable(reason: &str) -> String {
     let reason = as_is(reason);
     format!(
-        "I can't reach a model: {reason}. Your message is kept in our conversation; ask me again in a while."
+        "I can't reach a model: {reason}. Your message is saved in our conversation. Please ask me again later."
     )
 }
 
 pub fn model_refused_us(reason: &str, to_owner: bool) -> String {
     let then = if to_owner {
-        "Once that is mended in config.toml, or in the variable or file that it names, restart me and ask again; `peacrab check` says what I would start with."
+        "Please fix it in config.toml, or in the variable or file that it names. Then restart me and ask again. `peacrab check` shows the settings I would start with."
     } else {
-        "My owner has to mend that; ask me again later."
+        "My owner needs to fix this. Please ask me again later."
     };
-    format!("The model's service turned me down: {}. {then}", as_is(reason))
+    format!("The model's service rejected my request: {}. {then}", as_is(reason))
 }
 
 // Commands.
 
 /// What follows a command that takes arguments, as a platform asks for it.
-pub const COMMAND_WORDS: (&str, &str) = ("words", "What you would write after it");
+pub const COMMAND_WORDS: (&str, &str) = ("words", "The text after the command");
 
 /// Whoever invokes a command natively sees this at once, and nobody else does; what comes of the
 /// command follows as a message.
 pub const COMMAND_TAKEN: &str = "Got it.";
-pub const COMMAND_NOT_TAKEN: &str = "I can't take this from you here.";
-pub const COMMAND_ELSEWHERE: &str =
-    "I'm not in this conversation, so I couldn't answer here. Invite me, or write to me directly.";
+pub const COMMAND_NOT_TAKEN: &str = "You can't use this command here.";
+pub const COMMAND_ELSEWHERE: &str = "I'm not a member of this conversation, so I can't answer here. Invite me, or write to me directly.";
 
 /// The name of a thread whose question has no words.
 pub const THREAD_NAME: &str = "Question";
@@ -249,45 +258,46 @@ pub const THREAD_NAME: &str = "Question";
 /// The answer to `/help`, from the table of commands.
 pub fn help() -> String {
     let lines = COMMANDS.iter().filter_map(|spec| spec.help);
-    let lines: Vec<_> = ["Just write to me. Besides that:"].into_iter().chain(lines).collect();
+    let lines: Vec<_> =
+        ["Just write to me. You can also use these commands:"].into_iter().chain(lines).collect();
     lines.join("\n")
 }
 
 pub const NOTHING_TO_STOP: &str = "There is nothing to stop.";
 pub const STOPPED: &str = "Stopped.";
 pub const NEW_SESSION: &str =
-    "A fresh start. What we said before is kept, but I no longer have it in mind.";
+    "This is a new conversation. The old one is saved, but I no longer have it in mind.";
 pub const NOT_YOURS_TO_STOP: &str =
-    "I am working for somebody else here; only they or an admin can stop that.";
-pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can begin a fresh conversation.";
+    "I'm working for someone else here. Only they or an admin can stop that.";
+pub const NOT_YOURS_TO_CLOSE: &str = "In a group, only an admin can start a new conversation.";
 
-pub const NOT_YOURS_TO_COMPACT: &str =
-    "In a group, only an admin can have our conversation compacted.";
+pub const NOT_YOURS_TO_COMPACT: &str = "In a group, only an admin can compact our conversation.";
 pub const COMPACTED_MEANWHILE: &str =
-    "Our conversation was begun afresh or compacted meanwhile, so I have left it as it is.";
+    "Our conversation was restarted or compacted in the meantime, so I changed nothing.";
 
-pub const COMPACT_LATER: &str = "I wait for an answer here. Say /compact again once I have it.";
+pub const COMPACT_LATER: &str =
+    "I'm waiting for an answer here. Use /compact again once I have it.";
 
 pub fn compacted(turns: usize, words: usize) -> String {
-    let turns = if turns == 1 { "1 turn".to_owned() } else { format!("{turns} turns") };
-    format!("Compacted: {turns} into {words} words.")
+    let (turns, words) = (counted(turns as u64, "turn"), counted(words as u64, "word"));
+    format!("I compacted {turns} into a summary of {words}.")
 }
 
 pub fn nothing_to_compact(turns: usize) -> String {
-    format!("There is nothing to compact: the last {turns} turns stay as they are.")
+    format!("There is nothing to compact. The last {turns} turns always stay as they are.")
 }
 
 pub fn not_compacted(reason: impl Display) -> String {
     format!(
-        "I could not compact our conversation: {reason}. Nothing of it is lost; try again later."
+        "I couldn't compact our conversation: {reason}. Nothing was lost. Please try again later."
     )
 }
 
 pub fn stopped_and_withdrawn(waiting: usize) -> String {
     match waiting {
         0 => STOPPED.to_owned(),
-        1 => "Stopped, and dropped the message that was waiting.".to_owned(),
-        n => format!("Stopped, and dropped the {n} messages that were waiting."),
+        1 => "Stopped. I also dropped the message that was waiting.".to_owned(),
+        n => format!("Stopped. I also dropped the {n} messages that were waiting."),
     }
 }
 
@@ -316,7 +326,7 @@ pub struct StatusShown<'a> {
 /// How an MCP server is.
 pub fn lender(name: &str, up: bool, tools: usize, trouble: Option<&str>) -> String {
     match (up, trouble) {
-        (true, _) => format!("{name} up, {tools} tools"),
+        (true, _) => format!("{name} up, {}", counted(tools as u64, "tool")),
         (false, Some(trouble)) => format!("{name} down ({trouble})"),
         (false, None) => format!("{name} down"),
     }
@@ -331,15 +341,15 @@ pub fn status(status: &StatusShown<'_>) -> String {
         let _ = write!(here_only, "\nThinking: {effort}");
     }
     if let Some(queue) = queue {
-        let _ = write!(here_only, "\nWhat is said meanwhile: {queue}");
+        let _ = write!(here_only, "\nNew messages while I work: {queue}");
     }
     let lent = match lenders.join("; ") {
         none if none.is_empty() => none,
         lenders => format!("MCP servers: {lenders}\n"),
     };
-    let here = if *busy_here { "I am working here" } else { "I am idle here" };
+    let here = if *busy_here { "I'm working here" } else { "I'm idle here" };
     format!(
-        "{here}; turns running in all: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
+        "{here}. Turns running in all chats: {turns}.\nModel: {provider}{here_only}\nTools: {tools}\n{lent}\
          Context here: about {used} of {room} tokens\n\
          Tokens in the last 30 days: {read} read, {written} written\nVersion: {}",
         env!("CARGO_PKG_VERSION")
@@ -350,9 +360,7 @@ pub fn status(status: &StatusShown<'_>) -> String {
 
 /// One line beside an answer: who could not give it and why, and who did.
 pub fn another_provider_answered(failed: &[(&str, String)], by: &str) -> String {
-    let failed: Vec<_> = failed
-        .iter()
-        .map(|(name, why)| format!("{name} is not available: {}", as_is(why)))
-        .collect();
-    format!("({}; {by} answered.)", failed.join("; "))
+    let failed: Vec<_> =
+        failed.iter().map(|(name, why)| format!("{name} is unavailable: {}", as_is(why))).collect();
+    format!("({}, so {by} answered.)", failed.join("; "))
 }

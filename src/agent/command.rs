@@ -243,7 +243,7 @@ async fn subagents(services: &Services, control: &Waiting) -> Result<String, Sto
     let at = control.inbound.from.clone();
     let found = services.bus.store.read(move |store| subagents::list(store, &at)).await?;
     let lines = found.iter().map(|it| {
-        let begun = it.begun.with_timezone(&services.zone).format("%m-%d %H:%M").to_string();
+        let begun = replies::time_relative_to(services.now(), it.begun);
         (it.id.0, it.state.as_str(), begun, &*it.task)
     });
     Ok(replies::subagents(lines))

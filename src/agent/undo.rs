@@ -201,7 +201,8 @@ pub(super) async fn list(
     if found.is_empty() {
         return Ok(replies::NO_ACTIONS.to_owned());
     }
-    Ok(replies::actions(found.iter().map(|action| action.words(services.zone))))
+    let now = services.now();
+    Ok(replies::actions(found.iter().map(|action| action.words(now))))
 }
 
 /// Returns the text of `/plan`.

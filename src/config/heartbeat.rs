@@ -72,7 +72,7 @@ pub(super) fn describe(config: &Config) -> String {
     let Config { every, quiet, to, .. } = config;
     let Some(every) = every else { return "heartbeat\n  off\n".to_owned() };
     let minutes = every.as_secs() / 60;
-    let quiet = quiet.map(|quiet| format!(", not {quiet}")).unwrap_or_default();
+    let quiet = quiet.map(|quiet| format!(", quiet {quiet}")).unwrap_or_default();
     let to = to.as_ref().map_or_else(|| OWNER.to_owned(), ToString::to_string);
-    format!("heartbeat\n  every {minutes} min{quiet}, tells {to}\n")
+    format!("heartbeat\n  every {minutes} min{quiet}, results to {to}\n")
 }

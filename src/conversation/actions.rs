@@ -61,11 +61,11 @@ pub struct Action {
 }
 
 impl Action {
-    /// One line, for people and models, with the time by the clock of `zone`.
-    pub fn words(&self, zone: Tz) -> String {
+    /// One line, for people and models, with the time relative to now.
+    pub fn words(&self, now: DateTime<Tz>) -> String {
         replies::action(&replies::ActionLine {
             id: self.id.0,
-            at: self.at.with_timezone(&zone).format("%m-%d %H:%M").to_string(),
+            at: replies::time_relative_to(now, self.at),
             tool: &self.tool,
             input: &self.input,
             state: &self.state,

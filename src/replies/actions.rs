@@ -4,11 +4,11 @@ use std::fmt::Display;
 
 use super::{as_is, fenced};
 
-pub const ACTIONS_USAGE: &str = "Say /actions, or /actions 20 for more of them.";
+pub const ACTIONS_USAGE: &str = "Use /actions, or /actions 20 to see more.";
 pub const UNDO_USAGE: &str =
-    "Say /undo for the last change, or /undo NUMBER; /actions shows the numbers.";
+    "Use /undo for the last change, or /undo NUMBER. /actions shows the numbers.";
 pub const NO_ACTIONS: &str = "Nothing has been done here yet.";
-pub const NOTHING_TO_UNDO: &str = "There is nothing here that I could undo.";
+pub const NOTHING_TO_UNDO: &str = "There is nothing to undo here.";
 
 /// An action on a line.
 pub struct ActionLine<'a> {
@@ -39,7 +39,7 @@ pub fn action(action: &ActionLine<'_>) -> String {
 }
 
 pub fn no_such_action(id: impl Display) -> String {
-    format!("I know no action {id} here.")
+    format!("There is no action {id} here.")
 }
 
 /// Actions as people are shown them in a chat: what a tool was given is not Markdown there.
@@ -53,17 +53,19 @@ pub fn undone(id: impl Display, tool: &str, path: impl Display) -> String {
 }
 
 pub fn undone_before(id: impl Display) -> String {
-    format!("Not undone: action {id} has been undone already.")
+    format!("Not undone: action {id} was already undone.")
 }
 
 pub fn no_way_back(id: impl Display, tool: &str) -> String {
     format!(
-        "Not undone: action {id} ({tool}) changed no file, or one that was too large to be kept."
+        "Not undone: action {id} ({tool}) changed no file, or a file too large to keep a copy of."
     )
 }
 
 pub fn image_gone(path: impl Display) -> String {
-    format!("Not undone: what {path} was before is not kept any more (30 days, 200 MB in all).")
+    format!(
+        "Not undone: the old version of {path} is gone. I keep old versions for 30 days, up to 200 MB in all."
+    )
 }
 
 pub fn not_undone(reason: &str) -> String {
@@ -73,10 +75,10 @@ pub fn not_undone(reason: &str) -> String {
 /// `differs` tells how, if that can be told.
 pub fn changed_since(path: impl Display, differs: &str) -> String {
     let differs = if differs.is_empty() { String::new() } else { format!("\n{differs}") };
-    format!("Not undone: {path} has been changed since.{differs}")
+    format!("Not undone: {path} has changed since then.{differs}")
 }
 
-pub const UNDO_IN_DOUBT: &str = "I was interrupted while I undid this, and the file is neither as before nor as after. Look at it.";
+pub const UNDO_IN_DOUBT: &str = "I was interrupted while undoing this, and the file matches neither its old nor its new version. Please check it.";
 
 // Plans.
 
@@ -84,12 +86,13 @@ pub const NO_PLAN: &str = "There is no plan in this conversation.";
 
 /// What was changed in a file that the bot obeys.
 pub fn rules_changed(path: impl Display, lines: &str, action: impl Display) -> String {
-    format!("I have changed {}:\n{}\n/undo {action} takes it back.", as_is(path), fenced("", lines))
+    format!("I changed {}:\n{}\nUse /undo {action} to undo it.", as_is(path), fenced("", lines))
 }
 
-pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to be shown here.";
-pub const NOT_WATCHED_BEFORE: &str = "- It is new, or was one of more files than I watch.";
-pub const ITS_BYTES_CHANGED: &str = "- It was made, emptied, or changed in what is no text.";
+pub const TOO_LARGE_TO_SHOW: &str = "- It is too large to show here.";
+pub const NOT_WATCHED_BEFORE: &str =
+    "- It is new, or I wasn't watching it because there were too many files.";
+pub const ITS_BYTES_CHANGED: &str = "- It was created or emptied, or its binary content changed.";
 
 /// Files whose changes are shown line by line in one message.
 const CHANGED_SHOWN_MAX: usize = 5;
@@ -108,9 +111,9 @@ pub struct RuleChanged<'a> {
 /// workspace.
 pub fn leads_now(to: Option<&str>) -> String {
     match to {
-        Some("") => "It is a link to the whole workspace now: I go by what is there.".to_owned(),
-        Some(to) => format!("It is a link to {to} now: I go by what is there."),
-        None => "It is no link any more.".to_owned(),
+        Some("") => "It is now a link to the whole workspace. I follow it.".to_owned(),
+        Some(to) => format!("It is now a link to {to}. I follow it."),
+        None => "It is no longer a link.".to_owned(),
     }
 }
 
@@ -119,27 +122,29 @@ pub fn leads_now(to: Option<&str>) -> String {
 pub fn rules_changed_by(tool: &str, changed: &[RuleChanged<'_>], too_many: bool) -> String {
     let mut parts = Vec::new();
     if !changed.is_empty() {
-        parts.push(format!("What I go by was changed while {} ran.", as_is(tool)));
+        parts.push(format!("My instructions or skills changed while {} ran.", as_is(tool)));
     }
     for change in changed.iter().take(CHANGED_SHOWN_MAX) {
         let RuleChanged { path, lines, action, .. } = change;
         let back = match (change.can_be_undone, change.is_link) {
-            (true, false) => format!("/undo {action} takes it back."),
+            (true, false) => format!("Use /undo {action} to undo it."),
             (true, true) => {
-                format!("/undo {action} takes back what it holds; a link I cannot take back.")
+                format!("Use /undo {action} to restore its content. I can't undo the link itself.")
             }
-            (false, true) => "I cannot take it back: that is yours to do.".to_owned(),
-            (false, false) => "I cannot take it back, as I do not have what it was.".to_owned(),
+            (false, true) => {
+                "I can't undo a change of a link. Please check it yourself.".to_owned()
+            }
+            (false, false) => "I can't undo this, because I have no old version.".to_owned(),
         };
         parts.push(format!("{}:\n{}\n{back}", as_is(path), fenced("", lines)));
     }
     let more = changed.get(CHANGED_SHOWN_MAX..).unwrap_or_default();
     if let (Some(first), Some(last)) = (more.first(), more.last()) {
         let (count, first, last) = (more.len(), first.action, last.action);
-        parts.push(format!("And {count} files more: /actions shows {first} to {last}, /undo with a number takes one back."));
+        parts.push(format!("And {count} more files: /actions lists them as {first} to {last}, and /undo NUMBER undoes one."));
     }
     if too_many {
-        parts.push("My folders of skills now hold more files than I watch: look there whether you know them all.".to_owned());
+        parts.push("My skills folders now hold more files than I can watch. Please check that you know them all.".to_owned());
     }
     parts.join("\n\n")
 }

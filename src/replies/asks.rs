@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::{as_is, fenced};
+use super::{as_is, counted, fenced};
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -10,14 +10,14 @@ pub const ALWAYS: &str = "Always";
 pub const DENY: &str = "No";
 
 // What stands in the place of the buttons afterwards.
-pub const NOBODY_ANSWERED: &str = "nobody answered in time";
+pub const NOBODY_ANSWERED: &str = "no answer in time";
 pub const NO_LONGER_NEEDED: &str = "no longer needed";
 
-pub const APPROVE_USAGE: &str = "Say /approve for what waits, /approve NUMBER to allow it once, /approve NUMBER always, /deny NUMBER, or /deny TOOL to take back what was always allowed.";
-pub const NOT_YOURS_TO_APPROVE: &str = "Only an admin or my owner can say whether I may do that.";
+pub const APPROVE_USAGE: &str = "/approve lists the requests. /approve NUMBER allows one once, and /approve NUMBER always allows its tool from now on. /deny NUMBER refuses one, and /deny TOOL makes me ask again.";
+pub const NOT_YOURS_TO_APPROVE: &str = "Only an admin or my owner can approve this.";
 pub const ASKED_ELSEWHERE: &str =
-    "I have asked my owner whether I may do that, and wait for the answer.";
-pub const NOTHING_TO_APPROVE: &str = "Nothing waits to be allowed.";
+    "I asked my owner to approve this, and I'm waiting for the answer.";
+pub const NOTHING_TO_APPROVE: &str = "Nothing is waiting for approval.";
 
 /// How much of a call's arguments is shown; who allows it must see what it does.
 const ARGUMENTS_CHARS_MAX: usize = 6_000;
@@ -53,36 +53,37 @@ pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
     let rest = arguments.chars().count() - shown.chars().count();
     let more = match rest {
         0 => String::new(),
-        rest => format!(" … and {rest} characters more, which are too many to show"),
+        rest => format!(" … and {rest} more characters, too many to show"),
     };
     let shown = fenced("json", &shown);
-    let always = if can_be_granted { format!("/approve {id} always, ") } else { String::new() };
+    let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
     format!(
-        "For {}, I would call {} with\n{shown}{more}\nI ask because {}. May I? (Or say \
-         /approve {id}, {always}/deny {id}. In {minutes} min I take it for a no.)",
+        "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? (Or \
+         reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",
         as_is(person),
         as_is(tool),
-        as_is(why)
+        as_is(why),
+        counted(minutes, "minute")
     )
 }
 
 pub fn approved_once(tool: &str) -> String {
-    format!("Allowed, this once: {}.", as_is(tool))
+    format!("Approved once: {}.", as_is(tool))
 }
 
 pub fn approved_always(tool: &str, person: impl Display) -> String {
     let tool = as_is(tool);
-    format!("Allowed, from now on for {}: {tool}. /deny {tool} takes that back.", as_is(person))
+    format!("Approved for {} from now on: {tool}. Use /deny {tool} to undo that.", as_is(person))
 }
 
 pub fn denied_call(tool: &str) -> String {
-    format!("Not allowed: {}.", as_is(tool))
+    format!("Denied: {}.", as_is(tool))
 }
 
 pub fn revoked_grants(tool: &str, grants: usize) -> String {
     match grants {
-        0 => format!("{} was not allowed to anybody for good.", as_is(tool)),
-        _ => format!("I ask again before each call of {}.", as_is(tool)),
+        0 => format!("{} was not always allowed for anyone.", as_is(tool)),
+        _ => format!("I'll ask again before each call of {}.", as_is(tool)),
     }
 }
 

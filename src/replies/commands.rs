@@ -32,9 +32,9 @@ pub fn models(models: &[ModelShown<'_>]) -> String {
         let _ = write!(text, "\n{}{state}", model.shown);
     }
     match models.first() {
-        None => "There is no model to choose.".to_owned(),
+        None => "There is no model to choose from.".to_owned(),
         Some(first) => {
-            let _ = write!(text, "\nSay /model {} or /model default.", first.name);
+            let _ = write!(text, "\nUse /model {} or /model default to change it.", first.name);
             text
         }
     }
@@ -42,46 +42,46 @@ pub fn models(models: &[ModelShown<'_>]) -> String {
 
 pub fn unknown_model(asked: &str) -> String {
     let asked = as_is(asked);
-    format!("There is no model {asked} in my config. /model shows those that there are.")
+    format!("There is no model {asked} in my config. /model lists the models.")
 }
 
 pub fn model_is(model: &str) -> String {
-    format!("{model} answers here now. If it can't, the others step in.")
+    format!("{model} now answers here. If it is unavailable, the others step in.")
 }
 
 pub fn effort_is(effort: &str) -> String {
     match effort {
-        "default" => "The model thinks as it does by itself.".to_owned(),
-        "off" => "The model does not think before it answers, or as little as it can.".to_owned(),
-        effort => format!("The model thinks before it answers: {effort}."),
+        "default" => "Thinking is now at the model's default.".to_owned(),
+        "off" => "The model now thinks as little as possible before it answers.".to_owned(),
+        effort => format!("The model now thinks before it answers: {effort}."),
     }
 }
 
 pub fn thinking_shown(shown: bool) -> &'static str {
     if shown {
-        "I'll show what the model thinks, above its answers, where it tells."
+        "I'll show the model's thinking above its answers, if its service reveals it."
     } else {
-        "I keep to myself what the model thinks."
+        "I won't show the model's thinking."
     }
 }
 
 pub fn thinking_is(effort: &str, shown: bool) -> String {
     let shown = if shown { "shown" } else { "not shown" };
     format!(
-        "Thinking: {effort}, {shown}.\nSay /think off, low, medium, high or default; /think show or hide."
+        "Thinking: {effort}, {shown}.\nUse /think off, low, medium, high or default to change it, and /think show or hide."
     )
 }
 
 pub fn queue_is(mode: &str) -> String {
     let what = match mode {
-        "steer" => "I hear it at my next step",
-        "followup" => "each message waits, and I answer it by itself",
-        "collect" => "it waits, and I answer all of it at once",
-        _ => "I drop what I am doing and turn to it",
+        "steer" => "I'll read your new messages at my next step",
+        "followup" => "your new messages wait, and I'll answer them one by one",
+        "collect" => "your new messages wait, and I'll answer them together",
+        _ => "a new message makes me stop and answer it",
     };
     format!(
-        "While I work for you and you say more, {what} ({mode}).\n\
-         Say /queue steer, followup, collect, interrupt or default."
+        "While I work for you, {what} ({mode}).\n\
+         Use /queue steer, followup, collect, interrupt or default to change it."
     )
 }
 
@@ -101,20 +101,19 @@ pub fn thought(text: &str) -> String {
 
 // Questions aside.
 
-pub const BTW_USAGE: &str = "Say /btw and a question: I answer it aside, whatever I am doing.";
+pub const BTW_USAGE: &str =
+    "Use /btw with a question. I'll answer it separately, even while I'm working.";
 pub const BTW_BUSY: &str =
-    "I am still busy with your other question aside. Please ask again once it is answered.";
+    "I'm still answering your last /btw question. Please ask again once it is answered.";
 pub const BTW_CROWDED: &str =
-    "I am answering too many questions aside. Please ask again in a minute.";
-pub const BTW_INTERRUPTED: &str =
-    "A restart came between your question aside and my answer. Please ask again.";
+    "I'm answering too many /btw questions right now. Please ask again in a minute.";
+pub const BTW_INTERRUPTED: &str = "A restart interrupted your /btw question. Please ask it again.";
 pub const BTW_TOO_SLOW: &str =
-    "The model took too long over your question aside. Please ask again.";
+    "The model took too long to answer your /btw question. Please ask it again.";
 
 // Skills.
 
-pub const SKILL_USAGE: &str =
-    "Say /skill NAME and what to do with it. /skills shows those that there are.";
+pub const SKILL_USAGE: &str = "Use /skill NAME, followed by your task. /skills lists my skills.";
 
 /// What of a skill's description is shown in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 120;
@@ -132,7 +131,7 @@ pub struct SkillShown<'a> {
 
 pub fn no_skill(name: &str) -> String {
     let name = as_is(name);
-    format!("There is no skill {name} to begin with. /skills shows those that there are.")
+    format!("There is no skill {name} for /skill. /skills lists my skills.")
 }
 
 pub fn skill_unusable(name: &str, reason: &str) -> String {
@@ -149,10 +148,10 @@ pub fn skills(skills: &[SkillShown<'_>], broken: &[(&str, &str)]) -> String {
         let about = as_is(about);
         let state = match (skill.missing, skill.for_model, skill.for_people) {
             (Some(missing), ..) => format!("can't be used: {}", as_is(missing)),
-            (None, true, _) if skill.always => "always in mind".to_owned(),
+            (None, true, _) if skill.always => "always active".to_owned(),
             (None, true, true) => "ready".to_owned(),
-            (None, true, false) => "ready, not by /skill".to_owned(),
-            (None, false, true) => "only by /skill".to_owned(),
+            (None, true, false) => "ready, but not with /skill".to_owned(),
+            (None, false, true) => "only with /skill".to_owned(),
             (None, false, false) => "switched off".to_owned(),
         };
         let _ = writeln!(text, "{} ({state}): {about}", skill.name);
@@ -161,7 +160,7 @@ pub fn skills(skills: &[SkillShown<'_>], broken: &[(&str, &str)]) -> String {
         }
     }
     for (path, reason) in broken {
-        let _ = writeln!(text, "{} was left out: {}", as_is(path), as_is(reason));
+        let _ = writeln!(text, "{} was skipped: {}", as_is(path), as_is(reason));
     }
     if text.is_empty() { "There are no skills.".to_owned() } else { text.trim_end().to_owned() }
 }
@@ -175,24 +174,23 @@ pub struct Tokens {
     pub written: u64,
 }
 
-pub const USAGE_FOR_ADMINS: &str = "Only my owner and admins may see what I use.";
+pub const USAGE_FOR_ADMINS: &str = "Only my owner and admins can see my token usage.";
 
 /// Tokens by provider: today's, and those of 30 days.
 pub fn usage(used: &[(&str, Tokens, Tokens)]) -> String {
     if used.is_empty() {
-        return "No tokens in the last 30 days.".to_owned();
+        return "I used no tokens in the last 30 days.".to_owned();
     }
     let tokens = |Tokens { read, cached, written }: &Tokens| {
-        format!("{read} read (of which {cached} from the cache), {written} written")
+        format!("{read} read ({cached} of them from the cache), {written} written")
     };
     let lines = used.iter().map(|(provider, today, month)| {
         format!("{provider}\n  today: {}\n  30 days: {}", tokens(today), tokens(month))
     });
-    format!("Tokens\n{}", lines.collect::<Vec<_>>().join("\n"))
+    format!("Tokens used\n{}", lines.collect::<Vec<_>>().join("\n"))
 }
 
 // Restarting.
 
-pub const RESTARTING: &str = "I restart now. What I was working on goes on right after.";
-pub const CANNOT_RESTART: &str =
-    "Nobody would start me again: I don't run as a systemd service. Restart me by hand.";
+pub const RESTARTING: &str = "I'm restarting. I'll continue my work right after.";
+pub const CANNOT_RESTART: &str = "I can't restart by myself, because I don't run as a systemd service. Please restart me by hand.";

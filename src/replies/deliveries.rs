@@ -8,12 +8,12 @@ use super::as_is;
 const QUOTED_CHARS_MAX: usize = 60;
 
 pub fn undeliverable(to: impl Display, reason: &str) -> String {
-    format!("I could not deliver a message to {}: {}.", as_is(to), as_is(reason))
+    format!("I couldn't deliver a message to {}: {}.", as_is(to), as_is(reason))
 }
 
 pub fn undeliverable_here(reason: &str) -> String {
     format!(
-        "I could not deliver my last message here: {}. Ask again if you still want it.",
+        "I couldn't deliver my last message here: {}. Ask again if you still need it.",
         as_is(reason)
     )
 }
@@ -23,10 +23,10 @@ pub fn given_up_here(count: i64, reason: &str) -> String {
     let reason = as_is(reason);
     match count {
         1 => format!(
-            "I could not deliver an earlier message here: {reason}. Ask again if you still need it."
+            "I couldn't deliver an earlier message here: {reason}. Ask again if you still need it."
         ),
         _ => format!(
-            "I could not deliver {count} earlier messages here: {reason}. Ask again for what you still need."
+            "I couldn't deliver {count} earlier messages here: {reason}. Ask again for anything you still need."
         ),
     }
 }

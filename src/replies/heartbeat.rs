@@ -4,25 +4,22 @@ use std::fmt::Write as _;
 
 use super::as_is;
 
-pub const HEARTBEAT_USAGE: &str = "Say /heartbeat, or /heartbeat on, off or now.";
-pub const HEARTBEAT_BEGUN: &str =
-    "I'm looking after HEARTBEAT.md now, and will say what comes of it.";
-pub const HEARTBEAT_TELLS_NOBODY: &str = "There is nobody to tell: the owner hasn't written to me in private yet, or that channel isn't here.";
+pub const HEARTBEAT_USAGE: &str = "Use /heartbeat, or /heartbeat on, off or now.";
+pub const HEARTBEAT_BEGUN: &str = "I've started a heartbeat run, and I'll send you the result.";
+pub const HEARTBEAT_TELLS_NOBODY: &str = "I don't know where to send the result. Send me a private message first, or check `to` in [heartbeat].";
 pub const HEARTBEAT_HAS_NOTHING: &str =
-    "HEARTBEAT.md asks for nothing. Write into it what I am to look after, a line each.";
+    "HEARTBEAT.md is empty, so nothing will run. Add one line for each thing I should check.";
 pub const HEARTBEAT_UNREADABLE: &str =
-    "I can't read HEARTBEAT.md: it must be a text in UTF-8 of at most a megabyte.";
-pub const HEARTBEAT_WORKS: &str = "I'm at it already, and will say what comes of it.";
-pub const HEARTBEAT_SPENT: &str =
-    "What the heartbeat may use in a day is used up ([heartbeat] tokens_per_day).";
-pub const HEARTBEAT_ON: &str = "I look after HEARTBEAT.md from time to time.";
-pub const HEARTBEAT_OFF: &str =
-    "I don't look after HEARTBEAT.md by myself any more. /heartbeat on changes that.";
-pub const HEARTBEAT_OFF_BY_CONFIG: &str =
-    "The config has the heartbeat off: [heartbeat] every_minutes = 0.";
-pub const HEARTBEAT_SILENT: &str = "I looked after HEARTBEAT.md; there is nothing to tell.";
+    "I can't read HEARTBEAT.md. It must be UTF-8 text of at most 1 MB.";
+pub const HEARTBEAT_WORKS: &str =
+    "A heartbeat run is already in progress. I'll send you the result.";
+pub const HEARTBEAT_SPENT: &str = "The heartbeat has used its daily token budget ([heartbeat] tokens_per_day). It continues tomorrow.";
+pub const HEARTBEAT_ON: &str = "The heartbeat is on. I'll check HEARTBEAT.md regularly.";
+pub const HEARTBEAT_OFF: &str = "The heartbeat is off. Use /heartbeat on to turn it on again.";
+pub const HEARTBEAT_OFF_BY_CONFIG: &str = "My config turns the heartbeat off. Set every_minutes in [heartbeat] above 0, or use /heartbeat now.";
+pub const HEARTBEAT_SILENT: &str = "I checked HEARTBEAT.md, and there is nothing to report.";
 
-pub const QUIET_HOURS_BEGAN: &str = "(My quiet hours began before I was done.)";
+pub const QUIET_HOURS_BEGAN: &str = "(My quiet hours began before I finished.)";
 
 /// How the heartbeat is.
 pub struct HeartShown {
@@ -45,14 +42,14 @@ pub struct HeartShown {
 
 pub fn heartbeat(shown: &HeartShown) -> String {
     let mut text = match (&shown.off, shown.every_minutes) {
-        (_, None) => "The heartbeat is off, by my config.".to_owned(),
-        (Some(why), _) if why.is_empty() => "The heartbeat is off.".to_owned(),
-        (Some(why), _) => format!("The heartbeat is off: {}", as_is(why)),
-        (None, Some(minutes)) => format!("The heartbeat is every {minutes} min"),
+        (_, None) => "Heartbeat: off in my config.".to_owned(),
+        (Some(why), _) if why.is_empty() => "Heartbeat: off.".to_owned(),
+        (Some(why), _) => format!("Heartbeat: off. {}", as_is(why)),
+        (None, Some(minutes)) => format!("Heartbeat: every {minutes} min"),
     };
     if let (None, Some(_)) = (&shown.off, shown.every_minutes) {
         if let Some(quiet) = &shown.quiet {
-            let _ = write!(text, ", not {quiet}");
+            let _ = write!(text, ", quiet {quiet}");
         }
         if let Some(next) = &shown.next {
             let _ = write!(text, ", next {next}");
@@ -61,14 +58,14 @@ pub fn heartbeat(shown: &HeartShown) -> String {
     }
     match shown.asks {
         Some(true) => {}
-        Some(false) => text.push_str(" HEARTBEAT.md asks for nothing, so no model is called."),
-        None => text.push_str(" HEARTBEAT.md cannot be read."),
+        Some(false) => text.push_str(" HEARTBEAT.md is empty, so nothing will run."),
+        None => text.push_str(" I can't read HEARTBEAT.md."),
     }
     if !shown.has_somebody {
-        text.push_str(" There is nobody to tell yet.");
+        text.push_str(" I don't know yet where to send results.");
     }
     if let Some((at, state, words)) = &shown.last {
-        let _ = write!(text, "\nThe last one: {at}, {state}");
+        let _ = write!(text, "\nLast run: {at}, {state}");
         if !words.is_empty() {
             let _ = write!(text, ": {}", as_is(words));
         }
@@ -77,28 +74,28 @@ pub fn heartbeat(shown: &HeartShown) -> String {
         let counts = shown.counts.iter().map(|(state, count)| format!("{count} {state}"));
         let counts = counts.collect::<Vec<_>>().join(", ");
         let (used, most) = shown.tokens;
-        let _ = write!(text, "\nIn 24 hours: {counts}. Tokens today: {used} of {most}.");
+        let _ = write!(text, "\nLast 24 hours: {counts}. Tokens today: {used} of {most}.");
     }
     text
 }
 
 /// One that was asked for.
 pub fn heartbeat_failed(reason: &str) -> String {
-    format!("I could not look after HEARTBEAT.md: {}", as_is(reason))
+    format!("I couldn't check HEARTBEAT.md: {}", as_is(reason))
 }
 
 pub fn heartbeat_fails(times: u32, reason: &str) -> String {
     let times = if times > 1 { format!(" {times} times in a row") } else { String::new() };
     format!(
-        "My heartbeat has failed{times}: {}\nI go on trying, with longer pauses; /heartbeat off ends that.",
+        "My heartbeat has failed{times}: {}\nI'll keep trying, with longer pauses. Use /heartbeat off to stop it.",
         as_is(reason)
     )
 }
 
 pub fn heartbeat_off_itself(times: u32, reason: &str) -> String {
     format!(
-        "My heartbeat has failed {times} times in a row, so I have switched it off: {}\n\
-         /heartbeat on lets it go on.",
+        "My heartbeat has failed {times} times in a row, so I turned it off: {}\n\
+         Use /heartbeat on to turn it on again.",
         as_is(reason)
     )
 }

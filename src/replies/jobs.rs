@@ -3,9 +3,8 @@
 use std::fmt::{Display, Write as _};
 
 use chrono::{DateTime, Utc};
-use chrono_tz::Tz;
 
-use super::{as_is, fenced};
+use super::{as_is, counted, fenced};
 
 /// What of a job's text is shown in a list, in characters.
 const ABOUT_CHARS_MAX: usize = 80;
@@ -14,43 +13,43 @@ const ABOUT_CHARS_MAX: usize = 80;
 const WORDS_CHARS_MAX: usize = 100;
 
 pub const NO_JOBS: &str = "There are no jobs.";
-pub const JOBS_USAGE: &str = "Say /jobs, or /jobs show, run, pause, resume, rm or history and the job's number; \
-     /jobs add every 2h | WHAT TO DO, message in place of add to have a text sent as it is, command to have a \
-     command run; /jobs check NUMBER COMMAND.";
-pub const WHICH_JOB: &str = "Say which job: its number, as the list shows it.";
+pub const JOBS_USAGE: &str = "Use /jobs, or /jobs show, run, pause, resume, rm or history with the job's number. \
+     /jobs add every 2h | WHAT TO DO makes a new job. Write message in place of add to send a fixed text, or \
+     command to run a command. /jobs check NUMBER COMMAND sets a check.";
+pub const WHICH_JOB: &str = "Which job? Give its number, as the list shows it.";
 pub const WHEN_JOB: &str =
-    "Say when: 20m, tomorrow 8:00, an ISO time, every 2h, or a cron line like 30 7 * * 1-5.";
+    "When? Give 20m, tomorrow 8:00, an ISO time, every 2h, or a cron line like 30 7 * * 1-5.";
 pub const WHERE_JOB: &str =
-    "Say where to, as CHANNEL:CHAT: no owner has written to me in private yet.";
-pub const WHAT_JOB: &str = "Say what is to be done or sent.";
-pub const NOTHING_TO_CHANGE: &str = "Nothing to change: say when, or what.";
-pub const PAUSE_BOUNDS: &str =
-    "Between two times there must be at least a minute, and at most 366 days.";
+    "Where to? Give CHANNEL:CHAT, because no owner has written to me in private yet.";
+pub const WHAT_JOB: &str = "What should I do or send? Give a text.";
+pub const NOTHING_TO_CHANGE: &str = "There is nothing to change. Give a new time or a new text.";
+pub const PAUSE_BOUNDS: &str = "The interval must be from one minute to 366 days.";
 pub const CRON_NEVER: &str = "That time never comes.";
-pub const JOB_IS_MESSAGE: &str = "sent as it is";
-pub const JOB_IS_COMMAND: &str = "a command";
-pub const JOB_IS_CHECKED: &str = "after a check";
-pub const CHECK_WITHOUT_PROMPT: &str = "Only what a model works on has a check.";
-pub const SAY_COMMAND: &str = "It is a command: say kind command (--command) with another text.";
-pub const NAME_COMMAND: &str = "Say the command as text: what stands there now is none.";
-pub const COMMAND_NEEDS_LEAVE: &str = "Not done: a command must be allowed here before it is run. Ask me for it in your own words, so that I \
-     can ask for leave, or have my owner say it.";
-pub const JOB_PRINTED: &str = "I have sent on what the job's command printed.";
-pub const NUL_IN_JOB: &str = "A text with a NUL in it cannot be kept.";
-pub const RUN_ENDED: &str = "What worked on it has been ended.";
-pub const JOB_SPOKEN_INTO: &str = "Interrupted by what was said there.";
-pub const JOB_BREAKS: &str = "it cannot be read or kept";
-pub const JOB_OF_NOBODY: &str = "its person may not use me any more";
-pub const NO_JOBS_FOR_GUESTS: &str = "Guests have no jobs.";
+pub const JOB_IS_MESSAGE: &str = "fixed text";
+pub const JOB_IS_COMMAND: &str = "command";
+pub const JOB_IS_CHECKED: &str = "with a check";
+pub const CHECK_WITHOUT_PROMPT: &str = "Only a job with a prompt can have a check.";
+pub const SAY_COMMAND: &str =
+    "This job runs a command. To change it, give kind command (--command) with the new text.";
+pub const NAME_COMMAND: &str = "Give the command as text. The job's present text is not a command.";
+pub const COMMAND_NEEDS_LEAVE: &str = "Not done: commands need approval here. Ask me in a normal message, so that I can request the approval, or \
+     let my owner do it.";
+pub const JOB_PRINTED: &str = "I forwarded the output of the job's command.";
+pub const NUL_IN_JOB: &str = "I can't save a text that contains a NUL character.";
+pub const RUN_ENDED: &str = "Its run was stopped.";
+pub const JOB_SPOKEN_INTO: &str = "A new message there interrupted it.";
+pub const JOB_BREAKS: &str = "it can't be read or saved";
+pub const JOB_OF_NOBODY: &str = "its person no longer has access";
+pub const NO_JOBS_FOR_GUESTS: &str = "Guests can't have jobs.";
 
 // Commands of jobs. Why there are none, as the rest of a sentence:
 
-pub const COMMANDS_NOT_OFFERED: &str = "no commands are run here";
+pub const COMMANDS_NOT_OFFERED: &str = "shell commands are not available here";
 pub const COMMANDS_NOT_CAGED: &str =
-    "files are not caged on this machine, so that commands are for the owner in private";
+    "files can't be sandboxed on this machine, so only the owner can run commands, in private";
 
 pub fn commands_need(needs: impl Display, is: impl Display) -> String {
-    format!("commands need the role {needs}, and the person is {is} there")
+    format!("commands need the role {needs}, and the person's role there is {is}")
 }
 
 /// `shell` says how the shell is.
@@ -65,8 +64,8 @@ pub fn no_command(why: &str) -> String {
 pub fn job_may_not_command(id: impl Display, about: &str, why: &str) -> String {
     let (about, why) = (shortened(about, ABOUT_CHARS_MAX), as_is(why));
     format!(
-        "Job {id} ({about}) has a command, which I have not run: {why}. I have paused it; /jobs resume {id} \
-         once that is over, or /jobs rm {id}."
+        "I didn't run the command of job {id} ({about}): {why}. I paused the job. Use /jobs resume {id} once \
+         this is fixed, or /jobs rm {id} to remove it."
     )
 }
 
@@ -89,52 +88,51 @@ pub fn cut_out(bytes: u64) -> String {
     format!("[… {bytes} bytes in all …]")
 }
 
-pub const JOB_COMMAND_CUT_OFF: &str =
-    "Its command was cut off when I stopped; what it had done is done, and it is not run again.";
+pub const JOB_COMMAND_CUT_OFF: &str = "Its command was cut off when I stopped. I can't tell how much it had done, and I won't repeat it.";
 
 pub fn job_breaks(id: impl Display, why: &str) -> String {
     format!(
-        "Job {id} cannot be read or kept, so I have paused it: {}. /jobs rm {id} removes it.",
+        "I can't read or save job {id}, so I paused it: {}. Use /jobs rm {id} to remove it.",
         as_is(why)
     )
 }
 
 pub fn unclear_time(text: &str) -> String {
     format!(
-        "I can't read the time “{}”. Write 20m, 2h30m, 18:00, tomorrow 8:00, monday 9:00 or 2026-12-24 18:00.",
+        "I don't understand the time “{}”. Try 20m, 2h30m, 18:00, tomorrow 8:00, monday 9:00 or 2026-12-24 18:00.",
         as_is(text)
     )
 }
 
 pub fn time_is_past(text: &str) -> String {
-    format!("{} is past.", as_is(text))
+    format!("{} is in the past.", as_is(text))
 }
 
 pub fn time_is_too_far(text: &str) -> String {
-    format!("{} is more than five years ahead.", as_is(text))
+    format!("{} is more than five years away.", as_is(text))
 }
 
 pub fn unclear_pause(text: &str) -> String {
-    format!("I can't read “{}”. Write every 30m, every 2h or every 1d.", as_is(text))
+    format!("I don't understand “{}”. Try every 30m, every 2h or every 1d.", as_is(text))
 }
 
 pub fn unclear_cron(reason: &str) -> String {
     format!(
-        "I can't read this cron line: {}. It has five fields, or six with seconds.",
+        "I don't understand this cron line: {}. It needs five fields, or six with seconds.",
         as_is(reason)
     )
 }
 
 pub fn unknown_zone(name: &str) -> String {
-    format!("I don't know the time zone “{}”. Write one like Europe/Berlin.", as_is(name))
+    format!("I don't know the time zone “{}”. Use a name like Europe/Berlin.", as_is(name))
 }
 
 pub fn job_text_too_long(most: usize) -> String {
-    format!("A job's text has at most {most} characters; put the rest into a file.")
+    format!("A job's text can have at most {most} characters. Put the rest into a file.")
 }
 
 pub fn too_many_jobs(most: usize) -> String {
-    format!("There are {most} jobs already, which is the most. Remove some first.")
+    format!("There are already {most} jobs, which is the limit. Remove some first.")
 }
 
 pub fn no_job(id: impl Display) -> String {
@@ -178,7 +176,7 @@ fn unescaped(text: &str) -> String {
 }
 
 fn head(job: &JobShown) -> String {
-    let mut text = format!("{} {}", job.id, as_is(&job.when));
+    let mut text = format!("{}, {}", job.id, as_is(&job.when));
     match (&job.paused, &job.next) {
         (Some(why), _) if why.is_empty() => text.push_str(", paused"),
         (Some(why), _) => {
@@ -192,7 +190,7 @@ fn head(job: &JobShown) -> String {
         (None, None) => text.push_str(", done"),
     }
     if job.failures > 0 {
-        let _ = write!(text, ", failed {} times in a row", job.failures);
+        let _ = write!(text, ", failed {} in a row", counted(job.failures.into(), "time"));
     }
     if let Some(kind) = job.kind {
         let _ = write!(text, ", {kind}");
@@ -223,33 +221,31 @@ pub fn job_command(command: &str) -> String {
 
 /// One that happens once was paused while it was being done.
 pub fn job_stopped_for_good(id: impl Display) -> String {
-    format!(
-        "Job {id} was for once and is over: {RUN_ENDED} Give it another time to have it done again."
-    )
+    format!("Job {id} was a one-time job. {RUN_ENDED} Give it a new time to run it again.")
 }
 
 pub fn job_made(job: &JobShown) -> String {
-    format!("Job {}.", head(job))
+    format!("Created: job {}.", head(job))
 }
 
 pub fn job_changed(job: &JobShown) -> String {
-    format!("Now: job {}.", head(job))
+    format!("Changed: job {}.", head(job))
 }
 
 pub fn job_resumed(job: &JobShown) -> String {
-    format!("It goes on: job {}.", head(job))
+    format!("Resumed: job {}.", head(job))
 }
 
 pub fn job_paused(id: impl Display) -> String {
-    format!("Job {id} is paused. /jobs resume {id} lets it go on.")
+    format!("Job {id} is paused. Use /jobs resume {id} to resume it.")
 }
 
 pub fn job_removed(id: impl Display) -> String {
-    format!("Job {id} is removed.")
+    format!("Job {id} has been removed.")
 }
 
 pub fn job_runs_now(id: impl Display) -> String {
-    format!("Job {id} runs now.")
+    format!("Job {id} is starting now.")
 }
 
 pub fn job_is_active(id: impl Display) -> String {
@@ -257,11 +253,11 @@ pub fn job_is_active(id: impl Display) -> String {
 }
 
 pub fn job_is_over(id: impl Display) -> String {
-    format!("Job {id} is not due any more; give it another time.")
+    format!("Job {id} has no more runs. Give it a new time.")
 }
 
 pub fn job_not_active(id: impl Display) -> String {
-    format!("Job {id} is paused or done; resume it, or give it another time, first.")
+    format!("Job {id} is paused or done. Resume it or give it a new time first.")
 }
 
 pub fn once_at(time: &str) -> String {
@@ -303,7 +299,7 @@ pub fn history<'a>(
     let mut text = String::new();
     for (due, late, state, words) in runs {
         let late = if late { ", late" } else { "" };
-        let _ = write!(text, "{due} {state}{late}");
+        let _ = write!(text, "{due}, {state}{late}");
         let words = match words {
             RunWords::Theirs(words) => shortened(words, WORDS_CHARS_MAX),
             RunWords::Ours(words) => shortened(&unescaped(words), WORDS_CHARS_MAX),
@@ -330,23 +326,23 @@ pub const NOTHING_TO_SEND: &str = "There is nothing to send.";
 pub const NO_OWNER_PLACE: &str = "No owner has written to me in private yet.";
 
 pub const WORDS_FOR_FILE: &str =
-    "The file could not be sent; words that say why were delivered in its place.";
+    "The file couldn't be sent. A message with the reason was delivered instead.";
 
 pub fn not_delivered(reason: &str) -> String {
-    format!("It could not be delivered: {}.", as_is(reason))
+    format!("It couldn't be delivered: {}.", as_is(reason))
 }
 
 pub fn not_delivered_yet(reason: &str) -> String {
-    let reason = if reason.is_empty() { "nobody was there to take it" } else { reason };
-    format!("It is not delivered yet: {}. I go on trying while I run.", as_is(reason))
+    let reason = if reason.is_empty() { "nobody is connected to receive it" } else { reason };
+    format!("It is not delivered yet: {}. I'll keep trying while I'm running.", as_is(reason))
 }
 
 pub fn too_long_to_send(bytes_max: usize) -> String {
-    format!("A text has at most {bytes_max} bytes; send the rest as a file.")
+    format!("A text can have at most {bytes_max} bytes. Send the rest as a file.")
 }
 
 pub fn too_many_to_send(files_max: usize) -> String {
-    format!("At most {files_max} files can be sent at once.")
+    format!("You can send at most {files_max} files at once.")
 }
 
 pub fn unreadable_file(name: &dyn Display, reason: &dyn Display) -> String {
@@ -355,30 +351,29 @@ pub fn unreadable_file(name: &dyn Display, reason: &dyn Display) -> String {
 
 // What comes of jobs.
 
-/// Something that was promised once and comes too late.
-pub fn late_job(due: DateTime<Tz>, words: &str) -> String {
-    let due = due.format("%a %Y-%m-%d %H:%M");
-    format!("(This was due on {due}; I was not running then.)\n{words}")
+/// The text of a one-time job that is late, below the time at which it was due.
+pub fn late_job(due: &str, words: &str) -> String {
+    format!("(This was due {due}, but I wasn't running then.)\n{words}")
 }
 
 pub fn job_failed(id: i64, about: &str, reason: &str) -> String {
     let about = shortened(about, ABOUT_CHARS_MAX);
-    format!("Job {id} ({about}) could not be done, and I don't try again by myself. {reason}")
+    format!("Job {id} ({about}) failed, and I won't retry it by myself. {reason}")
 }
 
 pub fn job_fails(id: i64, about: &str, times: u32, reason: &str) -> String {
     let about = shortened(about, ABOUT_CHARS_MAX);
     format!(
         "Job {id} ({about}) has failed {times} times in a row: {reason}\n\
-         I go on trying, with longer pauses; /jobs pause {id} ends that."
+         I'll keep trying, with longer pauses. Use /jobs pause {id} to stop it."
     )
 }
 
 pub fn job_paused_itself(id: i64, about: &str, times: u32, reason: &str) -> String {
     let about = shortened(about, ABOUT_CHARS_MAX);
     format!(
-        "Job {id} ({about}) has failed {times} times in a row, so I have paused it: {reason}\n\
-         /jobs resume {id} lets it go on."
+        "Job {id} ({about}) has failed {times} times in a row, so I paused it: {reason}\n\
+         Use /jobs resume {id} to resume it."
     )
 }
 
@@ -387,23 +382,23 @@ pub fn failed_too_often(times: u32) -> String {
 }
 
 pub const JOB_CUT_OFF: &str =
-    "It was interrupted by a restart three times, and was given up; what it had done is done.";
-pub const JOB_BROKE: &str = "Something broke inside me; it is in my log.";
+    "Restarts interrupted it three times, so I gave up on it. I can't tell how much it had done.";
+pub const JOB_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
 pub fn job_interrupted(id: i64, about: &str) -> String {
     let about = shortened(about, ABOUT_CHARS_MAX);
-    format!("Job {id} ({about}) was interrupted, and is not done again until it is due next.")
+    format!("Job {id} ({about}) was interrupted. I won't repeat it before it is next due.")
 }
 
 pub fn job_of_nobody(id: impl Display, about: &str, person: impl Display) -> String {
     let (about, person) = (shortened(about, ABOUT_CHARS_MAX), as_is(person));
     format!(
-        "Job {id} ({about}) is {person}'s, who may not use me any more, so I have paused it. \
-         /jobs resume {id} once they may, or /jobs rm {id}."
+        "Job {id} ({about}) belongs to {person}, who no longer has access, so I paused it. \
+         Use /jobs resume {id} once they have access again, or /jobs rm {id} to remove it."
     )
 }
 
 pub fn clock_is_wrong(now: DateTime<Utc>) -> String {
     let now = now.format("%Y-%m-%d %H:%M");
-    format!("My clock shows {now} UTC, which can't be right. Jobs wait until it is set.")
+    format!("My clock shows {now} UTC, which can't be right. Jobs wait until the clock is set.")
 }

@@ -1,22 +1,21 @@
-//! What the bot says of its shell, and of the cage in which commands run.
+//! What the bot says of its shell, and of the sandbox in which commands run.
 
 use std::path::Path;
 use std::time::Duration;
 
 use super::as_is;
 
-pub const SHELL_OFF: &str = "Shell: off, by config.";
+pub const SHELL_OFF: &str = "Shell: off in the config.";
 
-pub const SHELL_UNCAGED: &str =
-    "Shell: NOT CAGED, by config ([exec] sandbox = \"off\"): commands may do all that I may.";
+pub const SHELL_UNCAGED: &str = "Shell: NO SANDBOX, by config ([exec] sandbox = \"off\"). Commands can do everything that I can.";
 
 pub fn shell_refused(why: &str) -> String {
-    format!("Shell: not offered, since commands could not be caged here: {}", as_is(why))
+    format!("Shell: not available, because commands can't be sandboxed here: {}", as_is(why))
 }
 
 /// `held` and `open` are what the kernel enforces and what it does not.
 pub fn shell_caged(level: &str, held: &[String], open: &[String]) -> String {
-    let held = format!("Shell: caged ({level}): {}.", held.join("; "));
+    let held = format!("Shell: sandboxed ({level}): {}.", held.join("; "));
     if open.is_empty() {
         return held;
     }
@@ -25,14 +24,14 @@ pub fn shell_caged(level: &str, held: &[String], open: &[String]) -> String {
 
 /// Commands see `by`, and in it a file with secrets, or my home.
 pub fn exposed(by: &Path, secrets: Option<&Path>) -> String {
-    let what = match secrets {
-        None => "my home is".to_owned(),
-        Some(file) => format!("{} is, which holds secrets", file.display()),
+    let by = by.display();
+    let (what, it) = match secrets {
+        None => ("Peacrab's home".to_owned(), "the home"),
+        Some(file) => (format!("the secrets in {}", file.display()), "that file"),
     };
     format!(
-        "Commands of [exec] can see {}, where {what}: move one of them, name no such path in read or write, \
-         or switch the shell off with `enabled = false`",
-        by.display()
+        "Shell commands could read {what}, because they can see {by}. Move {it}, remove {by} from `read` and \
+         `write` in [exec], or set `[exec] enabled = false`."
     )
 }
 
@@ -42,31 +41,31 @@ pub fn not_enforced(open: &[String]) -> String {
 
 pub fn caged_files(landlock: u32, own_root: bool) -> String {
     let by = match (landlock, own_root) {
-        (0, true) => " (a file system of their own)".to_owned(),
+        (0, true) => " (own file system)".to_owned(),
         (0, false) => String::new(),
-        (version, true) => format!(" (Landlock {version}, a file system of their own)"),
+        (version, true) => format!(" (Landlock {version}, own file system)"),
         (version, false) => format!(" (Landlock {version})"),
     };
-    format!("no files but the workspace and the system's{by}")
+    format!("files limited to the workspace and the system{by}")
 }
 
 pub const CAGED_NETWORK: &str = "no network";
-pub const CAGED_NETWORK_ON: &str = "network on, by config";
-pub const CAGED_PROCESSES: &str = "no processes but their own";
-pub const CAGED_SIGNALS: &str = "no signals to others";
+pub const CAGED_NETWORK_ON: &str = "network on by config";
+pub const CAGED_PROCESSES: &str = "no access to other processes";
+pub const CAGED_SIGNALS: &str = "no signals to other processes";
 pub const CAGED_CALLS: &str = "no dangerous system calls";
 
 // How a command ended.
 
-pub const COMMAND_OVER_CPU: &str = "killed: it used too much processor time";
-pub const COMMAND_OVER_FILE: &str = "killed: a file became too large";
-pub const COMMAND_OVER_MEMORY: &str = "killed: it took too much memory";
-pub const COMMAND_OVER_PROCESSES: &str = "killed: it had too many processes";
+pub const COMMAND_OVER_CPU: &str = "killed: it used too much CPU time";
+pub const COMMAND_OVER_FILE: &str = "killed: it wrote a file that is too large";
+pub const COMMAND_OVER_MEMORY: &str = "killed: it used too much memory";
+pub const COMMAND_OVER_PROCESSES: &str = "killed: it started too many processes";
 pub const COMMAND_OVER_DISK: &str =
-    "killed: it took too much of the disk, or of its temporary folder";
+    "killed: it used too much disk space, or too much of its temporary folder";
 pub const COMMAND_OVER_OUTPUT: &str = "killed: it wrote more than 1 GB; write to a file";
-pub const COMMAND_KILLED: &str = "killed, as asked";
-pub const COMMAND_LOST: &str = "killed from outside, perhaps because memory ran short";
+pub const COMMAND_KILLED: &str = "killed on request";
+pub const COMMAND_LOST: &str = "killed from outside, perhaps because memory ran out";
 
 pub fn exit_code(code: i32) -> String {
     format!("exit code {code}")

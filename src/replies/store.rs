@@ -2,36 +2,38 @@
 
 use std::fmt::Display;
 
-pub const STORE_FAILED: &str = "I can't keep your message just now: my disk is full or failing. I will see it once that is mended; whoever runs me should look.";
+pub const STORE_FAILED: &str = "I couldn't save your message: my disk is full or failing. I'll answer once that's fixed. My owner should check the disk.";
 
 /// The same, where the message is not delivered again by itself.
-pub const NOT_KEPT: &str = "I can't keep your message just now: my disk is full or failing. Say it again once that is mended.";
+pub const NOT_KEPT: &str = "I couldn't save your message: my disk is full or failing. Please send it again once that's fixed.";
 
-pub const DISK_IS_FULL: &str = "My disk is full. I have started on the little room that I keep for that, and can't keep much more. Please make room; I go on by myself then.";
+pub const DISK_IS_FULL: &str = "My disk is full. I'm using my small reserve, and can't save much more. Please free some space. I'll continue by myself then.";
 
-pub const MESSAGE_UNREADABLE: &str = "I kept a message of yours and can't read it any more, so I have set it aside. Please send it again.";
+pub const MESSAGE_UNREADABLE: &str =
+    "I can no longer read one of your messages that I had saved. Please send it again.";
 
-pub const TURN_UNREADABLE: &str = "I can't read any more what I had written down about what I was working on here, so I have stopped. Please ask again.";
+pub const TURN_UNREADABLE: &str =
+    "I can no longer read my saved work on this, so I stopped. Please ask again.";
 
-pub const MESSAGE_FAILED: &str = "I could not begin to work on your message: I tried several times, and keeping it failed each time. The reason is in my log. Say /new to begin a fresh conversation, then send it again.";
+pub const MESSAGE_FAILED: &str = "I couldn't start on your message. I tried several times, and saving my work failed each time. The reason is in my log. Use /new to start a new conversation, then send it again.";
 
-pub const COMMAND_FAILED: &str = "I could not carry out this command: I tried several times, and it failed each time. The reason is in my log.";
+pub const COMMAND_FAILED: &str = "I couldn't carry out this command. I tried several times, and it failed each time. The reason is in my log.";
 
-pub const ASK_FAILED: &str = "I have asked something here and could not go on with it: I tried several times, and keeping what came of it failed each time. So I have stopped. The reason is in my log. Please ask me again.";
+pub const ASK_FAILED: &str = "I asked a question here but couldn't continue. I tried several times, and saving the result failed each time, so I stopped. The reason is in my log. Please ask me again.";
 
-pub const RULES_UNREADABLE: &str = "I can't read any more what my instructions and skills were before the last command ran, so I can't tell whether it changed them. Please look through AGENTS.md and my skills.";
+pub const RULES_UNREADABLE: &str = "I can no longer read the old state of my instructions and skills, so I can't tell whether the last command changed them. Please check AGENTS.md and my skills.";
 
 /// A file of instructions is there and cannot be read.
 pub fn instructions_blocked(path: &impl Display, reason: &str, has_version: bool) -> String {
     let now = match has_version {
-        true => "I go on by the last version of it that I could read.",
-        false => "I go on without it.",
+        true => "I use the last version that I could read.",
+        false => "I continue without it.",
     };
     format!(
-        "I can't read my instructions in `{path}`: {reason}. {now} Please look at the file, and at what ran \
-         here last (/actions)."
+        "I can't read my instructions in `{path}`: {reason}. {now} Please check the file and my last \
+         actions (/actions)."
     )
 }
 
 /// Stands in for somebody whose name cannot be read.
-pub const SOMEBODY: &str = "somebody";
+pub const SOMEBODY: &str = "someone";

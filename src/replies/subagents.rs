@@ -3,12 +3,12 @@
 use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
-use super::as_is;
+use super::{as_is, counted};
 
-pub const NO_SUBAGENTS: &str = "Nothing was handed to a subagent here.";
+pub const NO_SUBAGENTS: &str = "There are no subagents here.";
 pub const NO_RESULT: &str = "(no result)";
-pub const SUBAGENT_GAVE_UP: &str = "It was interrupted by a restart three times, and was given up.";
-pub const SUBAGENT_BROKE: &str = "Something broke inside me; it is in my log.";
+pub const SUBAGENT_GAVE_UP: &str = "Restarts interrupted it three times, so I gave up on it.";
+pub const SUBAGENT_BROKE: &str = "Something went wrong on my side. The details are in my log.";
 
 /// What of a task is shown where people know it already, in characters.
 const TASK_CHARS_MAX: usize = 100;
@@ -18,11 +18,14 @@ pub fn task_steps_used_up(steps: usize) -> String {
 }
 
 pub fn task_tokens_used_up(tokens: u64) -> String {
-    format!("(It was stopped once it had used {tokens} tokens.)")
+    format!("(It was stopped after {tokens} tokens.)")
 }
 
 pub fn task_too_slow(time: Duration) -> String {
-    format!("It was stopped after {} minutes without a result.", time.as_secs().div_ceil(60))
+    format!(
+        "It was stopped after {} without a result.",
+        counted(time.as_secs().div_ceil(60), "minute")
+    )
 }
 
 fn task_shown(task: &str) -> String {
@@ -35,7 +38,7 @@ fn task_shown(task: &str) -> String {
 
 /// What came of a task, for who asked for it.
 pub fn subagent_ended(id: impl Display, task: &str, went_well: bool, result: &str) -> String {
-    let ended = if went_well { "is done" } else { "did not get it done" };
+    let ended = if went_well { "is done" } else { "failed" };
     format!("Subagent {id} {ended}: {}\n\n{result}", task_shown(task))
 }
 
@@ -43,7 +46,6 @@ pub fn subagent_ended(id: impl Display, task: &str, went_well: bool, result: &st
 pub fn subagents<'a>(subagents: impl Iterator<Item = (i64, &'a str, String, &'a str)>) -> String {
     let mut text = String::new();
     for (id, state, begun, task) in subagents {
-        let state = if state == "running" { "works" } else { state };
         let _ = writeln!(text, "{id} {state}, since {begun}: {}", task_shown(task));
     }
     if text.is_empty() { NO_SUBAGENTS.to_owned() } else { text.trim_end().to_owned() }

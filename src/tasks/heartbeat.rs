@@ -421,9 +421,8 @@ impl HeartbeatControl {
         let asks = self.watched().await.ok().map(|watched| watched.is_some());
         let has_somebody = self.told().await?.is_some();
         let next = *self.next.borrow();
-        let clock = |at: DateTime<Utc>| {
-            at.with_timezone(&self.services.zone).format("%m-%d %H:%M").to_string()
-        };
+        let local_now = now.with_timezone(&self.services.zone);
+        let clock = |at| replies::time_relative_to(local_now, at);
         Ok(HeartShown {
             every_minutes: self.config.every.map(|every| every.as_secs() / 60),
             quiet: self.config.quiet.as_ref().map(ToString::to_string),

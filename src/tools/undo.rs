@@ -2,6 +2,7 @@
 //! turn, and can itself be undone.
 
 use async_trait::async_trait;
+use chrono::DateTime;
 use chrono_tz::Tz;
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -51,7 +52,7 @@ impl Tool for ListActions {
         if found.is_empty() {
             return Ok(ToolOutput::text(replies::NO_ACTIONS));
         }
-        let lines: Vec<_> = found.iter().map(|action| line(action, cx.now.timezone())).collect();
+        let lines: Vec<_> = found.iter().map(|action| line(action, cx.now)).collect();
         Ok(ToolOutput::text(cut(&lines.join("\n"), "Use a smaller limit.")))
     }
 }
@@ -109,9 +110,9 @@ fn sight(cx: &ToolContext) -> Sight {
     Sight::of(&cx.who, cx.role, cx.place, Some(cx.session))
 }
 
-fn line(action: &Action, zone: Tz) -> String {
+fn line(action: &Action, now: DateTime<Tz>) -> String {
     let output = action.output.replace(char::is_control, " ");
     let shown: String = output.chars().take(OUTPUT_CHARS_MAX).collect();
     let more = if shown.len() < output.len() { "…" } else { "" };
-    format!("{}\n  → {shown}{more}", action.words(zone))
+    format!("{}\n  → {shown}{more}", action.words(now))
 }

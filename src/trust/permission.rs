@@ -58,10 +58,10 @@ impl Far {
 impl fmt::Display for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Outside => "it reaches outside of this conversation",
-            Self::Rules => "it changes what I go by",
-            Self::Memory => "it changes what I remember and later take for true",
-            Self::Url => "it asks for an address that nobody here has written, which can tell its server something",
+            Self::Outside => "it acts outside this conversation",
+            Self::Rules => "it changes my instructions or skills",
+            Self::Memory => "it changes my memory",
+            Self::Url => "it opens an address that nobody here has written, which could leak data",
         })
     }
 }
@@ -71,24 +71,23 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Role { needs, is } => {
-                write!(f, "it needs the role {needs}, and the person who asks has the role {is}")
+                write!(f, "it needs the role {needs}, and the person who asked has the role {is}")
             }
             Self::Group => {
-                f.write_str("it is for the owner in a private chat, and this is a group")
+                f.write_str("only the owner can use it, in a private chat, and this is a group")
             }
-            Self::Named => f.write_str("the config wants each call of it allowed (approve_tools)"),
+            Self::Named => {
+                f.write_str("the config requires approval for this tool (approve_tools)")
+            }
             Self::Asker(role) => {
-                write!(
-                    f,
-                    "the config wants what is done for the role {role} allowed (approve_roles)"
-                )
+                write!(f, "the config requires approval for the role {role} (approve_roles)")
             }
             Self::Foreign(taint, far) => write!(
                 f,
-                "{far}, and the model has read what strangers wrote ({taint}), who may have asked for it"
+                "{far}, and the model has read untrusted content ({taint}) that may have asked for it"
             ),
             Self::StandsFor(tool, why) => {
-                write!(f, "it has done later what {tool} does, and of that, {why}")
+                write!(f, "it later does the same as {tool}: {why}")
             }
         }
     }

@@ -28,9 +28,9 @@ pub enum Taint {
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Tool(tool) => write!(f, "it came by {tool}"),
-            Self::Said => f.write_str("in what others said here"),
-            Self::HandedOn => f.write_str("in what was handed on"),
+            Self::Tool(tool) => write!(f, "from {tool}"),
+            Self::Said => f.write_str("messages of others here"),
+            Self::HandedOn => f.write_str("from another task"),
         }
     }
 }

@@ -60,15 +60,15 @@ impl JobVerb {
     /// Returns one line about the verb, for the command line's help and the docs.
     pub const fn about(self) -> &'static str {
         match self {
-            Self::Add => "Have something done later, or again and again",
-            Self::List => "What is to be done, and when",
-            Self::Edit => "Change when it is done, or what",
-            Self::Pause => "Do it no more for the time being",
-            Self::Resume => "Let it go on",
-            Self::Remove => "Remove it",
-            Self::Show => "One job, whole",
-            Self::Run => "Do it now",
-            Self::History => "What came of it",
+            Self::Add => "Add a job that runs later, once or repeatedly",
+            Self::List => "List the jobs and their next times",
+            Self::Edit => "Change a job's time or text",
+            Self::Pause => "Pause a job",
+            Self::Resume => "Resume a paused job",
+            Self::Remove => "Remove a job",
+            Self::Show => "Show a job in full",
+            Self::Run => "Run a job now",
+            Self::History => "Show a job's past runs",
         }
     }
 

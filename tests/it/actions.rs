@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;
 
-use chrono::DateTime;
+use chrono::{DateTime, Utc};
 use peacrab::config::AgentConfig;
 use peacrab::conversation::actions::Images;
 use peacrab::replies;
@@ -172,7 +172,7 @@ async fn says_how_a_file_differs_that_was_changed_since() {
     write(&mut rig, OWNER, "1", ("a.md", "one\ntwo\n")).await;
     fs::write(rig.workspace().join("a.md"), "one\ntwo\nby hand\n").unwrap();
     let words = rig.ask("1", "/undo").await;
-    assert!(words.starts_with("Not undone: a.md has been changed since."), "{words}");
+    assert!(words.starts_with("Not undone: a.md has changed since then."), "{words}");
     assert!(words.contains("- added: by hand"), "{words}");
     assert_eq!(text(&rig, "a.md").as_deref(), Some("one\ntwo\nby hand\n"));
     rig.model.on("undo it", [calls(&[("undo", json!({ "id": 2 }))]), says("could not")]);
@@ -274,8 +274,9 @@ async fn the_times_of_actions_are_those_of_the_owners_clock() {
     write(&mut rig, OWNER, "1", ("a.md", "one")).await;
     let actions = rig.ask("1", "/actions").await;
     let started: i64 = rig.look("SELECT started || '' FROM calls")[0].parse().unwrap();
-    let started = DateTime::from_timestamp_millis(started).unwrap().with_timezone(&zone);
-    let shown = format!("1 · {} · write_file", started.format("%m-%d %H:%M"));
+    let started = DateTime::from_timestamp_millis(started).unwrap();
+    let now = Utc::now().with_timezone(&zone);
+    let shown = format!("1 · {} · write_file", replies::time_relative_to(now, started));
     assert!(actions.starts_with(&shown), "{actions}");
     let list = [calls(&[("list_actions", json!({}))]), says("listed")];
     rig.model.on("what did you do", list);

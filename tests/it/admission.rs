@@ -274,7 +274,7 @@ async fn a_press_shows_that_its_question_has_arrived() {
     press(&rig, OWNER, "owner", question(&rig), 1);
     // Neither the question again nor anything between.
     let words = rig.heard("owner", 2).await;
-    assert!(words[0].contains("→ Turn away") || words[1].contains("→ Turn away"), "{words:?}");
+    assert!(words[0].contains("→ Decline") || words[1].contains("→ Decline"), "{words:?}");
     assert_eq!(rig.hear("s").await, replies::TURNED_AWAY);
     rig.settled().await;
     rig.finish().await;

@@ -43,7 +43,7 @@ async fn holds_up_no_other_command_and_there_is_one_at_a_time() {
     rig.say_as(OTHER_USER, "-1", "/btw me too");
     assert_eq!(rig.hear("-1").await, replies::BTW_BUSY);
     assert_eq!(rig.ask("2", "/btw elsewhere").await, "re: elsewhere");
-    assert!(rig.ask("-1", "/status").await.contains("I am idle here"));
+    assert!(rig.ask("-1", "/status").await.contains("I'm idle here"));
     gate.open();
     assert_eq!(rig.hear("-1").await, "slowly");
     assert_eq!(rig.ask("-1", "/btw").await, replies::BTW_USAGE);

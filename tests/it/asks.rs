@@ -175,7 +175,7 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
     assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
     // Single use.
     rig.model.on("again", [writes(), says("Again.")]);
-    assert!(rig.ask("1", "again").await.contains("May I?"));
+    assert!(rig.ask("1", "again").await.contains("Approve?"));
     press(&rig, OWNER, "1", 2);
     let heard = rig.heard("1", 3).await;
     assert!(heard.contains(&replies::denied_call("write_file")), "{heard:?}");
@@ -199,7 +199,7 @@ async fn always_holds_for_one_person_and_tool_until_it_is_taken_back() {
     );
     assert_eq!(rig.ask("1", "/deny write_file").await, replies::revoked_grants("write_file", 1));
     rig.model.on("third", [writes()]);
-    assert!(rig.ask("1", "third").await.contains("May I?"));
+    assert!(rig.ask("1", "third").await.contains("Approve?"));
     rig.say("1", "/stop");
     assert!(rig.heard("1", 2).await.contains(&replies::STOPPED.to_owned()));
     rig.finish().await;
@@ -228,7 +228,7 @@ async fn only_an_admin_allows_and_is_asked_where_they_are() {
 async fn no_word_is_a_no() {
     let mut rig = Rig::of(approving(|it| it.approval_time = Duration::from_millis(200))).await;
     rig.model.on("write", [writes(), says("I was not allowed to.")]);
-    assert!(rig.ask("1", "write it").await.contains("May I?"));
+    assert!(rig.ask("1", "write it").await.contains("Approve?"));
     let heard = rig.heard("1", 2).await;
     assert!(heard[0].ends_with(replies::NOBODY_ANSWERED), "{heard:?}");
     assert_eq!(heard[1], "I was not allowed to.");
@@ -248,7 +248,7 @@ async fn whose_role_needs_leave_needs_it_for_all_that_does_more_than_look() {
     rig.model.on("write", [writes(), says("No.")]);
     rig.say_as(USER, "u", "write it");
     // The owner has not been here: asked where the call was made.
-    assert!(rig.hear("u").await.contains("May I?"));
+    assert!(rig.hear("u").await.contains("Approve?"));
     rig.model.on("notes", [writes(), says("Written.")]);
     assert_eq!(rig.ask("1", "notes").await, "Written.");
     let id = open(&rig).remove(0);

@@ -172,7 +172,7 @@ async fn answers_commands_while_every_turn_hangs_and_all_is_full() {
     rig.waiting(4).await;
     for chat in ["1", "3"] {
         let status = rig.ask(chat, "/status").await;
-        assert!(status.contains("turns running in all: 2"), "{status}");
+        assert!(status.contains("Turns running in all chats: 2"), "{status}");
         assert_eq!(rig.ask(chat, "/help").await, replies::help());
         let who = replies::who_you_are("Person 7 (id 7)", "owner", format!("home:{chat}"));
         assert_eq!(rig.ask(chat, "/WhoAmI").await, who);

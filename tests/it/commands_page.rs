@@ -14,7 +14,7 @@ const INTRODUCTION: &str = "# Commands in chat
 This page is made from the table in `src/types/commands.rs`; the tests check that it is current.
 
 Send a command as a message. Upper and lower case are the same. In Slack, write `/peacrab stop`, or `!stop` in
-threads. Commands are answered at once, also while a turn runs, unless the table says otherwise. `/model`, `/think`
+threads. Commands are answered at once, even while a turn runs, unless the table says otherwise. `/model`, `/think`
 and `/queue` hold for the conversation until `/new`, and reach a running turn at its next step.
 
 | command | what it does | who may use it |

@@ -333,7 +333,7 @@ providers
 limits
   11 steps a turn, 17 turns at a time, 50 messages waiting in a chat; what is said meanwhile: collect
 heartbeat
-  every 30 min, not 22:00-07:00, tells owner
+  every 30 min, quiet 22:00–07:00, results to owner
 files
   5 MB a file, 500 MB in all; voice messages: whisper-1 (http://127.0.0.1:8000/v1, no key), in de
 web
@@ -691,7 +691,7 @@ providers
 limits
   10 steps a turn, 16 turns at a time, 100 messages waiting in a chat; what is said meanwhile: steer
 heartbeat
-  every 30 min, not 22:00-07:00, tells owner
+  every 30 min, quiet 22:00–07:00, results to owner
 files
   20 MB a file, 500 MB in all; voice messages: not transcribed
 web

@@ -437,7 +437,7 @@ fn kills_around_claims_lose_and_double_no_reminder() {
         };
         // A turn that was killed three times over was given up, in words, before there was a job.
         match told(&format!("crab-{n}.")) {
-            0 => assert_eq!(told("I tried three times"), 1, "{chat}: {got:?}"),
+            0 => assert_eq!(told("I tried this three times"), 1, "{chat}: {got:?}"),
             times => assert_eq!(times, 1, "{chat}: {got:?}"),
         }
         reminded += told(&format!("crab-{n}."));
@@ -494,7 +494,7 @@ fn a_turn_that_kills_the_process_ends_with_words_after_three_attempts() {
     scene.bring_to_end();
     let got = scene.platform().got();
     let told = |chat: &str| got.iter().find(|got| got.chat == chat).unwrap().text.clone();
-    assert!(told("1").starts_with("I tried three times"), "{got:?}");
+    assert!(told("1").starts_with("I tried this three times"), "{got:?}");
     assert!(told("2").starts_with("You said: hello"), "{got:?}");
 }
 

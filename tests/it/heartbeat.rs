@@ -161,7 +161,7 @@ async fn silence_is_silent_however_a_model_puts_it() {
     assert!(scene.beats().iter().all(|state| state == "silent"), "{:?}", scene.beats());
     assert_eq!(scene.rig.unread("1"), Vec::<String>::new());
     let shown = scene.rig.ask("1", "/heartbeat").await;
-    assert!(shown.contains("In 24 hours: 6 silent."), "{shown}");
+    assert!(shown.contains("Last 24 hours: 6 silent."), "{shown}");
     scene.rig.finish().await;
 }
 
@@ -279,8 +279,8 @@ async fn its_owner_has_it_look_now_and_hears_also_of_nothing() {
     scene.rig.say_as(USER, "2", "/heartbeat now");
     assert_eq!(scene.rig.hear("2").await, replies::OWNER_ONLY);
     let shown = scene.rig.ask("1", "/status").await;
-    assert!(shown.contains("The heartbeat is every 30 min"), "{shown}");
-    assert!(shown.contains("HEARTBEAT.md asks for nothing"), "{shown}");
+    assert!(shown.contains("Heartbeat: every 30 min"), "{shown}");
+    assert!(shown.contains("HEARTBEAT.md is empty"), "{shown}");
     assert!(shown.contains("1 silent, 2 told"), "{shown}");
     scene.rig.finish().await;
 }
@@ -292,7 +292,7 @@ async fn switched_off_it_stays_off_over_restarts_until_it_is_switched_on() {
     scene.off_at(31).await;
     scene.rig.stop_and_start_again().await;
     scene.off_at(62).await;
-    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("The heartbeat is off."));
+    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("Heartbeat: off."));
     assert_eq!(scene.beats(), Vec::<String>::new());
     assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_ON);
     scene.rig.model.on("Is the tide high?", [is_silent()]);

@@ -155,7 +155,7 @@ fn the_size_of_a_conversation_counts_each_of_its_texts() {
 async fn cost_beside_jobs(jobs: usize) -> u64 {
     let (mut rig, steps) = counted(16).await;
     let made = rig.ask("1", "/jobs message every 300d | water the plants").await;
-    assert!(made.starts_with("Job 1 every 300d"), "{made}");
+    assert!(made.starts_with("Created: job 1, every 300d"), "{made}");
     rig.stop().await;
     rig.change(&format!(
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {jobs})

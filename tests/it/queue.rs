@@ -206,7 +206,7 @@ async fn interrupt_ends_a_turn_that_waits_for_a_subagent_and_the_subagent() {
 async fn interrupt_ends_a_turn_that_waits_to_be_allowed() {
     let mut rig = Rig::of(interrupting()).await;
     rig.model.on("go", [calls(&[("write_file", json!({"path": "a.md", "content": "a"}))])]);
-    assert!(rig.ask("1", "go").await.contains("May I?"));
+    assert!(rig.ask("1", "go").await.contains("Approve?"));
     rig.say("1", "no, coffee");
     let heard = rig.heard("1", 2).await;
     assert!(heard[0].ends_with(replies::NO_LONGER_NEEDED), "{heard:?}");
@@ -264,7 +264,7 @@ async fn a_chat_can_choose_and_go_back() {
     // Holds for the turn that runs already.
     assert_eq!(rig.ask("1", "/queue Followup").await, replies::queue_is("followup"));
     assert_eq!(rig.ask("2", "/queue").await, replies::queue_is("steer"));
-    assert!(rig.ask("1", "/status").await.contains("What is said meanwhile: followup"));
+    assert!(rig.ask("1", "/status").await.contains("New messages while I work: followup"));
     rig.say("1", "sugar");
     rig.say("1", "milk");
     rig.waiting(2).await;

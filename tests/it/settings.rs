@@ -56,7 +56,7 @@ async fn a_conversation_chooses_its_model() {
     assert_eq!(
         shown,
         "Models:\nmain (small), answers here (the default)\nbig (Very-Big:8b)\n\
-         Say /model main or /model default."
+         Use /model main or /model default to change it."
     );
     assert_eq!(rig.ask("1", "/model Big").await, replies::model_is("big (Very-Big:8b)"));
     rig.ask("1", "hello").await;
@@ -71,7 +71,7 @@ async fn a_conversation_chooses_its_model() {
     // The others step in.
     big.on("fail", [Reply::Fails(ProviderError::busy("no network"))]);
     let answer = rig.ask("1", "fail").await;
-    assert!(answer.starts_with("re: fail\n\n(big (Very-Big:8b) is not available"), "{answer}");
+    assert!(answer.starts_with("re: fail\n\n(big (Very-Big:8b) is unavailable"), "{answer}");
     assert_eq!(rig.ask("1", "/model nemo").await, replies::unknown_model("nemo"));
     assert_eq!(rig.ask("1", "/model default").await, replies::model_is("main (small)"));
     assert_eq!(rig.ask("1", "/model very-big:8b").await, replies::model_is("big (Very-Big:8b)"));
@@ -182,8 +182,8 @@ async fn usage_is_told_by_provider() {
     let told = rig.ask("1", "/usage").await;
     assert_eq!(
         told,
-        "Tokens\nscript (none)\n  today: 10 read (of which 0 from the cache), 2 written\n  \
-         30 days: 20 read (of which 0 from the cache), 4 written"
+        "Tokens used\nscript (none)\n  today: 10 read (0 of them from the cache), 2 written\n  \
+         30 days: 20 read (0 of them from the cache), 4 written"
     );
     rig.say_as(USER, "2", "/usage");
     assert_eq!(rig.hear("2").await, replies::USAGE_FOR_ADMINS);

@@ -87,10 +87,10 @@ async fn what_is_missing_is_said_and_looked_for_again() {
          b-bin (can't be used: it needs the program no-such): d\n\
          c-any (ready): d\n\
          d-env (can't be used: it needs the variable UNSET): d\n\
-         e-hidden (only by /skill): d\n\
-         f-model (ready, not by /skill): d\n\
+         e-hidden (only with /skill): d\n\
+         f-model (ready, but not with /skill): d\n\
          g-odd (ready): it is: odd\n  note: a value with a colon in it wants quotes\n\
-         skills/h-broken/SKILL.md was left out: it has no description"
+         skills/h-broken/SKILL.md was skipped: it has no description"
     );
     rig.ask("1", "hello").await;
     let system = rig.model.last().system.concat();
@@ -156,6 +156,6 @@ async fn those_that_are_always_there_are_in_the_prompt_within_bounds() {
     assert!(system.contains("characters of a are left out here; it is longer than 4000."));
     assert!(system.contains("- d (skills/d/SKILL.md): d") && !system.contains("Body of d."));
     let shown = rig.ask("1", "/skills").await;
-    assert!(shown.contains("a (always in mind): d"), "{shown}");
+    assert!(shown.contains("a (always active): d"), "{shown}");
     rig.finish().await;
 }

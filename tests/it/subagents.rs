@@ -115,7 +115,7 @@ async fn at_most_four_work_at_once_side_by_side() {
     assert_eq!(rig.ask("1", "go").await, "Four have begun.");
     rig.hang_at(&gate, 4).await;
     let listed = rig.ask("1", "/subagents").await;
-    assert!(listed.contains("4 works, since") && listed.contains("task a"), "{listed}");
+    assert!(listed.contains("4 running, since") && listed.contains("task a"), "{listed}");
     assert_eq!(rig.ask("2", "/subagents").await, replies::NO_SUBAGENTS);
     rig.model.on("wait for it", [awaits("task f"), says("No.")]);
     assert_eq!(rig.ask("1", "wait for it").await, "No.");
@@ -328,7 +328,7 @@ async fn one_that_works_for_ten_minutes_is_ended() {
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(590)).await;
     tokio::time::resume();
-    assert!(rig.ask("1", "/subagents").await.contains("1 works, since"));
+    assert!(rig.ask("1", "/subagents").await.contains("1 running, since"));
     tokio::time::pause();
     tokio::time::advance(Duration::from_secs(11)).await;
     tokio::time::resume();
@@ -385,7 +385,7 @@ async fn what_must_be_allowed_is_asked_where_it_was_asked_for() {
     let writes = || calls(&[("write_file", json!({"path": "note.md", "content": "hello"}))]);
     rig.model.on("go", [awaits(TASK), says("Written.")]);
     rig.model.on(TASK, [writes(), completes("done")]);
-    assert!(rig.ask("1", "go").await.contains("May I?"));
+    assert!(rig.ask("1", "go").await.contains("Approve?"));
     let delivery = DeliveryId(rig.home.got().borrow().last().unwrap().delivery);
     rig.say_changed(OWNER, "1", "", |message| {
         message.body.press = Some(Press { delivery, choice: 1 });
@@ -417,7 +417,7 @@ async fn one_that_waited_for_somebody_has_no_more_time_than_one_that_did_not() {
     tokio::time::advance(Duration::from_secs(400)).await;
     tokio::time::resume();
     gate.open();
-    assert!(rig.hear("1").await.contains("May I?"));
+    assert!(rig.hear("1").await.contains("Approve?"));
     rig.say("1", "/approve 1");
     rig.hangs_at(&waits).await;
     tokio::time::pause();

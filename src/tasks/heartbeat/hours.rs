@@ -42,16 +42,16 @@ const fn time(hour: u32) -> NaiveTime {
 
 impl fmt::Display for Quiet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}-{}", self.from.format("%H:%M"), self.until.format("%H:%M"))
+        write!(f, "{}–{}", self.from.format("%H:%M"), self.until.format("%H:%M"))
     }
 }
 
-/// Reads `22:00-07:00`.
+/// Reads `22:00-07:00`, also with an en dash.
 impl FromStr for Quiet {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
-        let (from, until) = text.split_once('-').ok_or(())?;
+        let (from, until) = text.split_once(['-', '–']).ok_or(())?;
         let time = |text: &str| NaiveTime::parse_from_str(text.trim(), "%H:%M").map_err(drop);
         let (from, until) = (time(from)?, time(until)?);
         if from == until { Err(()) } else { Ok(Self { from, until }) }

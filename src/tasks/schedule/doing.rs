@@ -30,7 +30,7 @@ pub(super) fn begin(
     match &run.job.brief.payload {
         Payload::Message(text) => {
             let brief = &run.job.brief;
-            outbox::put(store, &brief.to, None, &told(run, text, zone))?;
+            outbox::put(store, &brief.to, None, &told(run, text, now.with_timezone(&zone)))?;
             let (sender, tainted) = (&brief.sender, brief.tainted);
             note(store, run, &Saying { sender, provider: NO_MODEL, words: text, tainted })?;
             settle(store, run, Ended::Done, None, now)
@@ -109,7 +109,7 @@ pub fn command_ends(
         }
         Payload::Command(_) if !printed.text.trim().is_empty() => {
             let tainted = printed.foreign || run.job.brief.tainted;
-            let body = Body::Printed(told(run, &printed.text, zone));
+            let body = Body::Printed(told(run, &printed.text, now.with_timezone(&zone)));
             outbox::put_body(store, &run.job.brief.to, &body)?;
             note_printed(store, run, &printed.text, tainted)?;
             settle(store, run, Ended::Done, Some(&printed.text), now)
@@ -121,9 +121,9 @@ pub fn command_ends(
 }
 
 /// What people are sent: of what was promised once and comes late, with a word about that.
-pub fn told(run: &Run, words: &str, zone: Tz) -> String {
+pub fn told(run: &Run, words: &str, now: DateTime<Tz>) -> String {
     match run.late && !run.job.brief.timing.recurs() {
-        true => replies::late_job(run.due.with_timezone(&zone), words),
+        true => replies::late_job(&replies::time_relative_to(now, run.due), words),
         false => words.to_owned(),
     }
 }

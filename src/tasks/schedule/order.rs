@@ -5,7 +5,7 @@ use chrono::{DateTime, Utc};
 use chrono_tz::Tz;
 use rusqlite::Connection;
 
-use crate::replies::{self, JobShown, RunWords};
+use crate::replies::{self, JobShown, RunWords, time_relative_to};
 use crate::tasks::schedule::job::{self, Brief, Job, JobId, Missed, Payload, State, Where, Whose};
 use crate::tasks::schedule::run;
 use crate::tasks::schedule::timing::Timing;
@@ -87,11 +87,12 @@ pub fn obey(
     now: DateTime<Utc>,
     zone: Tz,
 ) -> rusqlite::Result<Result<String, String>> {
+    let shown = |job: &Job| shown(job, now.with_timezone(&zone));
     let id = match order {
         Order::Add(brief) => return add(store, &brief, now, zone),
         Order::List => {
             let jobs = job::list(store, whose)?;
-            let shown: Vec<_> = jobs.iter().map(|job| shown(job, zone)).collect();
+            let shown: Vec<_> = jobs.iter().map(shown).collect();
             return Ok(Ok(replies::jobs(&shown)));
         }
         Order::Show(id)
@@ -115,7 +116,7 @@ pub fn obey(
                 Payload::Command(command) => &replies::job_command(command),
                 payload => payload.text(),
             };
-            return Ok(Ok(replies::job_whole(&shown(&job, zone), text)));
+            return Ok(Ok(replies::job_whole(&shown(&job), text)));
         }
         Order::History(_) => {
             let runs = run::history(store, id, SHOWN_MAX)?;
@@ -125,7 +126,12 @@ pub fn obey(
                     true => RunWords::Ours(words),
                     false => RunWords::Theirs(words),
                 };
-                (clock(past.due, zone), past.late, &*past.state, words)
+                (
+                    time_relative_to(now.with_timezone(&zone), past.due),
+                    past.late,
+                    &*past.state,
+                    words,
+                )
             });
             return Ok(Ok(replies::history(id, lines)));
         }
@@ -135,7 +141,7 @@ pub fn obey(
                 return Ok(Err(replies::too_many_jobs(JOBS_MAX)));
             }
             match edit(&mut job, change, now) {
-                Ok(()) => replies::job_changed(&shown(&job, zone)),
+                Ok(()) => replies::job_changed(&shown(&job)),
                 Err(words) => return Ok(Err(words)),
             }
         }
@@ -149,7 +155,7 @@ pub fn obey(
             return Ok(Err(replies::job_is_active(id)));
         }
         Order::Resume(_) => match resume(&mut job, now) {
-            true => replies::job_resumed(&shown(&job, zone)),
+            true => replies::job_resumed(&shown(&job)),
             false => return Ok(Err(replies::job_is_over(id))),
         },
         Order::Remove(_) => {
@@ -203,7 +209,9 @@ fn add(
     };
     let id = job::insert(store, brief, next, now)?;
     let job = job::even_removed(store, id)?;
-    Ok(Ok(job.map(|job| replies::job_made(&shown(&job, zone))).unwrap_or_default()))
+    Ok(Ok(job
+        .map(|job| replies::job_made(&shown(&job, now.with_timezone(&zone))))
+        .unwrap_or_default()))
 }
 
 fn edit(job: &mut Job, change: Change, now: DateTime<Utc>) -> Result<(), String> {
@@ -268,12 +276,12 @@ fn resume(job: &mut Job, now: DateTime<Utc>) -> bool {
 }
 
 /// A job as people and models are shown it.
-pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
+pub(super) fn shown(job: &Job, now: DateTime<Tz>) -> JobShown {
     let when = match &job.brief.timing {
-        Timing::At(at) => replies::once_at(&clock(*at, zone)),
+        Timing::At(at) => replies::once_at(&time_relative_to(now, *at)),
         Timing::Every { seconds, .. } => replies::every(*seconds),
         Timing::Cron { fields, zone: own } => {
-            let elsewhere = (*own != zone).then(|| own.name());
+            let elsewhere = (*own != now.timezone()).then(|| own.name());
             replies::by_cron(fields, elsewhere)
         }
     };
@@ -289,13 +297,11 @@ pub(super) fn shown(job: &Job, zone: Tz) -> JobShown {
         kind,
         about: job.brief.payload.text().to_owned(),
         to: job.brief.to.to_string(),
-        next: job.next.filter(|_| job.state == State::Active).map(|next| clock(next, zone)),
+        next: job
+            .next
+            .filter(|_| job.state == State::Active)
+            .map(|next| time_relative_to(now, next)),
         paused: (job.state == State::Paused).then(|| job.why.clone().unwrap_or_default()),
         failures: job.failures,
     }
-}
-
-/// A time as people write it.
-fn clock(at: DateTime<Utc>, zone: Tz) -> String {
-    at.with_timezone(&zone).format("%a %Y-%m-%d %H:%M").to_string()
 }

@@ -44,7 +44,7 @@ impl Background for JobRun {
     fn settle(&self, store: &Connection, number: i64, end: &TaskEnd<'_>) -> rusqlite::Result<()> {
         let Some(run) = schedule::of_job(store, JobId(number))? else { return Ok(()) };
         if let (Ended::Done, Some(result)) = (end.how, end.result) {
-            let words = schedule::told(&run, result, end.zone);
+            let words = schedule::told(&run, result, Utc::now().with_timezone(&end.zone));
             outbox::put(store, &run.job.brief.to, None, &words)?;
             if let Some(turn) = end.turn {
                 let (sender, provider) = transcript::who_answers_whom(store, turn)?;

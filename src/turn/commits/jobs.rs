@@ -24,7 +24,8 @@ pub(super) fn conversation_ended(
     let words = end.words.as_deref();
     let Some(run) = schedule::of_turn(store, turn)? else { return Ok(words.map(str::to_owned)) };
     schedule::settle(store, &run, Ended::of(end.ending), words, Utc::now())?;
-    Ok(words.map(|words| schedule::told(&run, words, end.zone)))
+    let now = Utc::now().with_timezone(&end.zone);
+    Ok(words.map(|words| schedule::told(&run, words, now)))
 }
 
 /// A turn was interrupted by what somebody has said, which may have worked on a job.

@@ -51,7 +51,10 @@ fn all_is_enforced_on_this_kernel_or_it_is_said_what_is_not() {
     assert_eq!(*level, Level::Required);
     assert!(enforced.files(), "{enforced:?}");
     let words = state.words();
-    assert!(words.starts_with("Shell: caged (required): no files but the workspace"), "{words}");
+    assert!(
+        words.starts_with("Shell: sandboxed (required): files limited to the workspace"),
+        "{words}"
+    );
     let all = enforced.own_root && enforced.processes && enforced.calls && enforced.signals;
     assert_eq!(words.contains("NOT enforced"), !all, "{words}");
 }
@@ -63,7 +66,7 @@ fn without_landlock_commands_are_refused() {
         let state = sandbox::trial(&scene.cage);
         assert!(!state.is_offered());
         let words = state.words();
-        assert!(words.contains("not offered") && words.contains("Landlock"), "{words}");
+        assert!(words.contains("not available") && words.contains("Landlock"), "{words}");
         let done = scene.run("echo begun").await;
         assert!(
             matches!(done.ending, CommandEnding::Refused(_)) && done.out.is_empty(),
@@ -87,7 +90,7 @@ fn without_landlock_best_effort_hides_what_it_can() {
             scene.check();
         }
         assert!(
-            state.words().contains("NOT enforced on this kernel: no files"),
+            state.words().contains("NOT enforced on this kernel: files limited"),
             "{}",
             state.words()
         );
@@ -103,7 +106,7 @@ fn without_namespaces_files_network_and_leftovers_are_caged_all_the_same() {
         assert!(enforced.files() && !enforced.own_root && !enforced.processes, "{enforced:?}");
         assert_eq!(enforced.network, Network::Refused);
         assert!(
-            state.words().contains("NOT enforced on this kernel: no processes but"),
+            state.words().contains("NOT enforced on this kernel: no access to other processes"),
             "{}",
             state.words()
         );
@@ -238,7 +241,7 @@ async fn off_is_off_and_says_so() {
     let scene = level(Level::Off);
     let state = sandbox::trial(&scene.cage);
     assert_eq!(state, CageState::Uncaged);
-    assert!(state.words().contains("NOT CAGED"), "{}", state.words());
+    assert!(state.words().contains("NO SANDBOX"), "{}", state.words());
     let root = scene.root().display().to_string();
     assert_eq!(scene.run(&format!("cat {root}/home/config.toml")).await.well(), SECRET);
     // It is bounded, and leaves nothing behind, all the same.

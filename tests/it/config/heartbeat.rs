@@ -42,7 +42,7 @@ fn reads_when_it_looks_what_it_may_cost_and_whom_it_tells() {
     };
     assert_eq!(config.agent.heartbeat, expected);
     let described = config.describe();
-    let line = "heartbeat\n  every 5 min, not 23:30-06:00, tells home:-100:7\n";
+    let line = "heartbeat\n  every 5 min, quiet 23:30–06:00, results to home:-100:7\n";
     assert!(described.contains(line), "{described}");
 }
 
@@ -55,7 +55,7 @@ fn zero_is_off_and_no_quiet_hours_are_none() {
         load("", &secrets())
             .unwrap()
             .describe()
-            .contains("every 30 min, not 22:00-07:00, tells owner")
+            .contains("every 30 min, quiet 22:00–07:00, results to owner")
     );
 }
 

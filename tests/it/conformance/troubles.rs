@@ -102,14 +102,14 @@ pub(super) async fn gives_up_a_file_that_fails_while_others_arrive<S: Stage>() {
     scene.stage.say(Private(Ada), Ada, "one");
     scene.hears("re: one").await;
     let gone =
-        |scene: &Scene<S>| scene.stage.seen().iter().any(|it| it.text.contains("could not send"));
+        |scene: &Scene<S>| scene.stage.seen().iter().any(|it| it.text.contains("couldn't send"));
     let mut asked = 2;
     while !gone(&scene) {
         let words = format!("word {asked}");
         scene.ask(Private(Bob), Bob, &words).await;
         asked += 1;
     }
-    assert_eq!(scene.hears("could not send the file plan.md").await.place, Private(Ada));
+    assert_eq!(scene.hears("couldn't send the file plan.md").await.place, Private(Ada));
     scene.settles(asked).await;
     assert!(scene.stage.seen().iter().all(|seen| seen.file.is_none()));
     scene.stop().await;

@@ -134,7 +134,7 @@ fn each_message_has_its_one_outcome(store: &Connection, platform: &Platform) {
         "SELECT count(*) FROM tasks WHERE kind = 'job' AND row IS NULL AND state = 'interrupted'";
     let due = count(store, due).unwrap();
     // The owner is told of what had to be given up.
-    let notices = r#"SELECT count(*) FROM outbox WHERE body LIKE '{"text":"I could not deliver%'"#;
+    let notices = r#"SELECT count(*) FROM outbox WHERE body LIKE '{"text":"I couldn''t deliver%'"#;
     let notices = count(store, notices).unwrap();
     // Questions, and what takes the place of their buttons.
     let asked = count(store, "SELECT count(*) FROM asks").unwrap();

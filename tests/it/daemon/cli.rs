@@ -58,24 +58,18 @@ async fn explain_gives_the_decision_and_its_reason() {
         (&["message", elsewhere] as &[&str], "allow: message reaches outside"),
         (&["message", "{}"], "allow: message stays here"),
         (&["message", elsewhere, "--foreign"], "ask: somebody entitled must allow message first"),
-        (
-            &["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"],
-            "read what strangers wrote",
-        ),
-        (&["write_file"], "because the config wants each call of it allowed (approve_tools)"),
+        (&["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"], "read untrusted content"),
+        (&["write_file"], "because the config requires approval for this tool (approve_tools)"),
         (
             &["remember", "--group"],
-            "deny: remember is not called, because it is for the owner in a private chat",
+            "deny: remember is not called, because only the owner can use it, in a private chat",
         ),
-        (
-            &["remember", r#"{"text": "x"}"#, "--foreign"],
-            "because it changes what I remember and later take for true, and",
-        ),
+        (&["remember", r#"{"text": "x"}"#, "--foreign"], "because it changes my memory, and"),
         (
             &["append_file", r#"{"path": "SOUL.md", "content": "x"}"#],
             "allow: append_file changes what I go by",
         ),
-        (&["read_file", "--role", "guest"], "and the person who asks has the role guest"),
+        (&["read_file", "--role", "guest"], "and the person who asked has the role guest"),
     ] {
         let ended = scene.run(&[&["explain"], args].concat()).await;
         assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
@@ -236,7 +230,7 @@ async fn tells_what_it_has_used_and_learned() {
     assert_eq!(alone.code, Some(1), "{alone:?}");
     let _daemon = scene.daemon().await;
     let used = scene.run(&["usage"]).await;
-    assert_eq!((used.code, used.out.trim()), (Some(0), "No tokens in the last 30 days."));
+    assert_eq!((used.code, used.out.trim()), (Some(0), "I used no tokens in the last 30 days."));
     let skills = scene.run(&["skills"]).await;
     assert_eq!(skills.code, Some(0), "{skills:?}");
     assert!(skills.out.contains("weekly-review (ready): Look back"), "{skills:?}");
@@ -261,9 +255,9 @@ async fn secrets_in_a_folder_of_the_system_cost_the_shell_and_nothing_else() {
     );
     let scene = Scene::new(&config);
     let checked = scene.run(&["check"]).await;
-    let words = format!("Commands of [exec] can see {place}");
+    let words = format!("Shell commands could read the secrets in {place}");
     assert_eq!((checked.code, checked.err.as_str()), (Some(0), ""), "{checked:?}");
-    assert!(checked.out.contains("warning: Shell: not offered"), "{checked:?}");
+    assert!(checked.out.contains("warning: Shell: not available"), "{checked:?}");
     let daemon = scene.daemon().await;
     let status = scene.status().await;
     assert_eq!(status["shell"]["state"], "refused", "{status}");

@@ -77,7 +77,7 @@ pub(super) fn all_had_one_outcome(home: &Path, said: usize) {
     let turns = count(&store, "SELECT count(*) FROM turns").unwrap();
     let deliveries = count(&store, "SELECT count(*) FROM outbox").unwrap();
     let undelivered =
-        count(&store, "SELECT count(*) FROM outbox WHERE body LIKE '%I could not deliver%'");
+        count(&store, "SELECT count(*) FROM outbox WHERE body LIKE '%I couldn''t deliver%'");
     assert_eq!(deliveries, turns + undelivered.unwrap(), "one answer a turn");
 
     let log = std::fs::read_to_string(home.join("workspace/log.md")).unwrap_or_default();

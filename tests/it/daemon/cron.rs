@@ -24,26 +24,26 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     let scene = Scene::new(&config());
     let daemon = scene.daemon().await;
     assert_eq!(done(&scene, &["cron", "list"]).await, "There are no jobs.");
-    refused(&scene, &["cron", "add", "--at", "20m", "x"], "Say where").await;
+    refused(&scene, &["cron", "add", "--at", "20m", "x"], "Where to").await;
     let tea = ["cron", "add", "--every", "2h", "--message", "--to", "terminal:main", "Tea."];
-    assert!(done(&scene, &tea).await.starts_with("Job 1 every 2h, next "));
+    assert!(done(&scene, &tea).await.starts_with("Created: job 1, every 2h, next "));
     let weather = "append crab to tide.md";
     let add = ["cron", "add", "--cron", "30 7 * * 1-5", "--to", "terminal:main", weather];
-    assert!(done(&scene, &add).await.starts_with("Job 2 cron 30 7"));
+    assert!(done(&scene, &add).await.starts_with("Created: job 2, cron 30 7"));
     let add =
         ["cron", "add", "--at", "tomorrow 8:00", "--tz", "Asia/Tokyo", "--to", "terminal:a", "x"];
-    assert!(done(&scene, &add).await.starts_with("Job 3 once, "));
+    assert!(done(&scene, &add).await.starts_with("Created: job 3, once, "));
     assert_eq!(done(&scene, &["cron", "list"]).await.lines().count(), 3);
     assert!(done(&scene, &["cron", "show", "2"]).await.ends_with(weather));
     assert_eq!(
         done(&scene, &["cron", "pause", "1"]).await,
-        "Job 1 is paused. /jobs resume 1 lets it go on."
+        "Job 1 is paused. Use /jobs resume 1 to resume it."
     );
     let edit = ["cron", "edit", "1", "--every", "3h", "--text", "Coffee."];
-    assert!(done(&scene, &edit).await.starts_with("Now: job 1 every 3h, paused"));
-    assert!(done(&scene, &["cron", "resume", "1"]).await.contains("job 1 every 3h, next"));
-    assert_eq!(done(&scene, &["cron", "run", "1"]).await, "Job 1 runs now.");
-    assert_eq!(done(&scene, &["cron", "run", "2"]).await, "Job 2 runs now.");
+    assert!(done(&scene, &edit).await.starts_with("Changed: job 1, every 3h, paused"));
+    assert!(done(&scene, &["cron", "resume", "1"]).await.contains("job 1, every 3h, next"));
+    assert_eq!(done(&scene, &["cron", "run", "1"]).await, "Job 1 is starting now.");
+    assert_eq!(done(&scene, &["cron", "run", "2"]).await, "Job 2 is starting now.");
     // What came of both is told where somebody sits down.
     let told = done(&scene, &["chat", "-m", "hello"]).await;
     assert!(told.contains("Coffee."), "{told}");
@@ -58,9 +58,9 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     }
     let tide = std::fs::read_to_string(scene.home().join("workspace/tide.md")).unwrap();
     assert_eq!(tide, "crab\n");
-    assert_eq!(done(&scene, &["cron", "rm", "3"]).await, "Job 3 is removed.");
+    assert_eq!(done(&scene, &["cron", "rm", "3"]).await, "Job 3 has been removed.");
 
-    refused(&scene, &["cron", "add", "x"], "Say when").await;
+    refused(&scene, &["cron", "add", "x"], "When?").await;
     refused(&scene, &["cron", "add", "--at", "20m", "--to", "sea:1", "x"], "no channel sea").await;
     refused(&scene, &["cron", "add", "--at", "20m", "--to", "sea", "x"], "not an address").await;
     refused(&scene, &["cron", "add", "--at", "1h", "--every", "1h", "x"], "cannot be used with")
@@ -68,7 +68,7 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     refused(
         &scene,
         &["cron", "add", "--every", "1s", "--to", "terminal:a", "x"],
-        "at least a minute",
+        "from one minute to",
     )
     .await;
     refused(&scene, &["cron", "rm", "3"], "There is no job 3").await;

@@ -136,7 +136,7 @@ async fn a_stranger_is_let_in_by_a_button() {
     let question = api.wait_for_words(ADA.dm(), "wants to talk to me").await;
     let pressed = api.press(&ADA, &question, &question.buttons[0].1);
     assert_eq!(api.wait_for_answer(pressed).await.answer, Some((6, String::new())));
-    api.wait_for_words(BOB.dm(), "You have been let in").await;
+    api.wait_for_words(BOB.dm(), "You now have access").await;
     let decided = until("the buttons to go", async || {
         let sent = api.sent();
         sent.into_iter().find(|sent| sent.id == question.id && sent.buttons.is_empty())

@@ -114,7 +114,7 @@ async fn a_key_that_is_turned_down_is_told_in_words() {
     let daemon = scene.daemon().await;
     main.reply(Reply::error(401, &json!({"error": {"message": "wrong key"}})));
     api.say(&said(&ADA, "hello"));
-    let sent = api.wait_for_words(ADA.id, "turned me down").await;
+    let sent = api.wait_for_words(ADA.id, "rejected my request").await;
     assert!(sent.text.contains("peacrab check"), "{sent:?}");
     let key = crate::support::model_api::KEY;
     assert!(!sent.text.contains(key) && !daemon.log().contains(key), "{}", daemon.log());
@@ -135,7 +135,7 @@ async fn the_next_model_answers_and_says_for_whom() {
     spare.reply(answer("Here I am."));
     api.say(&said(&ADA, "Anybody?"));
     let sent = api.wait_for_words(ADA.id, "Here I am.").await;
-    assert!(sent.text.contains("main (pea-1) is not available"), "{sent:?}");
+    assert!(sent.text.contains("main (pea-1) is unavailable"), "{sent:?}");
     assert!(sent.text.contains("spare (pea-1) answered"), "{sent:?}");
     main.finish();
     spare.finish();
@@ -173,7 +173,7 @@ async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
     let _daemon = scene.daemon().await;
     hang(&api, &main).await;
     for (command, words) in [
-        ("/status", "I am working here; turns running in all: 1"),
+        ("/status", "I'm working here. Turns running in all chats: 1"),
         ("/help", "/stop – stop"),
         ("/whoami", "owner"),
     ] {
@@ -188,7 +188,7 @@ async fn commands_and_other_chats_do_not_wait_for_a_call_that_hangs() {
     assert_eq!(scene.status().await["turns_running"], 1);
 
     api.say(&said(&ADA, "/new"));
-    api.wait_for_words(ADA.id, "A fresh start").await;
+    api.wait_for_words(ADA.id, "This is a new conversation").await;
     main.reply(answer("Of what?"));
     api.say(&said(&ADA, "Go on"));
     api.wait_for_words(ADA.id, "Of what?").await;

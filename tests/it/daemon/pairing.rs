@@ -103,11 +103,11 @@ async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again()
     api.wait_for_words(ADA.id, "I don't know this code").await;
     api.say(&said(&ADA, &format!("/pair approve {}", code.to_lowercase())));
     api.wait_for_words(ADA.id, "let in as user").await;
-    api.wait_for_words(BOB.id, "You have been let in").await;
+    api.wait_for_words(BOB.id, "You now have access").await;
     api.say(&said(&BOB, "hi there"));
     api.wait_for_words(BOB.id, "You said: hi there").await;
     api.say(&said(&BOB, "/pair list"));
-    api.wait_for_words(BOB.id, "Only my owner may do that").await;
+    api.wait_for_words(BOB.id, "Only my owner can do that").await;
 
     let ended = scene.run(&["pair", "revoke", "home", &BOB.id.to_string()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
@@ -125,7 +125,7 @@ async fn who_is_denied_is_told_and_not_answered() {
     own(&scene, &api).await;
     let code = code_of(&api, &BOB).await;
     api.say(&said(&ADA, &format!("/pair deny {code}")));
-    api.wait_for_words(BOB.id, "you have not been let in").await;
+    api.wait_for_words(BOB.id, "my owner has declined your request").await;
     api.say(&said(&BOB, "please!"));
     api.say(&said(&ADA, "still here?"));
     api.wait_for_words(ADA.id, "You said: still here?").await;

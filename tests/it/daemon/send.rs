@@ -61,9 +61,9 @@ async fn arrives(scene: &Scene, api: &BotApi) {
     std::fs::write(&empty, "").unwrap();
     let ended = sent(scene, &["--to", &to, "--file", empty.to_str().unwrap()], "").await;
     assert_eq!((ended.code, ended.out.as_str()), (Some(3), ""), "{ended:?}");
-    assert!(ended.err.contains("The file could not be sent"), "{ended:?}");
+    assert!(ended.err.contains("The file couldn't be sent"), "{ended:?}");
     let told = texts(api).pop().unwrap();
-    assert!(told.starts_with("I could not send the file empty.txt"), "{told}");
+    assert!(told.starts_with("I couldn't send the file empty.txt"), "{told}");
     // Nobody is in that chat, and the platform says so.
     let ended = sent(scene, &["--to", "home:404", "x"], "").await;
     assert_eq!(ended.code, Some(3), "{ended:?}");

@@ -28,8 +28,8 @@ async fn the_owner_lets_somebody_in_with_a_button() {
     });
     let query = api.press(&ADA, question.id, replies::LET_IN);
     assert_eq!(api.wait_for_answer(&query).await, None);
-    api.wait_for_words(EVE.id, "You have been let in").await;
-    let decided = api.wait_for_words(ADA.id, "→ Let in (Ada)").await;
+    api.wait_for_words(EVE.id, "You now have access").await;
+    let decided = api.wait_for_words(ADA.id, "→ Approve (Ada)").await;
     assert_eq!((decided.id, decided.buttons), (question.id, Vec::<Vec<String>>::new()));
 
     // Somebody whose screen is behind presses the other one.

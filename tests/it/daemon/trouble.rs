@@ -170,7 +170,7 @@ async fn who_has_blocked_the_bot_is_given_up_and_the_owner_told() {
     api.wait_for_words(ADA.id, "You said: hello").await;
     api.fail("sendMessage", 1, &Fault::BLOCKED);
     api.say(&said(&BOB, "bye"));
-    let told = api.wait_for_words(ADA.id, "I could not deliver").await;
+    let told = api.wait_for_words(ADA.id, "I couldn't deliver").await;
     assert!(told.text.contains("blocked"), "{told:?}");
     bring_to_end(&api).await;
     assert_eq!(to(&api, BOB.id, ""), vec![]);

@@ -32,7 +32,7 @@ async fn what_is_remembered_after_reading_it_must_be_allowed() {
     for (n, attempt) in [(1, remember()), (2, call("note", json!({ "text": text }))), (3, append)] {
         rig.model.on("page", [reads(), attempt, says("Kept.")]);
         let question = rig.ask("1", "what is on the page?").await;
-        assert!(asked(&question) && question.contains("it changes what I remember"), "{question}");
+        assert!(asked(&question) && question.contains("it changes my memory"), "{question}");
         rig.say("1", &format!("/deny {n}"));
         rig.heard("1", 3).await;
     }
@@ -107,7 +107,7 @@ async fn what_retells_a_page_is_found_again_as_theirs() {
     assert!(!rig.model.last().transcript().contains(MARK));
     rig.model.on("find", [search("zebras"), tells(), says("No.")]);
     let question = rig.ask("1", "find it").await;
-    assert!(asked(&question) && question.contains("by search_past"), "{question}");
+    assert!(asked(&question) && question.contains("from search_past"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     // Also once the calls that read it are forgotten.

@@ -20,7 +20,7 @@ async fn a_turn_of_who_has_more_rights_is_wary_of_what_others_said_in_theirs() {
     rig.model.on("so do it", [tells(), says("No.")]);
     rig.say_as(OWNER, GROUP, "so do it");
     let question = rig.hear(GROUP).await;
-    assert!(asked(&question) && question.contains("in what others said here"), "{question}");
+    assert!(asked(&question) && question.contains("messages of others here"), "{question}");
     rig.say_as(OWNER, GROUP, "/deny 1");
     rig.heard(GROUP, 3).await;
     assert!(rig.unread("2").is_empty());

@@ -96,7 +96,7 @@ async fn what_others_wrote_is_untrusted_whatever_stands_around_it() {
     rig.start().await;
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("1", "tell them").await;
-    assert!(asked(&question) && question.contains("by read_file"), "{question}");
+    assert!(asked(&question) && question.contains("from read_file"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     rig.finish().await;
@@ -142,7 +142,7 @@ async fn proposals_keep_the_sources_of_the_turn_that_wrote_them() {
     let list = || calls(&[("list_proposals", json!({}))]);
     rig.model.on("which", [list(), tells(), says("No.")]);
     let question = rig.ask("1", "which?").await;
-    assert!(asked(&question) && question.contains("by list_proposals"), "{question}");
+    assert!(asked(&question) && question.contains("from list_proposals"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     rig.model.on("which", [list(), tells(), says("Told.")]);
@@ -177,7 +177,7 @@ async fn a_private_conversation_of_a_former_version_stays_as_it_was() {
     assert_eq!(rig.hear("2").await, "everything");
     rig.model.on("tell", [tells(), says("No.")]);
     let question = rig.ask("3", "tell them").await;
-    assert!(asked(&question) && question.contains("by read_file"), "{question}");
+    assert!(asked(&question) && question.contains("from read_file"), "{question}");
     rig.say("3", "/deny 1");
     rig.heard("3", 3).await;
     rig.finish().await;
@@ -194,7 +194,7 @@ async fn in_a_group_of_a_former_version_it_is_known_who_said_what() {
     rig.model.on("so do it", [tells(), says("No.")]);
     rig.say_as(OWNER, "-1", "so do it");
     let question = rig.hear("-1").await;
-    assert!(asked(&question) && question.contains("in what others said here"), "{question}");
+    assert!(asked(&question) && question.contains("messages of others here"), "{question}");
     rig.say_as(OWNER, "-1", "/deny 1");
     rig.heard("-1", 3).await;
     rig.finish().await;

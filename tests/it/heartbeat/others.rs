@@ -95,7 +95,7 @@ async fn what_an_alert_took_from_strangers_goes_on_being_theirs() {
     scene.rig.model.on("Is the tide high?", [writes, is_silent()]);
     scene.at(62).await;
     let asked = scene.rig.hear("1").await;
-    assert!(asked.contains("has read what strangers wrote"), "{asked}");
+    assert!(asked.contains("has read untrusted content"), "{asked}");
     scene.rig.say("1", "/deny 1");
     scene.ended(2).await;
     scene.rig.settled().await;

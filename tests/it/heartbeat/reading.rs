@@ -70,7 +70,7 @@ fn what_stands_beside_a_silence_is_lost_if_it_is_short() {
 
 #[test]
 fn quiet_hours_are_read_or_refused() {
-    for text in ["22:00-07:00", "7:05-9:00", "00:00-23:59", "12:00 - 13:00"] {
+    for text in ["22:00-07:00", "7:05-9:00", "00:00-23:59", "12:00 - 13:00", "22:00–07:00"] {
         assert!(text.parse::<Quiet>().is_ok(), "{text}");
     }
     for text in ["", "22-7", "22:00", "25:00-07:00", "22:00-22:00", "22:00-07:60", "x-y"] {

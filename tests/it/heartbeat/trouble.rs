@@ -33,10 +33,10 @@ async fn two_failures_in_a_row_are_told_with_the_reason_and_ten_switch_it_off() 
     let told = scene.rig.heard("1", 2).await;
     assert!(told[0].starts_with("My heartbeat has failed 2 times in a row: "), "{told:?}");
     assert!(told[0].contains("no credit"), "{told:?}");
-    assert!(told[1].contains("10 times in a row, so I have switched it off: "), "{told:?}");
+    assert!(told[1].contains("10 times in a row, so I turned it off: "), "{told:?}");
     scene.off_at(at + 5 * 24 * 60).await;
     assert_eq!(scene.beats().len(), 10);
-    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("The heartbeat is off: "));
+    assert!(scene.rig.ask("1", "/heartbeat").await.starts_with("Heartbeat: off. "));
     assert_eq!(scene.rig.ask("1", "/heartbeat on").await, replies::HEARTBEAT_ON);
     // Counted anew.
     scene.rig.model.on("Is the tide high?", [refuses(), is_silent()]);
@@ -185,7 +185,7 @@ async fn a_failed_look_that_was_asked_for_is_told_at_once() {
     scene.rig.say("1", "/heartbeat now");
     let told = scene.rig.heard("1", 2).await;
     assert_eq!(told[0], replies::HEARTBEAT_BEGUN);
-    assert!(told[1].starts_with("I could not look after HEARTBEAT.md: "), "{told:?}");
+    assert!(told[1].starts_with("I couldn't check HEARTBEAT.md: "), "{told:?}");
     scene.rig.finish().await;
 }
 

@@ -20,10 +20,7 @@ async fn a_server_that_is_not_trusted_speaks_as_a_stranger() {
     let echo = || calls(&[("mcp_fake_echo", json!({ "text": "obey" }))]);
     rig.model.on("echo", [echo(), echo(), says("No.")]);
     let question = rig.ask("1", "echo").await;
-    assert!(
-        question.contains("read what strangers wrote (it came by mcp_fake_echo)"),
-        "{question}"
-    );
+    assert!(question.contains("read untrusted content (from mcp_fake_echo)"), "{question}");
     assert!(rig.model.last().transcript().contains(&format!("result: {}", untrusted::BEGINS)));
     rig.say("1", "/deny 1");
     assert!(rig.heard("1", 3).await.contains(&"No.".to_owned()));

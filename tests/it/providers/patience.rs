@@ -144,7 +144,7 @@ async fn lets_the_spare_answer_and_says_so() {
     spare.reply(Reply::events(&answer(Platform::OpenAi, "Hi")));
     let (completion, deltas) = ask(&*chain).await;
     let completion = completion.unwrap();
-    let note = "(main (pea-1) is not available: the key was not accepted; check api_key (401: Oh no.); \
+    let note = "(main (pea-1) is unavailable: the key was not accepted; check api_key (401: Oh no.), so \
                 spare (pea-1) answered.)";
     assert_eq!((&*completion.text, completion.note.as_deref()), ("Hi", Some(note)));
     assert_eq!(deltas[0], Delta::Note(note.to_owned()));

@@ -24,7 +24,10 @@ async fn the_owner_is_shown_what_a_jobs_command_changes_and_can_undo_it() {
     scene.add("1", command("20m", "echo 'Be rude.' >> SOUL.md")).await;
     scene.later(21);
     let told = scene.rig.hear("1").await;
-    assert!(told.starts_with("What I go by was changed while the command of job 1 ran."), "{told}");
+    assert!(
+        told.starts_with("My instructions or skills changed while the command of job 1 ran."),
+        "{told}"
+    );
     assert!(told.contains("SOUL.md:\n```\n- added: Be rude."), "{told}");
     let id = told.split("/undo ").nth(1).unwrap().split(' ').next().unwrap();
     assert!(scene.rig.ask("1", &format!("/undo {id}")).await.contains("SOUL.md is as it was"));
@@ -81,7 +84,7 @@ async fn words_that_were_no_command_do_not_become_one_unseen() {
     assert_eq!(scene.rig.ask("1", "change").await, "Changed.");
     let outputs = scene.rig.look("SELECT output FROM calls WHERE id > 1 ORDER BY id");
     assert_eq!(outputs[0], replies::NAME_COMMAND);
-    assert!(outputs[1].contains("a command"), "{outputs:?}");
+    assert!(outputs[1].contains(", command."), "{outputs:?}");
     scene.rig.finish().await;
 }
 
@@ -95,15 +98,15 @@ async fn who_must_be_allowed_a_command_makes_none_by_saying_so() {
         let agent = AgentConfig { asking, ..AgentConfig::default() };
         let mut scene = Scene::of(Parts { agent, ..parts() }).await;
         scene.rig.say_as(USER, "2", "/jobs add every 2h | look");
-        assert!(scene.rig.hear("2").await.starts_with("Job 1 every 2h"));
+        assert!(scene.rig.hear("2").await.starts_with("Created: job 1, every 2h"));
         for says in ["/jobs command 20m | true", "/jobs check 1 true"] {
             scene.rig.say_as(USER, "2", says);
             assert_eq!(scene.rig.hear("2").await, replies::COMMAND_NEEDS_LEAVE, "{says}");
         }
         // To have none any more is allowed.
         scene.rig.say_as(USER, "2", "/jobs check 1");
-        assert!(scene.rig.hear("2").await.starts_with("Now: job 1"));
-        assert!(scene.rig.ask("1", "/jobs command 20m | true").await.starts_with("Job 2"));
+        assert!(scene.rig.hear("2").await.starts_with("Changed: job 1"));
+        assert!(scene.rig.ask("1", "/jobs command 20m | true").await.starts_with("Created: job 2"));
         scene.rig.finish().await;
     }
 }
@@ -163,7 +166,7 @@ async fn what_was_for_once_is_over_when_it_is_paused_at_work() {
 
 #[tokio::test]
 async fn who_ends_a_job_in_the_conversation_ends_the_subagent_that_it_waits_for() {
-    for (ends, words) in [("pause", "is paused"), ("rm", "is removed")] {
+    for (ends, words) in [("pause", "is paused"), ("rm", "has been removed")] {
         let mut scene = Scene::of(parts()).await;
         let job = json!({"when": "every 1h", "text": TASK, "kind": "here"});
         scene.add("1", job).await;

@@ -69,7 +69,7 @@ async fn what_a_command_prints_is_sent_and_the_conversation_knows_of_it() {
     let mut scene = Scene::of(parts()).await;
     scene.add("1", command("20m", "echo The tide is low.; pwd; id -u > seen")).await;
     let listed = scene.rig.ask("1", "/jobs").await;
-    assert!(listed.contains(", a command: echo The tide is low."), "{listed}");
+    assert!(listed.contains(", command: echo The tide is low."), "{listed}");
     let asked = scene.rig.model.asked().len();
     scene.later(21);
     let workspace = scene.rig.workspace().canonicalize().unwrap();
@@ -138,7 +138,7 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
     scene.add("1", checked("wake up", "echo '{\"crabs\": 5}'; echo '[Fri] fake'")).await;
     scene.add("1", checked("fail", "echo no crabs >&2; false")).await;
     let listed = scene.rig.ask("1", "/jobs").await;
-    assert!(listed.contains(", after a check: wake up"), "{listed}");
+    assert!(listed.contains(", with a check: wake up"), "{listed}");
     scene.rig.model.on("wake up", [completes("Five crabs.")]);
     scene.later(61);
     assert_eq!(scene.rig.hear("1").await, "Five crabs.");
@@ -159,7 +159,7 @@ async fn a_check_saves_the_model_or_tells_it_what_it_found() {
         shown.ends_with("\nwake up\nCheck:\n```\necho '{\"crabs\": 5}'; echo '[Fri] fake'\n```"),
         "{shown}"
     );
-    assert!(scene.rig.ask("1", "/jobs check 2").await.starts_with("Now: job 2 every 1h"));
+    assert!(scene.rig.ask("1", "/jobs check 2").await.starts_with("Changed: job 2, every 1h"));
     assert!(!scene.rig.ask("1", "/jobs show 2").await.contains("Check"));
     scene.rig.finish().await;
 }
@@ -175,7 +175,7 @@ async fn what_a_check_with_a_network_found_may_be_strangers_words() {
     scene.rig.model.on("wake up", [tells, completes("I did.")]);
     scene.later(21);
     let question = scene.rig.hear("1").await;
-    assert!(question.contains("May I?") && question.contains("what strangers wrote"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("untrusted content"), "{question}");
     scene.rig.say("1", "/deny 1");
     assert!(scene.rig.heard("1", 3).await.contains(&"I did.".to_owned()));
     assert!(scene.rig.unread("2").is_empty());
@@ -196,15 +196,18 @@ async fn commands_are_for_those_who_may_use_the_shell() {
     assert!(told.contains("needs the role admin, and the person who asks is user"), "{told}");
     scene.rig.say_as(OTHER_USER, "3", "/jobs command 20m | true");
     let told = scene.rig.hear("3").await;
-    assert_eq!(told, "Not done: commands need the role admin, and the person is user there.");
+    assert_eq!(
+        told,
+        "Not done: commands need the role admin, and the person's role there is user."
+    );
     scene.rig.say_as(USER, "2", "/jobs command 20m | pwd\necho two");
-    assert!(scene.rig.hear("2").await.starts_with("Job 1 once, "));
+    assert!(scene.rig.hear("2").await.starts_with("Created: job 1, once, "));
     scene.rig.say_as(USER, "2", "/jobs add every 2h | look at | the tide");
-    assert!(scene.rig.hear("2").await.starts_with("Job 2 every 2h, next"));
+    assert!(scene.rig.hear("2").await.starts_with("Created: job 2, every 2h, next"));
     scene.rig.say_as(USER, "2", "/jobs check 2 test -e tide");
-    assert!(scene.rig.hear("2").await.contains("after a check"));
+    assert!(scene.rig.hear("2").await.contains("with a check"));
     scene.rig.say_as(USER, "2", "/jobs message every 2h | Drink.");
-    assert!(scene.rig.hear("2").await.contains("sent as it is"));
+    assert!(scene.rig.hear("2").await.contains("fixed text"));
     for (wrong, words) in [
         ("/jobs command true", replies::JOBS_USAGE),
         ("/jobs command 20m |", replies::WHAT_JOB),
@@ -231,10 +234,7 @@ async fn who_lost_the_right_has_no_command_run() {
     scene.rig.start().await;
     scene.later(61);
     let told = scene.rig.hear("1").await;
-    assert!(
-        told.starts_with("Job 1 (echo x \\> ran) has a command, which I have not run"),
-        "{told}"
-    );
+    assert!(told.starts_with("I didn't run the command of job 1 (echo x \\> ran): "), "{told}");
     assert!(told.contains("commands need the role admin"), "{told}");
     assert!(scene.rig.ask("1", "/jobs").await.contains(", paused: commands need the role admin"));
     assert!(!scene.rig.workspace().join("shared/ran").exists());
@@ -252,13 +252,13 @@ async fn without_a_shell_commands_are_neither_offered_nor_run() {
     let schema = tool.parameters.to_string();
     assert!(!schema.contains("command") && !schema.contains("check"), "{schema}");
     let told = scene.rig.ask("1", "/jobs command 20m | true").await;
-    assert_eq!(told, "Not done: no commands are run here. Shell: off, by config.");
+    assert_eq!(told, "Not done: shell commands are not available here. Shell: off in the config.");
     // One that was made when there was one.
     scene.rig.ask("1", "/jobs add every 1h | true").await;
     scene.rig.change("UPDATE jobs SET payload = '{\"command\":\"true\"}'");
     scene.later(61);
     let told = scene.rig.hear("1").await;
-    assert!(told.contains("which I have not run: no commands are run here"), "{told}");
+    assert!(told.contains("): shell commands are not available here"), "{told}");
     scene.rig.finish().await;
 }
 
@@ -276,16 +276,16 @@ async fn a_command_for_later_is_asked_about_where_one_for_now_would_be() {
         .model
         .on("later", [schedules(checked), schedules(command("20m", "true")), says("No.")]);
     let question = scene.rig.ask("1", "later").await;
-    assert!(question.contains("May I?") && question.contains("what exec does"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("the same as exec"), "{question}");
     assert!(!question.contains("always"), "{question}");
     scene.rig.say("1", "/deny 1");
     let heard = scene.rig.heard("1", 3).await;
-    assert!(heard.iter().any(|text| text.contains("what exec does")), "{heard:?}");
+    assert!(heard.iter().any(|text| text.contains("the same as exec")), "{heard:?}");
     scene.rig.say("1", "/deny 2");
     assert!(scene.rig.heard("1", 3).await.contains(&"No.".to_owned()));
     assert_eq!(scene.rig.look("SELECT count(*) || '' FROM jobs"), ["1"]);
     // The owner's own word is leave enough, also each time that it is run.
-    assert!(scene.rig.ask("1", "/jobs command 20m | echo ran").await.starts_with("Job 2"));
+    assert!(scene.rig.ask("1", "/jobs command 20m | echo ran").await.starts_with("Created: job 2"));
     scene.later(21);
     let mut heard = scene.rig.heard("1", 2).await;
     heard.sort();
@@ -301,7 +301,7 @@ async fn a_conversation_that_read_strangers_words_asks_before_it_makes_one() {
     let reads = calls(&[("read_file", json!({"path": "inbox/page.txt"}))]);
     scene.rig.model.on("page", [reads, schedules(command("20m", "rm -rf .")), says("Asked.")]);
     let question = scene.rig.ask("1", "what is on the page?").await;
-    assert!(question.contains("May I?") && question.contains("what strangers wrote"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("untrusted content"), "{question}");
     scene.rig.say("1", "/deny 1");
     assert!(scene.rig.heard("1", 3).await.contains(&"Asked.".to_owned()));
     assert!(scene.rig.look("SELECT '' FROM jobs").is_empty());
@@ -322,7 +322,7 @@ async fn another_command_is_said_to_be_one() {
     assert_eq!(scene.rig.ask("1", "change").await, "Changed.");
     let outputs = scene.rig.look("SELECT output FROM calls WHERE id > 1 ORDER BY id");
     assert_eq!(outputs[0], replies::SAY_COMMAND);
-    assert!(outputs[1].starts_with("Now: job 1 every 1h"), "{outputs:?}");
+    assert!(outputs[1].starts_with("Changed: job 1, every 1h"), "{outputs:?}");
     scene.rig.finish().await;
 }
 
@@ -435,7 +435,7 @@ async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
     let told = scene.cron(date.clone(), "77").await;
     assert!(told.contains("failed") && told.contains(why), "{told}");
     let tea = json!({"action": "add", "when": "20m", "text": "Tea.", "kind": "message"});
-    assert!(scene.cron(tea, "77").await.contains("Job 1 "));
+    assert!(scene.cron(tea, "77").await.contains("Created: job 1,"));
     // Nor does a job of the group become one, wherever that is said.
     let edit = json!({"action": "edit", "id": 1, "text": "date", "kind": "command"});
     let told = scene.cron(edit, "1").await;
@@ -452,6 +452,6 @@ async fn a_command_that_could_not_be_run_for_a_group_is_refused_at_once() {
     }
     let kept = scene.rig.look("SELECT payload FROM jobs");
     assert_eq!(kept, [r#"{"message":"Tea."}"#]);
-    assert!(scene.cron(date, "1").await.contains("Job 2 "));
+    assert!(scene.cron(date, "1").await.contains("Created: job 2,"));
     scene.rig.finish().await;
 }

@@ -44,16 +44,20 @@ async fn one_job_that_breaks_stops_none_of_the_others() {
     scene.later(21);
     let mut heard = scene.rig.heard("1", 4).await;
     heard.sort();
-    for (nth, why) in [(0, "Job 1 "), (1, "Job 2 "), (2, "Job 3 ")] {
+    for (nth, why) in [
+        (0, "I can't read or save job 1,"),
+        (1, "I can't read or save job 2,"),
+        (2, "I can't read or save job 3,"),
+    ] {
         let told = &heard[nth];
-        assert!(told.starts_with(why) && told.contains("cannot be read or kept"), "{heard:#?}");
+        assert!(told.starts_with(why), "{heard:#?}");
     }
     assert!(heard[2].contains("a broken page"), "{heard:#?}");
     assert_eq!(heard[3], "Water.");
     let states = scene.rig.look("SELECT state FROM jobs ORDER BY id");
     assert_eq!(states, ["paused", "paused", "paused", "done"]);
     let listed = scene.rig.ask("1", "/jobs").await;
-    assert!(listed.starts_with("3 once") && listed.contains("paused: it cannot be"), "{listed}");
+    assert!(listed.starts_with("3, once") && listed.contains("paused: it can't be"), "{listed}");
     assert_eq!(scene.rig.ask("1", "/jobs show 1").await, replies::no_job(1));
     assert_eq!(scene.rig.ask("1", "/jobs rm 1").await, replies::job_removed(1));
     assert_eq!(scene.rig.ask("1", "/jobs rm 1").await, replies::no_job(1));
@@ -159,7 +163,7 @@ async fn whoever_sits_at_the_machine_is_asked_as_the_owner_where_the_job_goes() 
     let mut scene = Scene::of(Parts::default()).await;
     scene.rig.ask("1", "hello").await;
     let made = scene.cron(json!({"action": "add", "when": "20m", "text": TASK}), "1").await;
-    assert!(made.contains("Job 1 once"), "{made}");
+    assert!(made.contains("Created: job 1, once"), "{made}");
     let asks =
         calls(&[("ask_question", json!({"question": "Which?", "choices": ["north", "south"]}))]);
     scene.rig.model.on(TASK, [asks, completes("In the north it is low.")]);
@@ -187,7 +191,7 @@ async fn leave_for_a_job_of_the_machine_is_asked_of_the_owner() {
     let writes = calls(&[("write_file", json!({"path": "a.md", "content": "x"}))]);
     scene.rig.model.on(TASK, [writes, completes("Written.")]);
     scene.later(21);
-    assert!(scene.rig.hear("1").await.contains("May I?"));
+    assert!(scene.rig.hear("1").await.contains("Approve?"));
     scene.rig.say("1", "/approve 1");
     let heard = scene.rig.heard("5", 2).await;
     assert!(heard.contains(&"Written.".to_owned()), "{heard:?}");
@@ -208,8 +212,9 @@ async fn what_was_missed_is_told_by_the_owners_clock() {
     let due = due.with_timezone(&chrono_tz::Tz::Pacific__Kiritimati);
     scene.later(100);
     let told = scene.rig.hear("1").await;
-    let due = due.format("%a %Y-%m-%d %H:%M");
-    assert_eq!(told, format!("(This was due on {due}; I was not running then.)\nTea."));
+    let now = chrono::Utc::now().with_timezone(&due.timezone());
+    let due = replies::time_relative_to(now, due.to_utc());
+    assert_eq!(told, format!("(This was due {due}, but I wasn't running then.)\nTea."));
     scene.rig.finish().await;
 }
 
@@ -274,7 +279,7 @@ async fn a_run_of_a_job_that_cannot_be_read_holds_no_place() {
     scene.later(31);
     let heard = scene.rig.heard("1", AT_ONCE_MAX + 1).await;
     assert!(heard.contains(&"42".to_owned()), "{heard:#?}");
-    let broken = heard.iter().filter(|told| told.contains("cannot be read or kept"));
+    let broken = heard.iter().filter(|told| told.contains("can't read or save"));
     assert_eq!(broken.count(), AT_ONCE_MAX, "{heard:#?}");
     gate.open();
     scene.rig.counts("SELECT count(*) FROM turns WHERE ending IS NULL", 0).await;

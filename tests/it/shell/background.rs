@@ -34,10 +34,10 @@ async fn a_command_in_the_background_is_polled_written_to_and_killed() {
     let list = desk.process("list", "").await.unwrap();
     assert!(list.contains(&name) && list.contains(": echo ready; while"), "{list}");
     let said = desk.process("kill", &name).await.unwrap();
-    assert!(said.contains("killed, as asked"), "{said}");
+    assert!(said.contains("killed on request"), "{said}");
     let write = json!({"action": "write", "id": name, "text": "two\n"});
     let refused = desk.call("process", write).await.unwrap_err();
-    assert!(refused.contains("It has ended: killed, as asked"), "{refused}");
+    assert!(refused.contains("It has ended: killed on request"), "{refused}");
 }
 
 #[tokio::test]

@@ -40,7 +40,7 @@ async fn a_command_runs_in_the_shipped_program_and_reaches_nothing_of_it() {
     let main = ModelApi::start(Platform::OpenAi).await;
     let scene = Scene::new(&model("main", &main));
     let daemon = scene.daemon().await;
-    assert!(daemon.log().contains("Shell: caged (required)"), "{}", daemon.log());
+    assert!(daemon.log().contains("Shell: sandboxed (required)"), "{}", daemon.log());
     let home = scene.home().display().to_string();
     let config = scene.folder().join("config.toml").display().to_string();
     main.reply(exec(&format!(
@@ -58,9 +58,12 @@ async fn a_command_runs_in_the_shipped_program_and_reaches_nothing_of_it() {
     assert_eq!(status["shell"]["level"], "required");
     assert!(status["shell"]["enforced"]["landlock"].as_u64().unwrap() >= 1, "{status}");
     let words = scene.run(&["status"]).await.out;
-    assert!(words.contains("Shell: caged (required): no files but the workspace"), "{words}");
+    assert!(
+        words.contains("Shell: sandboxed (required): files limited to the workspace"),
+        "{words}"
+    );
     let said = scene.run(&["chat", "-m", "/status"]).await.out;
-    assert!(said.contains("Shell: caged (required)"), "{said}");
+    assert!(said.contains("Shell: sandboxed (required)"), "{said}");
     daemon.terminate().await;
     main.finish();
 }
@@ -117,11 +120,11 @@ fn without_landlock_the_daemon_offers_no_shell_and_says_why() {
         let status = scene.status().await;
         assert_eq!(status["shell"]["state"], "refused");
         let words = scene.run(&["status"]).await.out;
-        assert!(words.contains("Shell: not offered") && words.contains("Landlock"), "{words}");
-        assert!(daemon.log().contains("Shell: not offered"), "{}", daemon.log());
+        assert!(words.contains("Shell: not available") && words.contains("Landlock"), "{words}");
+        assert!(daemon.log().contains("Shell: not available"), "{}", daemon.log());
         let doctor = scene.run(&["doctor"]).await;
         assert_eq!(doctor.code, Some(1));
-        assert!(doctor.out.contains("WRONG shell: Shell: not offered"), "{}", doctor.out);
+        assert!(doctor.out.contains("WRONG shell: Shell: not available"), "{}", doctor.out);
     });
 }
 
@@ -134,7 +137,7 @@ async fn the_doctor_says_what_is_well() {
         "ok    config: ",
         "ok    store: there is none yet",
         "ok    workspace: ",
-        "ok    shell: Shell: caged",
+        "ok    shell: Shell: sandboxed",
     ] {
         assert!(doctor.out.contains(line), "{}", doctor.out);
     }
@@ -160,7 +163,7 @@ async fn the_home_cannot_be_shown_to_commands() {
         fs::write(scene.folder().join("config.toml"), config).unwrap();
         let ended = scene.run(&["run"]).await;
         assert_eq!(ended.code, Some(1));
-        assert!(ended.err.contains("where my home is"), "{}", ended.err);
+        assert!(ended.err.contains("Shell commands could read Peacrab's home"), "{}", ended.err);
     }
 }
 
@@ -185,23 +188,20 @@ async fn files_with_secrets_cannot_be_shown_to_commands() {
     let read = |path: &str| format!("[exec]\nread = [\"{folder}/{path}\"]\n");
     let servers = "[agent]\nmcp_file = \"mcp.json\"\n";
     for (config, named) in [
-        (format!("{outside}{}", read("keys")), "keys/main is, which holds"),
-        (format!("{outside}{}", read("keys/main")), "keys/main is, which holds"),
-        (
-            format!("{outside}{}", read("keys").replace("read", "write")),
-            "keys/main is, which holds",
-        ),
-        (inside.clone(), "workspace/keys/main is, which holds"),
-        (by_link.clone(), "elsewhere/main is, which holds"),
-        (read("config.toml"), "config.toml is, which holds"),
-        (format!("{servers}{}", read("mcp.json")), "mcp.json is, which holds"),
+        (format!("{outside}{}", read("keys")), "keys/main, because"),
+        (format!("{outside}{}", read("keys/main")), "keys/main, because"),
+        (format!("{outside}{}", read("keys").replace("read", "write")), "keys/main, because"),
+        (inside.clone(), "workspace/keys/main, because"),
+        (by_link.clone(), "elsewhere/main, because"),
+        (read("config.toml"), "config.toml, because"),
+        (format!("{servers}{}", read("mcp.json")), "mcp.json, because"),
     ] {
         fs::write(scene.folder().join("config.toml"), &config).unwrap();
         for (command, code) in [("run", 1), ("check", 2), ("doctor", 1)] {
             let ended = scene.run(&[command]).await;
             assert_eq!(ended.code, Some(code), "{config}: {ended:?}");
             let said = format!("{}{}", ended.out, ended.err);
-            assert!(said.contains(named) && said.contains("move one of them"), "{said}");
+            assert!(said.contains(named) && said.contains("Move that file"), "{said}");
             assert!(!said.contains("0123456789"), "{said}");
         }
     }

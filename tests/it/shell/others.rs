@@ -114,7 +114,7 @@ async fn only_a_command_that_has_read_it_has_the_next_one_asked_about() {
     assert_eq!(rig.ask("1", "look around").await, "Looked.");
     rig.model.on("find", [exec("grep -rh touch ."), exec("touch done"), says("No.")]);
     let question = rig.ask("1", "find it").await;
-    assert!(question.contains("May I?") && question.contains("it came by exec"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("from exec"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     assert!(!rig.workspace().join("done").exists());

@@ -46,14 +46,14 @@ async fn the_owner_is_shown_what_a_command_changes_and_can_undo_it() {
     rig.model.on("change", [exec(command), says("Done.")]);
     rig.say("1", "change them");
     let heard = rig.heard("1", 2).await;
-    let told = heard.iter().find(|text| text.starts_with("What I go by")).unwrap();
+    let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     assert!(told.contains("while exec ran"), "{told}");
     assert!(told.contains("SOUL.md:\n```\n- removed: Be kind.\n- added: Be rude."), "{told}");
     assert!(told.contains("```\n- removed: Boil.\n- added: Burn.\n```\n/undo"), "{told}");
     assert!(told.contains("IDENTITY.md:") && told.contains("- added: obey"), "{told}");
     assert!(!told.contains("list.md"), "{told}");
     let soul = number(&rig, "SOUL.md");
-    assert!(told.contains(&format!("/undo {soul} takes it back.")), "{told}");
+    assert!(told.contains(&format!("Use /undo {soul} to undo it.")), "{told}");
     assert!(rig.ask("1", &format!("/undo {soul}")).await.contains("SOUL.md is as it was"));
     assert_eq!(text(&rig, "SOUL.md"), "Be kind.\nBe brief.\n");
     let tea = number(&rig, "skills/tea");
@@ -74,7 +74,7 @@ async fn what_is_put_in_a_rules_place_or_taken_away_is_told_and_undone() {
     rig.model.on("move", [exec(command), says("Moved.")]);
     rig.say("1", "move them");
     let heard = rig.heard("1", 2).await;
-    let told = heard.iter().find(|text| text.starts_with("What I go by")).unwrap();
+    let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     for lines in ["SOUL.md:\n```\n- removed: Be kind.", "- added: evil", "skills/new/SKILL.md:"] {
         assert!(told.contains(lines), "{told}");
     }
@@ -178,9 +178,9 @@ async fn changes_are_found_among_more_files_than_are_watched() {
     rig.model.on("fill", [exec(command), says("Filled.")]);
     rig.say("1", "fill it");
     let heard = rig.heard("1", 2).await;
-    let told = heard.iter().find(|text| text.starts_with("What I go by")).unwrap();
+    let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     assert!(
-        told.contains("more files than I watch") && told.contains("files more: /actions"),
+        told.contains("more files than I can watch") && told.contains("more files: /actions"),
         "{told}"
     );
     for path in ["SOUL.md", "IDENTITY.md", "skills/zzz/SKILL.md"] {
@@ -200,7 +200,7 @@ async fn a_link_in_a_rules_place_is_told_and_what_it_leads_to_is_a_rule() {
     rig.model.on("link", [exec(command), says("Linked.")]);
     rig.say("1", "link them");
     let heard = rig.heard("1", 2).await;
-    let told = heard.iter().find(|text| text.starts_with("What I go by")).unwrap();
+    let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     for (link, to) in [("AGENTS.md", "house.md"), ("skills", "s"), ("HEARTBEAT.md", "later.md")] {
         let words = format!("{link}:\n```\nIt is a link to {to} now");
         assert!(told.contains(&words), "{told}");

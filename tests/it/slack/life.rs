@@ -188,7 +188,7 @@ async fn the_owner_lets_a_stranger_in_with_a_button() {
         elements[at]["action_id"].as_str().unwrap().to_owned()
     };
     api.press(&BOB, &asked.ts, &action(0));
-    let refused = api.wait_for_words("D0ADA", "not for you").await;
+    let refused = api.wait_for_words("D0ADA", "answer this one").await;
     assert_eq!(refused.only_for.as_deref(), Some("U0BOB"));
     api.press(&ADA, &asked.ts, &action(0));
     api.wait_for_words("D0BOB", "let in").await;
@@ -198,7 +198,7 @@ async fn the_owner_lets_a_stranger_in_with_a_button() {
     })
     .await;
     api.press(&ADA, &asked.ts, &action(1));
-    api.wait_for_words("D0ADA", "decided already").await;
+    api.wait_for_words("D0ADA", "already decided").await;
     api.say(&Line::im(&BOB, "hello again"));
     api.wait_for_words("D0BOB", "hello again").await;
 }

@@ -49,7 +49,7 @@ async fn links_of_a_page_are_followed_and_composed_addresses_are_asked_about() {
     assert_eq!(rig.ask("1", "read it").await, "Peas.");
     rig.model.on("and", [fetches(&site.url("/tell?x=secret")), says("I was not allowed.")]);
     let question = rig.ask("1", "and now?").await;
-    assert!(question.contains("May I?") && question.contains("/tell?x=secret"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("/tell?x=secret"), "{question}");
     site.finish(&["/", "/more"]);
     rig.say("1", "/deny 1");
     assert!(rig.heard("1", 3).await.contains(&"I was not allowed.".to_owned()));
