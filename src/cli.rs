@@ -49,13 +49,13 @@ const USED_WRONGLY: u8 = 2;
 #[derive(Parser)]
 #[command(name = "peacrab", version)]
 struct Cli {
-    /// Where everything is kept; else $PEACRAB_HOME, else your data folder
+    /// The folder with all data [default: $PEACRAB_HOME, or your data folder]
     #[arg(long, global = true)]
     home: Option<PathBuf>,
-    /// The config file; else config.toml in the home
+    /// The config file [default: config.toml in the home]
     #[arg(long, global = true, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Log in JSON, a line each
+    /// Write the log as JSON lines
     #[arg(long, global = true)]
     log_json: bool,
     #[command(subcommand)]
@@ -64,33 +64,33 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum CliCommand {
-    /// Run the daemon, in the foreground (also without a subcommand)
+    /// Run the daemon in the foreground (the default)
     Run,
-    /// Talk to it from here
+    /// Chat with the bot in this terminal
     Chat {
-        /// Say this, print the answer and leave
+        /// Send this message, print the answer and exit
         #[arg(short, long, value_name = "TEXT")]
         message: Option<String>,
         /// The conversation's name
         #[arg(long, default_value = "main", value_name = "NAME")]
         session: String,
-        /// Also show what happens inside
+        /// Show internal events too
         #[arg(short, long)]
         verbose: bool,
     },
-    /// Say what would start, without starting it
+    /// Check the config and show what would start
     Check,
-    /// Try all that a start relies on: the config, the home, the shell's cage
+    /// Test everything that a start needs: the config, the home, the sandbox of the shell
     Doctor,
-    /// Say how the running daemon is
+    /// Show the state of the running daemon
     Status {
         /// As JSON
         #[arg(long)]
         json: bool,
     },
-    /// What it has done, the newest first
+    /// List the last actions, newest first
     Actions {
-        /// How many
+        /// The number of actions
         #[arg(long, default_value_t = 20, value_name = "N")]
         limit: usize,
         /// As JSON
@@ -99,57 +99,57 @@ enum CliCommand {
     },
     /// Undo a change of a file
     Undo {
-        /// The action's number; `actions` shows it
+        /// The number of the action, as `actions` shows it
         id: u64,
     },
-    /// What it has used, as tokens by provider
+    /// Show the tokens used, by provider
     Usage,
-    /// What it has learned to do, and what is missing for the rest
+    /// List the skills, and what is missing for those that cannot be used
     Skills,
-    /// Say whether a call of a tool would be made, and why not
+    /// Explain if a tool call would be allowed, and why
     Explain(explain::Explain),
-    /// Send a message; done once it has arrived
+    /// Send a message and wait until it is delivered
     Send {
         /// CHANNEL:CHAT, CHANNEL:CHAT:THREAD, or owner
         #[arg(long, value_name = "ADDRESS")]
         to: String,
-        /// Send this file along; may be there several times
+        /// Attach this file; can be given several times
         #[arg(long, value_name = "PATH")]
         file: Vec<PathBuf>,
-        /// Read the text as Markdown; else it is shown as printed
+        /// Format the text as Markdown; without this it is sent as it is
         #[arg(long)]
         markdown: bool,
-        /// What to say; else, without files, what stands on standard input
+        /// The text; if there is none, and no file, it is read from standard input
         text: Option<String>,
     },
-    /// What it is to do later, or again and again
+    /// Manage jobs, which run later, once or repeatedly
     #[command(subcommand)]
     Cron(cron::Cron),
-    /// What it looks after by itself: how that is, or on, off, now
+    /// Show the heartbeat, turn it on or off, or run it now
     Heartbeat {
         #[arg(value_enum, default_value_t = Wish::Show)]
         wish: Wish,
     },
-    /// Who may talk to it
+    /// Manage who can talk to the bot
     #[command(subcommand)]
     Pair(Pair),
 }
 
 #[derive(Subcommand)]
 enum Pair {
-    /// Who waits, and who was let in
+    /// List open requests and paired people
     List,
-    /// Let somebody in by their code; the first becomes the owner
+    /// Approve a person by their code; the first one becomes the owner
     Approve {
-        /// As the bot has told it them
+        /// The code that the bot gave them
         code: String,
     },
-    /// Turn somebody away by their code
+    /// Decline a request by its code
     Deny {
-        /// As the bot has told it them
+        /// The code that the bot gave them
         code: String,
     },
-    /// Shut somebody out again
+    /// Remove a paired person
     Revoke {
         /// The channel's name in the config
         channel: String,
@@ -202,7 +202,7 @@ async fn obey(cli: Cli) -> anyhow::Result<ExitCode> {
             run(Plan::new(&home, config, &environment)?).await?;
         }
         CliCommand::Chat { message, session, verbose } => {
-            let failed = "there was no answer";
+            let failed = "there was no answer; see the message above";
             let options = chat::ChatOptions { message, session, events: verbose, failed };
             talk(&home, &options, &environment, || prepare(load()?, &home, format, &environment))
                 .await?;
@@ -340,7 +340,7 @@ fn prepare(
 /// Nobody else of this account reads our memory, nor is it written down when we crash: secrets are in it.
 fn keep_to_ourselves() {
     if let Err(error) = set_dumpable_behavior(DumpableBehavior::NotDumpable) {
-        tracing::warn!(%error, "Our memory can be read by other programs of this account");
+        tracing::warn!(%error, "Other programs of this account can read the memory of this process");
     }
 }
 

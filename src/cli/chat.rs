@@ -22,8 +22,7 @@ const PIPE_BYTES: usize = 64 * 1024;
 const PROMPT: &str = "> ";
 
 /// What the daemon's own terminal begins with.
-const HELLO: &str =
-    "Peacrab runs. Say something, or /help. Ctrl-C stops what it does; once more ends it.";
+const HELLO: &str = "Peacrab is running. Type a message, or /help. Ctrl-C stops the current work; a second Ctrl-C exits.";
 
 pub(super) struct ChatOptions {
     /// Say this and leave, else talk.
@@ -50,12 +49,12 @@ pub(super) async fn actions(home: &Path, limit: usize) -> anyhow::Result<Vec<Act
 /// Asks the running daemon one thing.
 pub(super) async fn ask(home: &Path, request: &ControlRequest) -> anyhow::Result<Response> {
     let Some(stream) = connect(home).await? else {
-        bail!("no daemon runs on {}; start it with `peacrab run`", home.display());
+        bail!("no daemon runs on {}: start it with `peacrab run`", home.display());
     };
     let (read, mut write) = tokio::io::split(stream);
     send(&mut write, request).await?;
     let line = BufReader::new(read).lines().next_line().await?;
-    let line = line.context("the daemon hung up")?;
+    let line = line.context("the daemon closed the connection; see its log")?;
     match serde_json::from_str(&line)? {
         Response::Failed(words) => bail!(words),
         response => Ok(response),
@@ -89,7 +88,7 @@ pub(super) async fn own_terminal(server: Arc<ControlServer>) {
     let foreground = rustix::termios::tcgetpgrp(stdin()) == Ok(rustix::process::getpgrp());
     let talks = foreground && stdin().is_terminal() && stdout().is_terminal();
     if !talks {
-        tracing::info!("Nobody sits at this terminal; talk with `peacrab chat`");
+        tracing::info!("There is no terminal to chat in. Use `peacrab chat`");
         tokio::signal::ctrl_c().await.ok();
         return;
     }
@@ -120,7 +119,7 @@ async fn connect(home: &Path) -> anyhow::Result<Option<UnixStream>> {
 
 async fn talk(stream: impl AsyncRead + AsyncWrite, options: &ChatOptions) -> anyhow::Result<()> {
     if options.message.as_ref().is_some_and(|message| message.trim().is_empty()) {
-        bail!("there is nothing to say: the message is empty");
+        bail!("the message is empty");
     }
     let (read, write) = tokio::io::split(stream);
     let mut talk = Talk {
@@ -170,7 +169,7 @@ impl<S: AsyncWrite> Talk<S> {
         loop {
             tokio::select! {
                 line = lines.next_line() => {
-                    let line = line?.context("the daemon hung up")?;
+                    let line = line?.context("the daemon closed the connection; see its log")?;
                     if self.show(serde_json::from_str(&line)?)? {
                         return Ok(());
                     }

@@ -25,11 +25,11 @@ pub(super) enum Cron {
     Add(Add),
     #[command(name = JobVerb::Edit.name(), about = JobVerb::Edit.about())]
     Edit {
-        /// The job's number; `list` shows it
+        /// The number of the job, as `list` shows it
         id: i64,
         #[command(flatten)]
         when: When,
-        /// What is to be done now in place of the former text
+        /// The new text
         #[arg(long, value_name = "TEXT")]
         text: Option<String>,
         #[command(flatten)]
@@ -93,24 +93,24 @@ impl FromArgMatches for OneJob {
 pub(super) struct Add {
     #[command(flatten)]
     when: When,
-    /// Where what comes of it goes: CHANNEL:CHAT or CHANNEL:CHAT:THREAD; else to the owner
+    /// The chat that gets the result, as CHANNEL:CHAT or CHANNEL:CHAT:THREAD [default: the owner's]
     #[arg(long, value_name = "ADDRESS")]
     to: Option<Address>,
     #[command(flatten)]
     how: How,
-    /// What is to be done
+    /// The prompt for the model, or the message or command
     text: String,
 }
 
 #[derive(Args)]
 pub(super) struct How {
-    /// Send the text as it is, without a model
+    /// Send the text as a fixed message, without a model
     #[arg(long)]
     message: bool,
-    /// Run the text as a command, in the cage of `exec`, and send what it prints
+    /// Run the text as a command, in the sandbox of `exec`, and send its output
     #[arg(long, conflicts_with = "message")]
     command: bool,
-    /// Run this first: what it prints is put into the prompt, {"wakeAgent": false} saves the model; "" for none
+    /// Run this command first and add its output to the prompt; {"wakeAgent": false} skips the model; "" removes it
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["message", "command"])]
     check: Option<String>,
 }
@@ -127,19 +127,19 @@ impl How {
 
 #[derive(Args)]
 pub(super) struct When {
-    /// Once: 20m, 18:00, tomorrow 8:00, 2026-12-24 18:00
+    /// Run once: 20m, 18:00, tomorrow 8:00, 2026-12-24 18:00
     #[arg(long, value_name = "TIME", conflicts_with_all = ["every", "cron"])]
     at: Option<String>,
-    /// Again and again: 30m, 2h, 1d
+    /// Run repeatedly: 30m, 2h, 1d
     #[arg(long, value_name = "PAUSE", conflicts_with = "cron")]
     every: Option<String>,
-    /// By a cron line of five fields, or six with seconds
+    /// Run by a cron line of five fields, or six with seconds
     #[arg(long, value_name = "FIELDS")]
     cron: Option<String>,
-    /// The time zone of --at and --cron; else the owner's
+    /// The time zone of --at and --cron [default: the owner's]
     #[arg(long, value_name = "ZONE")]
     tz: Option<String>,
-    /// What was missed is made up for once (the default), or skipped
+    /// Run a missed job once (the default), or skip it
     #[arg(long, value_name = "once|skip", value_parser = missed)]
     missed: Option<Missed>,
 }
@@ -148,7 +148,7 @@ fn missed(word: &str) -> Result<Missed, String> {
     match word {
         "once" => Ok(Missed::Once),
         "skip" => Ok(Missed::Skip),
-        _ => Err("write once or skip".to_owned()),
+        _ => Err("must be once or skip".to_owned()),
     }
 }
 
@@ -203,7 +203,8 @@ pub(super) async fn obey(home: &Path, cron: Cron, zone: Tz) -> anyhow::Result<()
         let now = Utc::now();
         let order = wanted.read(asker, now, zone).map_err(anyhow::Error::msg)?;
         let look = |store: &_| schedule::obey(store, &Whose::All, order, now, zone);
-        let found = store::peek(home, look)?.context("nothing has ever run here")?;
+        let found = store::peek(home, look)?
+            .context("there is no data in this home yet; start the daemon with `peacrab run`")?;
         print::line(&found.map_err(anyhow::Error::msg)?);
         return Ok(());
     }

@@ -40,7 +40,7 @@ pub(super) fn run(home: &Path, loaded: &Result<Config, ConfigErrors>) -> ExitCod
 
 fn advice(warnings: &[String]) -> String {
     let lines = warnings.iter().map(|warning| format!("\n      {warning}"));
-    format!("it can be used{}", lines.collect::<String>())
+    format!("valid{}", lines.collect::<String>())
 }
 
 fn store(home: &Path) -> Result<String, String> {
@@ -48,8 +48,9 @@ fn store(home: &Path) -> Result<String, String> {
         return Ok("there is none yet".to_owned());
     }
     let looked = store::look(home, people::paired);
-    let looked = looked.ok_or_else(|| "it cannot be read".to_owned());
-    looked.map(|paired| format!("it can be read; {} people are paired", paired.len()))
+    let looked =
+        looked.ok_or_else(|| "it cannot be read; restore the home from a backup".to_owned());
+    looked.map(|paired| format!("readable, people paired: {}", paired.len()))
 }
 
 fn workspace(root: &Path) -> Result<String, String> {

@@ -12,21 +12,21 @@ use crate::types::message::Address;
 
 #[derive(Args)]
 pub(super) struct Explain {
-    /// The tool's name; those of MCP servers are known only to the daemon
+    /// The name of the tool (tools of MCP servers are known only to the running daemon)
     tool: String,
-    /// What it is called with, in JSON
+    /// The arguments of the call, as JSON
     #[arg(default_value = "{}")]
     arguments: String,
-    /// For whom: guest, user, admin or owner
+    /// The role of the person: guest, user, admin or owner
     #[arg(long, default_value = "owner", value_parser = role)]
     role: Role,
-    /// In a group, where nobody has the owner's own tools
+    /// In a group, where the owner's own tools are not available
     #[arg(long)]
     group: bool,
-    /// In a conversation that has read what strangers wrote
+    /// In a conversation that has read untrusted content
     #[arg(long)]
     foreign: bool,
-    /// Where it is asked, as CHANNEL:CHAT[:THREAD]
+    /// The chat of the call, as CHANNEL:CHAT[:THREAD]
     #[arg(long, default_value = "terminal:main", value_name = "ADDRESS")]
     at: Address,
 }
@@ -34,24 +34,24 @@ pub(super) struct Explain {
 fn role(word: &str) -> Result<Role, String> {
     let all = [Role::Guest, Role::User, Role::Admin, Role::Owner];
     let found = all.into_iter().find(|role| role.to_string() == word);
-    found.ok_or_else(|| "it is guest, user, admin or owner".to_owned())
+    found.ok_or_else(|| "must be guest, user, admin or owner".to_owned())
 }
 
 impl Explain {
     /// The decision and its reason, in a sentence.
     pub(super) fn words(&self, tools: &ToolSet, asking: &Asking) -> anyhow::Result<String> {
         serde_json::from_str::<serde_json::Value>(&self.arguments)
-            .context("the arguments are no JSON")?;
+            .context("the arguments are not JSON")?;
         let (tool_behind, terms) =
             tools.authorise(&self.tool, Role::Owner).map_err(anyhow::Error::msg)?;
         let taint = Taint::Tool("read_file".to_owned());
         let reach = tool_behind.reach(&self.arguments, &self.at);
         let reaches = match &reach {
-            Reach::Here => "stays here",
-            Reach::Outside => "reaches outside",
-            Reach::Rules => "changes what I go by",
-            Reach::Memory => "changes what I remember",
-            Reach::Url(_) => "asks a server for an address",
+            Reach::Here => "acts only in this conversation",
+            Reach::Outside => "acts outside this conversation",
+            Reach::Rules => "changes instructions or skills",
+            Reach::Memory => "changes the memory",
+            Reach::Url(_) => "opens a web address",
         };
         let asked = Asked {
             tool: &self.tool,
@@ -76,11 +76,11 @@ impl Explain {
             (decision, _) => decision,
         };
         Ok(match decision {
-            Decision::Allow => format!("allow: {tool} {reaches}, and nothing speaks against it."),
+            Decision::Allow => format!("allow: {tool} {reaches}, and no rule restricts it."),
             Decision::Ask(why) => {
-                format!("ask: somebody entitled must allow {tool} first, because {why}.")
+                format!("ask: {tool} needs approval first, because {why}.")
             }
-            Decision::Deny(why) => format!("deny: {tool} is not called, because {why}."),
+            Decision::Deny(why) => format!("deny: {tool} is refused, because {why}."),
         })
     }
 }

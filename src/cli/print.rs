@@ -67,9 +67,9 @@ pub(super) fn event(what: &Happening) -> Option<String> {
         Happening::Text { .. } => return None,
         Happening::TurnStart { attempt } => format!("turn begins, attempt {attempt}"),
         Happening::StepStart { step } => format!("step {}", step + 1),
-        Happening::ThinkingStart => "thinks".to_owned(),
+        Happening::ThinkingStart => "thinking begins".to_owned(),
         Happening::Thinking { text } => format!("| {}", short(text)),
-        Happening::ThinkingEnd => "has thought".to_owned(),
+        Happening::ThinkingEnd => "thinking ends".to_owned(),
         Happening::ToolStart { action, tool, arguments } => {
             format!("{tool} {} (action {action})", short(arguments))
         }
@@ -79,8 +79,8 @@ pub(super) fn event(what: &Happening) -> Option<String> {
         }
         Happening::MemoryUpdated { path } => format!("memory updated: {path}"),
         Happening::NoToolCall { reminder } => format!("no tool call, reminder {reminder}"),
-        Happening::Steered { messages } => format!("heard {messages} more messages"),
-        Happening::Compacted { turns } => format!("{turns} turns became a summary"),
+        Happening::Steered { messages } => format!("{messages} new messages join the turn"),
+        Happening::Compacted { turns } => format!("{turns} turns compacted into a summary"),
         Happening::Error { text } => format!("error: {}", short(text)),
         Happening::TurnEnd { silent: true } => "turn ends, silent".to_owned(),
         Happening::TurnEnd { silent: false } => "turn ends".to_owned(),
@@ -91,7 +91,9 @@ pub(super) fn event(what: &Happening) -> Option<String> {
         Happening::DeliveryFailed { delivery, reason } => {
             format!("message {} was given up: {}", delivery.0, short(reason))
         }
-        Happening::Missed { events } => format!("{events} events were too fast to be shown"),
+        Happening::Missed { events } => {
+            format!("{events} events skipped, because they came too fast")
+        }
     };
     Some(format!("· {words}"))
 }
@@ -100,8 +102,8 @@ fn channel_line(channel: &ChannelStatus) -> String {
     let heard = channel.last_byte_s.map(|seconds| format!("last heard {seconds} s ago"));
     let pending = match channel.pending {
         0 => None,
-        1 => Some("a message on its way out".to_owned()),
-        n => Some(format!("{n} messages on their way out")),
+        1 => Some("1 outgoing message".to_owned()),
+        n => Some(format!("{n} outgoing messages")),
     };
     let failing = failing_part(&channel.failing);
     let state = match (&channel.trouble, channel.up) {
@@ -122,7 +124,7 @@ fn failing_part(failing: &FailingDeliveries) -> Option<String> {
         seconds => format!("{} min", seconds / 60),
     };
     let reason = failing.reason.as_deref().unwrap_or_default();
-    Some(format!("{} of them failing for {since} ({reason})", failing.count))
+    Some(format!("{} failing for {since} ({reason})", failing.count))
 }
 
 /// Without what would command the terminal: models and strangers wrote it.

@@ -22,12 +22,15 @@ pub(super) fn parcel(
         None if !files.is_empty() => String::new(),
         text => {
             if text.is_none() && stdin().is_terminal() {
-                bail!("say what to send, or pipe it in");
+                bail!("there is nothing to send: give a text, or pipe one in");
             }
             let mut read = String::new();
             // One more than fits, which is then refused in words.
             let most = TEXT_BYTES_MAX as u64 + 1;
-            stdin().take(most).read_to_string(&mut read).context("cannot read what to send")?;
+            stdin()
+                .take(most)
+                .read_to_string(&mut read)
+                .context("cannot read the text from standard input")?;
             read.trim_end().to_owned()
         }
     };

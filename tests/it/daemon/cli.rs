@@ -56,18 +56,18 @@ async fn explain_gives_the_decision_and_its_reason() {
     let elsewhere = r#"{"to": "home:42", "text": "hello"}"#;
     for (args, words) in [
         (&["message", elsewhere] as &[&str], "allow: message reaches outside"),
-        (&["message", "{}"], "allow: message stays here"),
-        (&["message", elsewhere, "--foreign"], "ask: somebody entitled must allow message first"),
+        (&["message", "{}"], "allow: message acts only in this conversation"),
+        (&["message", elsewhere, "--foreign"], "ask: message needs approval first"),
         (&["web_fetch", r#"{"url": "http://a.example/"}"#, "--foreign"], "read untrusted content"),
         (&["write_file"], "because the config requires approval for this tool (approve_tools)"),
         (
             &["remember", "--group"],
-            "deny: remember is not called, because only the owner can use it, in a private chat",
+            "deny: remember is refused, because only the owner can use it, in a private chat",
         ),
         (&["remember", r#"{"text": "x"}"#, "--foreign"], "because it changes my memory, and"),
         (
             &["append_file", r#"{"path": "SOUL.md", "content": "x"}"#],
-            "allow: append_file changes what I go by",
+            "allow: append_file changes instructions or skills",
         ),
         (&["read_file", "--role", "guest"], "and the person who asked has the role guest"),
     ] {

@@ -84,6 +84,6 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
 #[tokio::test]
 async fn a_home_in_which_nothing_has_run_has_no_jobs() {
     let scene = Scene::new(&config());
-    refused(&scene, &["cron", "list"], "nothing has ever run here").await;
+    refused(&scene, &["cron", "list"], "there is no data in this home yet").await;
     assert!(!scene.home().exists());
 }

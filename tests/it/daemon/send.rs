@@ -39,8 +39,8 @@ async fn arrives(scene: &Scene, api: &BotApi) {
         (vec!["--to", "sea:1", "x"], "no channel sea"),
         (vec!["--to", "sea", "x"], "is not an address"),
         (vec!["--to", &to, "--file", "/nowhere/x", "x"], "I can't read /nowhere/x"),
-        (vec!["--to", &to, "--file", "/", "x"], "it is no file"),
-        (vec!["--to", &to, "--file", pipe.to_str().unwrap(), "x"], "it is no file"),
+        (vec!["--to", &to, "--file", "/", "x"], "it is not a file"),
+        (vec!["--to", &to, "--file", pipe.to_str().unwrap(), "x"], "it is not a file"),
         (vec!["x"], "--to"),
     ] {
         let ended = sent(scene, &args, "").await;
