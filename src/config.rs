@@ -122,7 +122,7 @@ fn quotes_hint(text: &str, at: usize) -> &'static str {
     let is_word = value.starts_with(char::is_alphanumeric)
         && value.parse::<f64>().is_err()
         && !matches!(value, "true" | "false");
-    if is_word { "; a text is written in quotes" } else { "" }
+    if is_word { "; put text in quotes" } else { "" }
 }
 
 fn read(source: &Source<'_>) -> Option<Config> {
@@ -229,20 +229,20 @@ impl Config {
                 // The owner will be asked.
                 (true, true) if have_owner => {}
                 (true, true) => warnings.push(format!(
-                    "[channels.{name}] has no owners and no allow: nobody is let in until paired"
+                    "[channels.{name}] has no owners and no allow: nobody has access until paired"
                 )),
                 (true, false) => warnings.push(format!(
                     "[channels.{name}] has no owners, no allow and no pairing: \
-                     only who was paired before is let in"
+                     only people who were paired before have access"
                 )),
                 (false, _) => {}
             }
             if allow.iter().any(|id| id == "*") {
-                warnings.push(format!("[channels.{name}] lets everyone in, as guests"));
+                warnings.push(format!("[channels.{name}] gives everyone access, as guests"));
                 if owners.is_empty() && !have_owner {
                     warnings.push(format!(
-                        "[channels.{name}] has no owners, and pairing makes none where everyone is \
-                         let in: name them in `owners`"
+                        "[channels.{name}] has no owners, and pairing makes none where everyone has \
+                         access: name them in `owners`"
                     ));
                 }
             }
@@ -251,19 +251,18 @@ impl Config {
         let tells = self.agent.heartbeat.to.as_ref().map(|to| &to.channel);
         if let Some(channel) = tells.filter(|channel| !self.channels.contains_key(*channel)) {
             warnings.push(format!(
-                "[heartbeat] tells nobody: `to` names the channel {channel}, which is not there"
+                "[heartbeat] cannot send results: `to` names the channel {channel}, which does not exist"
             ));
         }
         if !cfg!(feature = "mcp") && !self.mcp.is_empty() {
-            warnings
-                .push("this program was built without MCP: its servers are left out".to_owned());
+            warnings.push("this program was built without MCP: its servers are ignored".to_owned());
         }
         let sums_up = |name: &String| self.agent.summary_provider.as_ref() == Some(name);
         let is_used = |name: &String| self.agent.providers.contains(name) || sums_up(name);
         for name in self.providers.keys().filter(|name| !is_used(name)) {
             warnings.push(format!(
-                "[providers.{name}] answers only where somebody chooses it with /model: \
-                 [agent] providers leaves it out"
+                "[providers.{name}] answers only if somebody chooses it with /model, \
+                 because it is not in [agent] providers"
             ));
         }
         let used = self.agent.providers.iter().filter_map(|name| self.providers.get(name));

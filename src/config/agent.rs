@@ -16,66 +16,66 @@ use super::values::{At, Text, Within, Zone};
 /// A week; the conversation waits meanwhile.
 const MINUTES_MOST: u32 = 7 * 24 * 60;
 
-/// The agent as a whole.
+/// Settings of the agent.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AgentSection {
-    /// The providers that answer, by name: the first one answers, the others are fallbacks, in this
+    /// The providers that answer, by name. The first one answers. The others are fallbacks, in this
     /// order. Default: all, in the order of the config file.
     #[schemars(example = ["main"])]
     providers: Option<At<Vec<At<String>>>>,
-    /// The provider that summarizes older messages when a conversation fills the model's context; a
-    /// cheaper model will do. `providers` may leave it out. Default: the provider that answers.
+    /// The provider that summarizes older messages when a conversation fills the context window. A
+    /// cheaper model is enough. It need not be in `providers`. Default: the provider that answers.
     summary_provider: Option<At<String>>,
-    /// Completions in one turn, each with its tool calls.
+    /// Model calls in one turn, each with its tool calls.
     steps_max: Within<1, 100, 10>,
-    /// Completions of a subagent, which works on a task that the model has handed on.
+    /// Model calls of a subagent, which works on a task that the model has delegated.
     subagent_steps_max: Within<1, 100, 20>,
     /// Turns that run at a time, in different chats. One in eight (at least one of two, at most
-    /// four) is kept for the owner and admins; if all others are taken, people take turns.
+    /// four) is reserved for the owner and admins. If all others are taken, people take turns.
     turns_max: Within<1, 256, 16>,
-    /// Messages that wait in one chat. Further ones are refused with an answer.
+    /// Messages that can wait in one chat. More are refused with an explanation.
     waiting_max: Within<1, 10_000, 100>,
-    /// The handling of a message that arrives while a turn works for its sender: steer (the turn is
-    /// shown it at its next step) | followup (each message waits, and is answered by itself) |
-    /// collect (it waits, and all are answered as one) | interrupt (the turn ends, and the new
-    /// message is answered). In a chat, /queue changes it there.
+    /// The handling of a message that arrives while a turn works for its sender: steer (the turn
+    /// reads it at its next step) | followup (each message waits and gets its own answer) | collect
+    /// (messages wait and get one answer) | interrupt (the turn ends, and the new message is
+    /// answered). /queue changes it for one chat.
     queue: QueueMode,
     /// The end of a turn: answer (a text without tool calls, which is the answer) | explicit (only
-    /// the calls task_completion and converse; a text alone is thought aloud, and the model is
-    /// reminded, at most three times). explicit suits models that announce what they will do instead
-    /// of doing it. Subagents always work so.
+    /// the calls task_completion and converse; a text alone counts as thinking, and the model is
+    /// reminded, at most three times). explicit suits models that announce an action instead of
+    /// doing it. Subagents always work this way.
     finish: Finish,
-    /// The time zone of jobs and of the times that people name, as the tz database calls it.
-    /// Default: $TZ; else the one that USER.md names on a line about the time zone, as it is at the
-    /// start; else the machine's.
+    /// The time zone of jobs and of the times that people name, by its name in the tz database.
+    /// Default: $TZ; else the time zone that USER.md names at the start; else the machine's.
     timezone: Option<Text<Zone>>,
-    /// A file with further MCP servers, in the `mcpServers` form of other programs; the path is
-    /// relative to the config file. All their tools are for admins. Default: none.
+    /// A file with more MCP servers, in the `mcpServers` format of other programs. The path is
+    /// relative to the config file. Only admins can use their tools. Default: none.
     pub(super) mcp_file: Option<At<String>>,
 }
 
-/// The calls that people must approve, and how long they are waited for. The model's questions go
-/// to the person who speaks. Approvals are asked of admins and the owner: where the call was made if
+/// Calls that need approval, and the time to wait for an answer. The model's questions go to the
+/// person who speaks. Requests for approval go to admins and the owner: in the chat of the call if
 /// it is their own, else in private.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct AskingSection {
-    /// Tools whose calls must be approved each time, by name: ["write_file", "mcp_*"], where `mcp_*`
-    /// stands for every tool that begins so. Default: none.
+    /// Tools whose calls need approval each time, by name: ["write_file", "mcp_*"]. `mcp_*` stands
+    /// for every tool whose name begins with mcp_. Default: none.
     approve_tools: Vec<String>,
-    /// Roles whose calls must be approved unless they only read, such as ["user"]: guest, user,
-    /// admin, owner. Default: none.
+    /// Roles whose calls need approval unless they only read, such as ["user"]: guest, user, admin,
+    /// owner. Default: none.
     approve_roles: Vec<Role>,
-    /// Minutes after which a call without an answer counts as denied.
+    /// Minutes to wait for an approval. A call without an answer is refused.
     approval_minutes: Within<1, MINUTES_MOST, 5>,
-    /// Minutes after which the model goes on without an answer to its question. The conversation
-    /// waits meanwhile.
+    /// Minutes to wait for the answer to a question of the model. Then it continues without the
+    /// answer. The conversation waits meanwhile.
     question_minutes: Within<1, MINUTES_MOST, 60>,
-    /// Once the model has read untrusted content (pages, files, MCP servers, others in a group), that
-    /// may have asked for what the model does. Its calls that reach outside (commands, messages to
-    /// other chats, changes of its rules and skills and of its memory, jobs, addresses that nobody
-    /// wrote) must then be approved (ask), are refused (deny) or are made (allow).
+    /// The rule for calls after the model has read untrusted content (pages, files, MCP servers,
+    /// other people in a group), which may contain instructions. It applies to calls that act
+    /// outside the conversation: commands, messages to other chats, changes of instructions, skills
+    /// and memory, jobs, and addresses that nobody wrote. ask (they need approval) | deny (they are
+    /// refused) | allow (they run).
     foreign: OnForeign,
 }
 

@@ -26,10 +26,10 @@ use crate::config::secrets::{self, Written};
 /// The name of the daemon's own terminal, which is always there.
 pub const TERMINAL: &str = "terminal";
 
-/// A place where people talk to it. The name is yours; there can be many, also of one type. With no
-/// channel in the config file, TELEGRAM_BOT_TOKEN starts one, so does DISCORD_BOT_TOKEN, and so do
-/// SLACK_BOT_TOKEN and SLACK_APP_TOKEN together. The daemon's own terminal is always there, as the
-/// channel `terminal`.
+/// A chat platform on which people talk to the bot. You choose the name. There can be many, even of
+/// one type. If the config file has no channel, TELEGRAM_BOT_TOKEN starts one, and so do
+/// DISCORD_BOT_TOKEN, and SLACK_BOT_TOKEN with SLACK_APP_TOKEN. The daemon's own terminal is always
+/// there, as the channel `terminal`.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["type", "token"], "limited" = LIMITED))]
@@ -40,37 +40,38 @@ pub(super) struct ChannelSection {
     token: Option<At<Written>>,
     /// A secret: the token of the Slack app, with the scope connections:write. It begins with xapp-.
     app_token: Option<At<Written>>,
-    /// Another address of the platform: a Bot API server of your own, or a proxy. http:// is allowed
-    /// for this machine only. Default: https://api.telegram.org, https://discord.com or
+    /// Another address of the platform: your own Bot API server, or a proxy. http:// is allowed for
+    /// this machine only. Default: https://api.telegram.org, https://discord.com or
     /// https://slack.com/api, by type.
     api_url: Option<Text<Url>>,
-    /// Ids of people with role owner, as strings or numbers. On Telegram they are numbers; /whoami
-    /// tells theirs to those who are let in, `peacrab pair list` those of all who ask. Default: none.
+    /// Ids of people with the role owner, as strings or numbers. On Telegram they are numbers.
+    /// /whoami shows them to people with access, and `peacrab pair list` shows those of all open
+    /// requests. Default: none.
     owners: Vec<At<Id>>,
-    /// Ids of people with role admin: in groups they may stop any turn and close the conversation,
-    /// and they may have messages sent to other chats. Default: none.
+    /// Ids of people with the role admin. In groups they can stop any turn and close the
+    /// conversation. They can have messages sent to other chats. Default: none.
     admins: Vec<At<Id>>,
-    /// Ids of further people, with role user; ["*"] lets everyone in, as guests. As many as fit into
-    /// the config file, which may have 1 MiB. Default: none.
+    /// Ids of more people, with the role user. ["*"] gives everyone access, as guests. The config
+    /// file can have 1 MiB, which limits the list. Default: none.
     allow: Vec<At<Id>>,
-    /// When it answers in groups: off | mention (of it, or a reply to it) | always. On Telegram,
-    /// always needs privacy mode turned off (/setprivacy at @BotFather); so does hearing what was
-    /// said before.
+    /// The messages that it answers in groups: off (none) | mention (a mention of it, or a reply to
+    /// it) | always (all). On Telegram, always needs privacy mode turned off (/setprivacy at
+    /// @BotFather), and so does reading earlier messages as context.
     groups: Groups,
-    /// The same for single groups (negative numbers) and forum topics, by id. People who speak in a
-    /// listed one are let in there, as guests; in other groups only people with a role are heard.
+    /// The same for single groups (negative numbers) and forum topics, by id. Everyone who writes
+    /// in a listed one has access there, as a guest. In other groups, only people with a role have.
     /// Default: none.
     chats: BTreeMap<String, At<Groups>>,
-    /// Ids of other bots that may speak to it; all others are ignored. After five messages of bots in
-    /// a row it waits for a person. Default: none.
+    /// Ids of other bots that can talk to it. All others are ignored. After five messages of bots
+    /// in a row it waits for a person. Default: none.
     bots: Vec<At<Id>>,
-    /// If true, a stranger's private message gets a code, with which `peacrab pair approve CODE` lets
-    /// them in; the first one becomes the owner, if there is none.
+    /// If true, an unknown person who writes in private gets a code. `peacrab pair approve CODE`
+    /// gives them access. The first one becomes the owner, if there is none.
     pairing: Flag<true>,
-    /// The place of an answer in a channel. On Discord: reply (there, as a reply) | open (in a thread
-    /// that is opened from the question). On Slack: thread (each question opens one, and each is a
-    /// conversation) | channel (threads that people open are conversations of their own). Default:
-    /// reply on Discord, thread on Slack.
+    /// The place of an answer in a channel. On Discord: reply (in the channel, as a reply) | open
+    /// (in a new thread of the question). On Slack: thread (each question opens a thread, and each
+    /// thread is a conversation) | channel (in the channel; threads that people open are
+    /// conversations of their own). Default: reply on Discord, thread on Slack.
     threads: Option<At<String>>,
 }
 
@@ -145,12 +146,12 @@ impl ChannelSection {
         let known = PLATFORMS.iter().find(|(_, known, _)| *known == platform);
         let (word, _, is_built) = known.copied()?;
         if platform == Platform::Web {
-            place.fault(format!("this version has no {word} channels yet"));
+            place.fault(format!("this version does not support {word} channels yet"));
             return None;
         }
         if !is_built {
             place.fault(format!(
-                "this program was built without {word}; build it with the Cargo feature {word}"
+                "this program was built without {word}: build it with the Cargo feature {word}"
             ));
             return None;
         }
@@ -170,7 +171,12 @@ impl ChannelSection {
 
     fn telegram(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
         let token = token(place, self.token.as_ref(), "the bot's token, from @BotFather");
-        take_token(place, token.as_ref(), tokens, "Telegram lets only one of them listen");
+        take_token(
+            place,
+            token.as_ref(),
+            tokens,
+            "Telegram allows only one listener for each token",
+        );
         let api_url = self.api_url(place, TELEGRAM_URL);
         let access = self.access(place.source, &TELEGRAM_IDS);
         let config = TelegramConfig { token: token?, api_url: api_url? };
@@ -180,7 +186,12 @@ impl ChannelSection {
     fn discord(self, place: &Section<'_, '_>, tokens: &mut Tokens) -> Option<channels::Config> {
         let wanted = "the bot's token, from https://discord.com/developers/applications";
         let token = token(place, self.token.as_ref(), wanted);
-        take_token(place, token.as_ref(), tokens, "Discord lets only one of them listen");
+        take_token(
+            place,
+            token.as_ref(),
+            tokens,
+            "Discord allows only one listener for each token",
+        );
         let api_url = self.api_url(place, DISCORD_URL);
         let threads = self.threads.as_ref().and_then(|it| word(place.source, it));
         let access = self.access(place.source, &DISCORD_IDS);
@@ -206,7 +217,7 @@ impl ChannelSection {
                 let words = format!("must be a token that begins with {prefix}, not with {other}");
                 place.source.refuse(written, words);
             }
-            let why = "Slack brings each event to only one of them";
+            let why = "Slack sends each event to only one of them";
             take_token(place, token.as_ref(), tokens, why);
         }
         let api_url = self.api_url(place, SLACK_URL);
@@ -250,7 +261,7 @@ fn take_token(place: &Section<'_, '_>, token: Option<&Secret>, tokens: &mut Toke
     let title = place.title();
     match tokens.iter().find(|(other, _)| other == token) {
         Some((_, before)) if *before == title => {
-            place.fault(format!("{title} has the same token twice; there are two kinds"));
+            place.fault(format!("{title} has the same token twice: `token` begins with xoxb-, `app_token` with xapp-"));
         }
         Some((_, before)) => place.fault(format!("{title} has the token of {before}; {why}")),
         None => {}
@@ -283,8 +294,8 @@ const TOPIC_MAX: i64 = i32::MAX as i64;
 
 const TELEGRAM_PERSON: Form = Form {
     fits: is_number,
-    wanted: "must be a user id, which is a number, as \"12345678\" (/whoami tells it); a name can \
-             change hands",
+    wanted: "must be a user id, which is a number, as \"12345678\" (/whoami shows it); a name can \
+             change its owner",
 };
 
 const TELEGRAM_IDS: Ids = Ids {
@@ -300,7 +311,7 @@ const TELEGRAM_IDS: Ids = Ids {
 const DISCORD_PERSON: Form = Form {
     fits: is_number,
     wanted: "must be a user id, which is a number, as \"80351110224678912\" (Developer Mode, Copy \
-             User ID); a name can change hands",
+             User ID); a name can change its owner",
 };
 
 const DISCORD_IDS: Ids = Ids {
@@ -317,12 +328,12 @@ const SLACK_IDS: Ids = Ids {
     person: Form {
         fits: |id| is_slack_id(id, &['U', 'W']),
         wanted: "must be a member id, which begins with U or W, as \"U012ABCDEF\" (in Slack: a \
-                 profile, ⋮, Copy member ID); a name can change hands",
+                 profile, ⋮, Copy member ID); a name can change its owner",
     },
     bot: Form {
         fits: |id| is_slack_id(id, &['B', 'U', 'W']),
         wanted: "must be a bot's id, which begins with B, U or W, as \"B012ABCDEF\"; a name can \
-                 change hands",
+                 change its owner",
     },
     chat: Form {
         fits: |id| is_slack_id(id, &['C', 'D', 'G', 'T']),

@@ -83,7 +83,7 @@ impl de::Error for Refusal {
         let found = match found {
             Unexpected::Str(_) => "a string",
             Unexpected::Signed(_) => "a whole number",
-            Unexpected::Unsigned(_) => return Self::custom("is too big a number"),
+            Unexpected::Unsigned(_) => return Self::custom("is too large"),
             Unexpected::Float(_) => "a number with a point",
             Unexpected::Bool(_) => "true or false",
             Unexpected::Seq => "a list",

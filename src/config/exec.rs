@@ -28,45 +28,45 @@ const MB_MOST: u32 = 1_000_000;
 
 const MB: u64 = 1024 * 1024;
 
-/// The shell: commands that the model runs, in a sandbox that the kernel enforces. They see the
-/// workspace and the system's programs, and nothing else. `peacrab doctor` says what this kernel
-/// enforces.
+/// The shell: commands of the model, in a sandbox that the kernel enforces. They see the workspace
+/// and the system's programs, and nothing else. `peacrab doctor` shows the protections of this
+/// kernel.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ExecSection {
     /// If false, there is no shell at all.
     enabled: Flag<true>,
-    /// The least role that may use it: user | admin | owner. In a private chat, the owner's commands
-    /// have the whole workspace; all others have its folder `shared`.
+    /// The least role that can use it: user | admin | owner. In a private chat, the owner's
+    /// commands have the whole workspace; all others have its folder `shared`.
     role: ShellRole,
-    /// required (where files, the network or dangerous calls cannot be kept away, there is no shell)
-    /// | best-effort (commands run with the parts of a sandbox that there are) | off (commands may do
-    /// all that the daemon may).
+    /// required (if the kernel cannot protect files, the network or dangerous calls, there is no
+    /// shell) | best-effort (commands run with the protections that there are) | off (commands can
+    /// do everything that the daemon can).
     sandbox: Level,
-    /// If true, commands may use the network, this machine's own services among it.
+    /// If true, commands can use the network, including this machine's own services.
     network: Flag<false>,
-    /// Files and folders that commands may read besides the system, by their absolute paths. None
-    /// may hold the home, the config file, or a file with a key. Default: none.
+    /// Files and folders that commands can read besides the system, as absolute paths. None may
+    /// hold the home, the config file, or a file with a key. Default: none.
     read: Vec<Text<AbsolutePath>>,
-    /// Files and folders that commands may write besides the workspace. The same holds for them, and
-    /// they must be there. Default: none.
+    /// Files and folders that commands can write besides the workspace. The same rules apply, and
+    /// they must exist. Default: none.
     write: Vec<Text<AbsolutePath>>,
-    /// Variables of commands. Of the daemon's own they get PATH, LANG and TZ only. A value can be a
-    /// secret, which every command can then read.
+    /// Environment variables of commands. From the daemon they get only PATH, LANG and TZ. A value
+    /// can be a secret, which every command can then read.
     #[schemars(extend("title" = "table of strings or secrets"))]
     env: BTreeMap<String, At<Written>>,
-    /// Seconds that a command may take.
+    /// The maximum duration of a command, in seconds.
     timeout_seconds: Within<1, SECONDS_MOST, 60>,
-    /// Minutes that a command in the background may take.
+    /// The maximum duration of a background command, in minutes.
     background_minutes: Within<1, MINUTES_MOST, 60>,
-    /// The memory of one command with all that it starts, in MB. A quarter of that, besides, may be
-    /// its /tmp.
+    /// The memory of one command with all its processes, in MB. Its /tmp can use another quarter of
+    /// that.
     memory_mb: Within<MEMORY_MB_LEAST, MB_MOST, 512>,
-    /// The largest file that it can write, in MB.
+    /// The largest file that a command can write, in MB.
     file_mb: Within<1, MB_MOST, 256>,
-    /// All that it can use of a disk, in MB.
+    /// The disk space that a command can use, in MB.
     disk_mb: Within<1, MB_MOST, 1024>,
-    /// Its processes.
+    /// The processes that a command can have at a time.
     processes: Within<8, 4_000, 128>,
 }
 
@@ -131,7 +131,7 @@ fn usual(source: &Source<'_>) -> BTreeMap<String, Setting> {
 
 fn variable(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Setting)> {
     if name.is_empty() || name.contains(['=', '\0']) {
-        source.refuse(value, "is no name of a variable");
+        source.refuse(value, "is not a valid name of an environment variable");
         return None;
     }
     let setting = secrets::read_setting(source, &name, value)?;
@@ -142,8 +142,10 @@ pub(super) fn warning(config: &Config) -> Option<String> {
     let says = match config.cage.level {
         _ if !config.enabled => return None,
         Level::Required => return None,
-        Level::BestEffort => "commands are caged as far as the kernel can, and run anyhow",
-        Level::Off => "commands are not caged, and may do all that the daemon may",
+        Level::BestEffort => {
+            "commands run with the protections that the kernel has, even if some are missing"
+        }
+        Level::Off => "commands run without a sandbox, and can do everything that the daemon can",
     };
     Some(format!("[exec] sandbox = \"{}\": {says}", config.cage.level.as_str()))
 }

@@ -17,28 +17,30 @@ const TOKENS_MOST: u32 = 1_000_000_000;
 /// Where the owner last spoke in private.
 const OWNER: &str = "owner";
 
-/// Now and then a model looks after what HEARTBEAT.md in the workspace asks for, and tells the owner
-/// what they would want to know. No model is called while that file holds nothing but headings,
+/// The heartbeat: a regular check of the tasks in HEARTBEAT.md of the workspace. It reports to the
+/// owner if there is something to report. No model is called while the file holds only headings,
 /// comments, and boxes that are empty or ticked.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct HeartbeatSection {
-    /// Minutes from one look to the next. 0: only when somebody asks for it.
+    /// Minutes between two runs. 0: it runs only on request.
     every_minutes: Within<0, MINUTES_MOST, 30>,
-    /// The hours in which it neither looks by itself nor tells, by the owner's clock ([agent]
-    /// timezone). It tells at their end what it found at their beginning. "": it looks at night, too.
+    /// Quiet hours, by the owner's clock ([agent] timezone): it does not run by itself and sends
+    /// nothing. A result from the beginning of the quiet hours is sent at their end. "": no quiet
+    /// hours.
     #[schemars(extend("default" = "22:00-07:00"))]
     quiet: Option<At<Text<String>>>,
-    /// The chat that it tells: owner (where the owner last spoke in private), or CHANNEL:CHAT or
-    /// CHANNEL:CHAT:THREAD.
+    /// The chat that gets the results: owner (where the owner last wrote in private), or
+    /// CHANNEL:CHAT or CHANNEL:CHAT:THREAD.
     #[schemars(extend("default" = OWNER))]
     to: Option<At<String>>,
-    /// The provider that works, by name; a cheaper model will do. [agent] providers may leave it
-    /// out. Default: the provider that answers.
+    /// The provider for its runs, by name. A cheaper model is enough. It need not be in [agent]
+    /// providers. Default: the provider that answers.
     provider: Option<At<String>>,
-    /// Completions of one look.
+    /// Model calls in one run.
     steps_max: Within<1, 100, 10>,
-    /// Tokens of a day, read and written. When they are used up, it rests until midnight.
+    /// Its daily token budget, read and written. When it is used up, the heartbeat pauses until
+    /// midnight.
     tokens_per_day: Within<1, TOKENS_MOST, 200_000>,
 }
 

@@ -19,9 +19,8 @@ const SECONDS_MOST: u32 = 600;
 /// The variables that a hook is given.
 const VARIABLES: [&str; 4] = ["PATH", "HOME", "LANG", "TZ"];
 
-/// Commands of yours that are run when something happens, with the event as a line of JSON on
-/// standard input. They run as the daemon does, outside of the sandbox; two at a time. The name is
-/// yours.
+/// Your own commands that run on events, with the event as a line of JSON on standard input. They
+/// run outside the sandbox, with the daemon's rights, two at a time. You choose the name.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["on", "command"]))]
@@ -30,9 +29,10 @@ pub(super) struct HookSection {
     /// tool_end memory_updated no_tool_call steered compacted error turn_end delivered delivery_late
     /// delivery_failed missed.
     on: Option<At<Vec<Text<EventName>>>>,
-    /// The program and its arguments. It is given PATH, HOME, LANG and TZ; its output is thrown away.
+    /// The program and its arguments. It gets PATH, HOME, LANG and TZ. Its output is discarded.
     command: Option<At<Vec<String>>>,
-    /// Seconds after which it is killed, with all that it has started.
+    /// The maximum duration in seconds. Then the command is killed, with all processes that it has
+    /// started.
     timeout_s: Within<1, SECONDS_MOST, 10>,
 }
 

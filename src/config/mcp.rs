@@ -27,39 +27,39 @@ type Timeout = Within<1, 100, 60>;
 /// More are a mistake.
 const SERVERS_MAX: usize = 64;
 
-/// A server of tools that speaks the Model Context Protocol (MCP): a program that is started here, or
-/// an address. The name is yours, and stands in the tools' names: mcp_NAME_TOOL. Default: none.
+/// A tool server that speaks the Model Context Protocol (MCP): a local program or an address. You
+/// choose the name, which is part of the tools' names: mcp_NAME_TOOL. Default: none.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(extend("limited" = LIMITED))]
 pub(super) struct McpSection {
-    /// The program. It is found by PATH, and ends with the daemon.
+    /// The program. It is found by PATH and ends with the daemon.
     command: Option<String>,
     /// The program's arguments. Default: none.
     #[serde(default)]
     args: Vec<Text<String>>,
-    /// The program's variables; of the daemon's own it gets PATH, HOME, LANG and TZ only. A value can
-    /// be a secret.
+    /// The program's environment variables. From the daemon it gets only PATH, HOME, LANG and TZ. A
+    /// value can be a secret.
     #[serde(default)]
     #[schemars(extend("title" = "table of strings or secrets"))]
     env: BTreeMap<String, At<Written>>,
     /// The folder in which the program runs, relative to the config file. Default: the daemon's.
     cwd: Option<String>,
-    /// The address, in place of a program. http:// is allowed for this machine only.
+    /// The address, instead of a program. http:// is allowed for this machine only.
     url: Option<Text<Url>>,
-    /// Headers that are sent with each request; secrets.
+    /// Headers of each request, as secrets.
     #[serde(default)]
     headers: BTreeMap<String, At<Written>>,
-    /// The tools that may be used, as the server calls them. Default: all.
+    /// The tools that can be used, by the server's names. Default: all.
     allow: Option<Vec<Text<String>>>,
-    /// Seconds that a call may take.
+    /// The maximum duration of a call, in seconds.
     #[serde(default)]
     timeout_s: Timeout,
-    /// The least role that may use its tools: guest | user | admin | owner.
+    /// The least role that can use its tools: guest | user | admin | owner.
     #[serde(default = "admin")]
     role: Role,
-    /// If true, what it says counts as the owner's own words: [asking] foreign does not apply to what
-    /// was read by it.
+    /// If true, its results count as the owner's own words: [asking] foreign does not apply to
+    /// them.
     #[serde(default)]
     trusted: Flag<false>,
 }
@@ -87,7 +87,8 @@ pub(super) fn servers(
     if let Some(file) = file {
         for (name, config) in of_file(source, &file.value) {
             if names.contains(&name) {
-                let words = format!("has a server `{name}`, and so has this file: [mcp.{name}]");
+                let words =
+                    format!("has a server `{name}`, which this file defines too: [mcp.{name}]");
                 source.refuse(file, words);
             } else {
                 servers.insert(name, config);
@@ -147,7 +148,7 @@ impl McpSection {
 
 fn header(source: &Source<'_>, name: String, value: &At<Written>) -> Option<(String, Secret)> {
     if !is_header(&name) {
-        source.refuse(value, "is no name of a header");
+        source.refuse(value, "is not a valid name of a header");
         return None;
     }
     let secret = secrets::read_line(source, value)?;
@@ -204,7 +205,7 @@ fn of_file(source: &Source<'_>, name: &str) -> Vec<(String, Config)> {
         Err(error) => {
             // Not serde's words: they repeat what stands there, which may be a secret.
             let (line, column) = (error.line(), error.column());
-            let wrong = format!("is no file of mcpServers: look at line {line}, column {column}");
+            let wrong = format!("is not a valid mcpServers file: see line {line}, column {column}");
             source.fault_in(place(), wrong);
             return Vec::new();
         }
@@ -248,14 +249,14 @@ impl Entry {
                 }
                 let header = |(name, text): (String, String)| match is_header(&name) {
                     true => Ok((name, Secret::new(fill(&text)?))),
-                    false => Err(format!("`{name}` is no name of a header")),
+                    false => Err(format!("`{name}` is not a valid name of a header")),
                 };
                 let url = fill(&url)?.parse::<Url>()?.0;
                 let headers = self.headers.into_iter().map(header).collect::<Result<_, _>>()?;
                 Via::Http { url, headers }
             }
             (None, None) => return Err("it needs a `command` or a `url`".to_owned()),
-            (Some(_), Some(_)) => return Err("it has a `command` and a `url`".to_owned()),
+            (Some(_), Some(_)) => return Err("it has a `command` and a `url`: keep one".to_owned()),
         };
         let timeout = Timeout::default().seconds();
         Ok(Config { via, allow: None, timeout, role: Role::Admin, trusted: false })

@@ -17,18 +17,18 @@ use super::values::{At, MB, Text, Url, Within};
 const FILE_MB_MOST: u32 = 2_000;
 const INBOX_MB_MOST: u32 = 1_000_000;
 
-/// Files that people send. They lie in the workspace's inbox/, a folder for each month.
+/// Files that people send. They are saved in inbox/ of the workspace, with a folder for each month.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct MediaSection {
     /// The largest file, in MB.
     file_max_mb: Within<1, FILE_MB_MOST, 20>,
-    /// All files together, in MB: when there are more, the oldest are deleted.
+    /// All files together, in MB. If there are more, the oldest are deleted.
     inbox_max_mb: Within<1, INBOX_MB_MOST, 500>,
 }
 
 /// The service that transcribes voice messages: an endpoint like OpenAI's audio/transcriptions.
-/// Without this section the model is told that there is a voice message, and not what it says.
+/// Without this section, the model only learns that there is a voice message.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["model"]))]
@@ -38,10 +38,9 @@ pub(super) struct TranscriptionSection {
     base_url: Option<Text<Url>>,
     /// The model's name, such as whisper-1.
     model: Option<String>,
-    /// A secret. Only OpenAI's own endpoint insists on it.
+    /// A secret: the API key. Only OpenAI's own endpoint requires it.
     api_key: Option<At<Written>>,
-    /// The language that is spoken, as a code of two or three letters. Default: the endpoint finds
-    /// out.
+    /// The spoken language, as a code of two or three letters. Default: the endpoint detects it.
     language: Option<Text<Language>>,
 }
 

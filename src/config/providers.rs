@@ -30,34 +30,36 @@ const CONTEXT_MOST: u32 = 20_000_000;
 /// A named config that was read; `None` for one with faults, whose name still exists.
 pub(super) type Providers = Vec<(String, Option<provider::Config>)>;
 
-/// A model behind an API. The name is yours; there can be many. With no provider in the config file,
-/// ANTHROPIC_API_KEY, OPENAI_API_KEY and OPENROUTER_API_KEY start what they name.
+/// A model behind an API. You choose the name. There can be many. If the config file has no
+/// provider, ANTHROPIC_API_KEY, OPENAI_API_KEY and OPENROUTER_API_KEY start the providers that they
+/// name.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["type", "model"], "limited" = LIMITED))]
 pub(super) struct ProviderSection {
     /// anthropic | openai (every OpenAI-compatible endpoint) | rehearsal (no model: fixed rules, to
-    /// try out the machine; it takes no other keys).
+    /// try the program; it has no other keys).
     r#type: Option<ProviderKind>,
     /// The model's name, as the vendor writes it.
     model: Option<String>,
-    /// A secret. Only the vendors' own endpoints insist on it.
+    /// A secret: the API key. Only the vendors' own endpoints require it.
     api_key: Option<At<Written>>,
     /// The endpoint. http:// is allowed for this machine only. Default: https://api.anthropic.com or
     /// https://api.openai.com/v1, by type.
     base_url: Option<Text<Url>>,
-    /// The longest answer to ask for, in tokens, its reasoning included. Default: 16384 at
+    /// The maximum length of an answer in tokens, including reasoning. Default: 16384 at
     /// api.anthropic.com and api.openai.com; elsewhere the server decides.
     max_tokens: Option<Within<1, TOKENS_MAX_MOST>>,
-    /// The model's context window, prompt and answer together, in tokens. A conversation is
+    /// The model's context window in tokens, for prompt and answer together. A conversation is
     /// summarized before it is full. Default: by the model's name for claude, gpt, o1 to o4 and
-    /// gemini; others 128000 at the vendors' own addresses, and 32768 elsewhere. Set it to what your
-    /// own server was started with: some (Ollama) silently cut off what is over it.
+    /// gemini; for others 128000 at the vendors' own addresses, and 32768 elsewhere. For your own
+    /// server, use the value that it was started with: some servers (Ollama) silently cut off
+    /// longer prompts.
     context: Option<Within<CONTEXT_LEAST, CONTEXT_MOST>>,
-    /// The form of tool calls: native | text (for a model or a server without tools: the prompt
-    /// describes them, and the model writes its calls as text).
+    /// The format of tool calls: native | text (for a model or server without tool support: the
+    /// prompt describes the tools, and the model writes its calls as text).
     tools: Tools,
-    /// If true, the model is shown pictures that people send; else the prompt says where they lie.
+    /// If true, the model sees pictures that people send; else the prompt only names their files.
     /// Default: true for type anthropic and at api.openai.com; elsewhere false.
     images: Option<bool>,
 }
@@ -83,7 +85,7 @@ impl ProviderSection {
         if kind == Rehearsal {
             return Some(rehearsal());
         }
-        let wanted = "the model's name, as its vendor writes it";
+        let wanted = "the model's name, as the vendor writes it";
         let model = place.require(self.model, "model", wanted);
         let base_url = self.base_url.map(|url| url.0.0);
         let base_url = place.or(base_url, "base_url", vendor_url.to_owned());
@@ -113,7 +115,7 @@ pub(super) fn api_key(
     vendor_url: Option<&str>,
 ) -> Option<Option<Secret>> {
     let written = match vendor_url {
-        Some(url) => Some(place.require(written, "api_key", &format!("{url} wants one"))?),
+        Some(url) => Some(place.require(written, "api_key", &format!("{url} requires one"))?),
         None => written,
     };
     match written {

@@ -75,7 +75,7 @@ impl<'a> Source<'a> {
     pub(super) fn not_built(&self, key: &str) {
         if let Some((key_at, _)) = self.tree.as_table().and_then(|top| top.get_key_value(key)) {
             let at = key_at.span().start;
-            self.fault(at, format!("this version has no [{key}] yet"));
+            self.fault(at, format!("this version does not support [{key}] yet"));
             self.found.borrow_mut().refused.insert(at);
         }
     }
@@ -111,9 +111,9 @@ impl<'a> Source<'a> {
         let advice = match (nearest(key, known.iter().copied()), keys::section_with(self.keys, key))
         {
             (Some(nearest), _) => format!("did you mean `{nearest}`?"),
-            (None, Some("")) => format!("[{key}] is a section of its own"),
+            (None, Some("")) => format!("[{key}] is a section at the top level"),
             (None, Some(section)) => format!("it belongs in [{section}]"),
-            (None, None) => format!("known here: {}", known.join(", ")),
+            (None, None) => format!("known keys: {}", known.join(", ")),
         };
         self.fault(at, format!("unknown key {}; {advice}", self.name(at)));
     }
@@ -273,10 +273,10 @@ impl Source<'_> {
         }
         let meant = match nearest(name, names.iter().copied()) {
             Some(nearest) => format!("did you mean `{nearest}`?"),
-            None if names.is_empty() => "there is none".to_owned(),
-            None => format!("there are: {}", names.join(", ")),
+            None if names.is_empty() => "none is defined".to_owned(),
+            None => format!("defined: {}", names.join(", ")),
         };
-        self.refuse(value, format!("names a {what} that is not there; {meant}"));
+        self.refuse(value, format!("names a {what} that does not exist; {meant}"));
         None
     }
 
@@ -288,13 +288,13 @@ impl Source<'_> {
         names: &[&str],
     ) -> Vec<String> {
         if entries.value.is_empty() {
-            self.refuse(entries, format!("is empty; leave it out to use all {what}s"));
+            self.refuse(entries, format!("is empty: remove the key to use all {what}s"));
         }
         let mut order: Vec<String> = Vec::new();
         for entry in &entries.value {
             let Some(name) = self.one(entry, what, names) else { continue };
             if order.contains(&name) {
-                self.refuse(entry, format!("names `{name}` a second time"));
+                self.refuse(entry, format!("names `{name}` twice"));
             } else {
                 order.push(name);
             }
@@ -338,7 +338,8 @@ impl Section<'_, '_> {
             let mut limits = limited.iter().filter(|(keys, _)| keys.contains(&key));
             if limits.any(|(_, kinds)| !kinds.contains(&kind)) {
                 let title = self.title();
-                self.source.fault(at, format!("`{key}` in {title} means nothing for {whose}"));
+                self.source
+                    .fault(at, format!("`{key}` in {title} has no effect for {whose}: remove it"));
             }
         }
     }

@@ -95,9 +95,9 @@ fn find<'a>(source: &Source<'a>, place: &str, name: &str) -> Found<'a> {
     match place {
         "env" => match source.env.text(name) {
             Some(text) => Ok((text.into(), format!("the variable {name}"))),
-            None => {
-                Err(format!("needs the environment variable {name}: set it, it is absent or empty"))
-            }
+            None => Err(format!(
+                "needs the environment variable {name}, which is missing or empty: set it"
+            )),
         },
         "file" => from_file(source, &source.folder().join(name)),
         "credential" => from_file(source, &credential(source, name)?),
@@ -136,10 +136,10 @@ fn clean(text: &str, form: Form) -> Result<Secret, &'static str> {
     match text {
         "" => Err("is empty"),
         _ if form == Form::Line && text.contains(char::is_control) => {
-            Err("has line breaks or control characters inside")
+            Err("contains line breaks or control characters")
         }
         _ if form == Form::Word && text.contains(|c: char| c.is_whitespace() || c.is_control()) => {
-            Err("has blanks or control characters inside")
+            Err("contains spaces or control characters")
         }
         _ => Ok(Secret::new(text)),
     }

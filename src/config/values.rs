@@ -166,10 +166,10 @@ impl FromStr for Url {
         let url = url::Url::parse(text).map_err(|_| wanted)?;
         match url.scheme() {
             "https" | "http" if !url.username().is_empty() || url.password().is_some() => {
-                Err("must not hold a name or password")
+                Err("must not contain a user name or password")
             }
             "https" | "http" if url.query().is_some() || url.fragment().is_some() => {
-                Err("must end with its path: no ? or #")
+                Err("must end with the path, without ? or #")
             }
             "https" => Ok(Self(url.as_str().trim_end_matches('/').to_owned())),
             "http" if is_loopback(&url) => Ok(Self(url.as_str().trim_end_matches('/').to_owned())),
@@ -188,7 +188,7 @@ impl FromStr for Zone {
     fn from_str(name: &str) -> Result<Self, String> {
         schedule::zone(name).map(Self).map_err(|_| {
             let names = chrono_tz::TZ_VARIANTS.iter().map(|zone| zone.name());
-            format!("is no time zone{}", hint(name, names))
+            format!("is not a known time zone{}", hint(name, names))
         })
     }
 }

@@ -19,33 +19,33 @@ use crate::config::secrets::{self, Written};
 /// More are a mistake.
 const LISTED_MAX: usize = 100;
 
-/// The web: web_fetch reads pages, web_search searches them.
+/// The web tools: web_fetch reads pages, and web_search searches the web.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct WebSection {
-    /// If false, there are no such tools.
+    /// If false, there are no web tools.
     enabled: Flag<true>,
-    /// The least role that may use them: guest | user | admin | owner.
+    /// The least role that can use them: guest | user | admin | owner.
     role: Role,
-    /// Hosts of your own that may be read though they are not public, as HOST or HOST:PORT. Everybody
-    /// with that role can then read what they say to this machine. Default: none.
+    /// Your own hosts that can be read although they are not public, as HOST or HOST:PORT.
+    /// Everybody with that role can then read their pages as this machine sees them. Default: none.
     allow: Option<At<Vec<Text<AllowedHost>>>>,
-    /// The search engines, by name: the first one is asked, the others are fallbacks, in this order.
+    /// The search engines, by name. The first one is used. The others are fallbacks, in this order.
     /// Default: all, in the order of the config file.
     engines: Option<At<Vec<At<String>>>>,
 }
 
-/// A search engine. The name is yours; there can be many. With none in the config file it is DuckDuckGo's
-/// page without scripts, which needs no key, and sends programs away that ask often.
+/// A search engine. You choose the name. There can be many. If the config file has none, it is
+/// DuckDuckGo's page without scripts, which needs no key and blocks programs that ask often.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[schemars(extend("required" = ["type"], "limited" = LIMITED))]
 pub(super) struct SearchSection {
     /// brave | tavily | searxng | duckduckgo.
     r#type: Option<EngineKind>,
-    /// A secret. Brave and Tavily insist on it.
+    /// A secret: the API key. Brave and Tavily require it.
     api_key: Option<At<Written>>,
-    /// The engine's address. http:// is allowed for this machine only. SearXNG has none of its own;
+    /// The engine's address. http:// is allowed for this machine only. SearXNG has no default, and
     /// `json` must be among search.formats in its settings.yml. Default: the vendor's own.
     base_url: Option<Text<Url>>,
 }
@@ -100,11 +100,11 @@ impl SearchSection {
         let base_url = self.base_url.map(|url| url.0.0);
         let base_url = match api.home() {
             Some(home) => place.or(base_url, "base_url", home.to_owned()),
-            None => place.require(base_url, "base_url", "where your SearXNG is"),
+            None => place.require(base_url, "base_url", "the address of your SearXNG"),
         };
         let key = match api {
             EngineKind::Brave | EngineKind::Tavily => {
-                let wanted = "a secret; its vendor gives you one";
+                let wanted = "a secret, which the vendor gives you";
                 Some(place.require(self.api_key, "api_key", wanted)?)
             }
             EngineKind::Searxng => self.api_key,

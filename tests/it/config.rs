@@ -378,8 +378,8 @@ fn reads_two_channels_of_one_type_with_all_their_keys() {
     assert_eq!(telegram(&config, "work").api_url, "http://localhost:8081");
     assert_eq!(telegram(&config, "work").token.reveal(), "222222:two");
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
-[channels.family] lets everyone in, as guests
-[channels.work] has no owners, no allow and no pairing: only who was paired before is let in
+[channels.family] gives everyone access, as guests
+[channels.work] has no owners, no allow and no pairing: only people who were paired before have access
 ");
 }
 
@@ -409,8 +409,8 @@ fn warns_where_nobody_can_become_the_owner() {
     let channel = "type = 'telegram'\ntoken = '1:one'\nallow = ['*']\n";
     let config = load(format!("[channels.open]\n{channel}"), &secrets()).unwrap();
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
-[channels.open] lets everyone in, as guests
-[channels.open] has no owners, and pairing makes none where everyone is let in: name them in `owners`
+[channels.open] gives everyone access, as guests
+[channels.open] has no owners, and pairing makes none where everyone has access: name them in `owners`
 ");
 }
 
@@ -426,8 +426,8 @@ fn warns_no_more_of_nobody_once_somebody_is_paired() {
         role,
     };
     let home = "[channels.home] has no owners, no allow and no pairing: \
-                only who was paired before is let in";
-    let work = "[channels.work] has no owners and no allow: nobody is let in until paired";
+                only people who were paired before have access";
+    let work = "[channels.work] has no owners and no allow: nobody has access until paired";
     let none: [&str; 0] = [];
     assert_eq!(config.warnings(&[]), [home, work]);
     assert_eq!(config.warnings(&[paired("work", Role::User)]), [home]);
@@ -488,19 +488,19 @@ groups = "mentions"
     .unwrap_err();
     insta::assert_snapshot!(errors, @r#"
 config.toml:1:1: unknown key `steps_max`; it belongs in [agent]
-config.toml:3:22: an entry of `providers` in [agent] names a provider that is not there; did you mean `spare`?
-config.toml:3:31: an entry of `providers` in [agent] names `main` a second time
+config.toml:3:22: an entry of `providers` in [agent] names a provider that does not exist; did you mean `spare`?
+config.toml:3:31: an entry of `providers` in [agent] names `main` twice
 config.toml:4:1: unknown key `steps_mx` in [agent]; did you mean `steps_max`?
 config.toml:5:13: `turns_max` in [agent] must be a whole number from 1 to 256, not a string
 config.toml:6:15: `waiting_max` in [agent] must be from 1 to 10000
 config.toml:9:8: `type` in [providers.main] must be one of anthropic, openai, rehearsal; did you mean `anthropic`?
 config.toml:10:1: unknown key `modell` in [providers.main]; did you mean `model`?
-config.toml:12:12: missing key `model` in [providers.spare]: the model's name, as its vendor writes it
+config.toml:12:12: missing key `model` in [providers.spare]: the model's name, as the vendor writes it
 config.toml:14:1: unknown key `apikey` in [providers.spare]; did you mean `api_key`?
 config.toml:15:12: `base_url` in [providers.spare] must begin with https://; http:// is for this machine only (127.0.0.1)
-config.toml:19:1: `model` in [providers.dry] means nothing for a provider of type rehearsal
+config.toml:19:1: `model` in [providers.dry] has no effect for a provider of type rehearsal: remove it
 config.toml:23:9: `token` in [channels.home] must name one of env, file, credential; did you mean `env`?
-config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
+config.toml:24:11: an entry of `owners` in [channels.home] must be a user id, which is a number, as "12345678" (/whoami shows it); a name can change its owner
 config.toml:24:21: an entry of `owners` in [channels.home] cannot be "*": name them one by one
 config.toml:24:26: an entry of `owners` in [channels.home] must be an id: a string or a whole number, not a number with a point
 config.toml:25:11: an entry of `admins` in [channels.home] cannot be "*": name them one by one
@@ -548,21 +548,21 @@ listen = "127.0.0.1:7450"
     )
     .unwrap_err();
     insta::assert_snapshot!(errors, @"
-config.toml:2:1: unknown key `color`; known here: agent, asking, heartbeat, providers, channels, media, transcription, mcp, hooks, web, search, exec
+config.toml:2:1: unknown key `color`; known keys: agent, asking, heartbeat, providers, channels, media, transcription, mcp, hooks, web, search, exec
 config.toml:4:17: `approve_tools` in [asking] must be a list: [..], not a string
 config.toml:5:18: an entry of `approve_roles` in [asking] must be one of guest, user, admin, owner
 config.toml:6:20: `approval_minutes` in [asking] must be from 1 to 10080
 config.toml:7:12: a name in [providers] must be 1 to 32 of a-z, A-Z, 0-9, - and _
-config.toml:9:12: missing key `model` in [providers.main]: the model's name, as its vendor writes it
-config.toml:11:12: `base_url` in [providers.main] must not hold a name or password
+config.toml:9:12: missing key `model` in [providers.main]: the model's name, as the vendor writes it
+config.toml:11:12: `base_url` in [providers.main] must not contain a user name or password
 config.toml:13:1: `providers.plain` must be a section, written [providers.plain]
 config.toml:17:11: `pairing` in [channels.a] must be true or false, not a string
-config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram lets only one of them listen
-config.toml:21:11: this version has no web channels yet
+config.toml:18:11: [channels.b] has the token of [channels.a]; Telegram allows only one listener for each token
+config.toml:21:11: this version does not support web channels yet
 config.toml:24:11: missing key `type` in [channels.d]: one of telegram, discord, slack, terminal
 config.toml:27:8: `type` in [channels.e] must be one of telegram, discord, slack, terminal
-config.toml:30:1: `owners` in [channels.terminal] means nothing for a channel of type terminal
-config.toml:31:2: this version has no [gateway] yet
+config.toml:30:1: `owners` in [channels.terminal] has no effect for a channel of type terminal: remove it
+config.toml:31:2: this version does not support [gateway] yet
 ");
 }
 
@@ -605,11 +605,11 @@ config.toml:3:1: `providers` must be a section, written [providers]
 config.toml:5:18: an entry of `approve_tools` in [asking] must be a string, not a whole number
 config.toml:5:26: an entry of `approve_tools` in [asking] must be a string, not a date
 config.toml:5:38: an entry of `approve_tools` in [asking] is empty
-config.toml:6:20: `approval_minutes` in [asking] is too big a number
+config.toml:6:20: `approval_minutes` in [asking] is too large
 config.toml:7:20: `question_minutes` in [asking] must be a whole number from 1 to 10080, not a number with a point
 config.toml:9:8: `type` in [channels.a] must be a string, not a whole number
 config.toml:10:9: `token` in [channels.a] must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }
-config.toml:11:11: an entry of `owners` in [channels.a] is too big a number
+config.toml:11:11: an entry of `owners` in [channels.a] is too large
 config.toml:13:7: `env` in [exec] must be a table: { .. }, not a list
 config.toml:16:13: `A` of `env` in [mcp.a] must be a string or one of { env = ".." }, { file = ".." }, { credential = ".." }
 "#);
@@ -700,8 +700,8 @@ shell
   for role admin, sandbox required, network off, 60 s a command, 512 MB of memory
 ");
     insta::assert_snapshot!(config.warnings(&[]).join("\n"), @"
-[channels.discord] has no owners and no allow: nobody is let in until paired
-[channels.telegram] has no owners and no allow: nobody is let in until paired
+[channels.discord] has no owners and no allow: nobody has access until paired
+[channels.telegram] has no owners and no allow: nobody has access until paired
 ");
 }
 
@@ -771,13 +771,13 @@ threads = "thread"
     insta::assert_snapshot!(errors, @r#"
 config.toml:4:9: `token` in [channels.a] must be a token that begins with xoxb-, not with xapp-
 config.toml:5:13: `app_token` in [channels.a] must be a token that begins with xapp-, not with xoxb-
-config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
-config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
+config.toml:6:11: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change its owner
+config.toml:6:18: an entry of `owners` in [channels.a] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change its owner
 config.toml:7:11: `threads` in [channels.a] must be one of thread, channel; did you mean `thread`?
 config.toml:8:11: missing key `app_token` in [channels.b]: the app's token for Socket Mode, xapp-…
-config.toml:11:11: [channels.c] has the token of [channels.b]; Slack brings each event to only one of them
-config.toml:15:11: [channels.d] has the same token twice; there are two kinds
-config.toml:22:1: `threads` in [channels.e] means nothing for a channel of type telegram
+config.toml:11:11: [channels.c] has the token of [channels.b]; Slack sends each event to only one of them
+config.toml:15:11: [channels.d] has the same token twice: `token` begins with xoxb-, `app_token` with xapp-
+config.toml:22:1: `threads` in [channels.e] has no effect for a channel of type telegram: remove it
 "#);
 }
 
@@ -815,12 +815,12 @@ chats = ["-1"]
     insta::assert_snapshot!(errors, @r#"
 config.toml:5:21: `@crew` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
 config.toml:5:49: `1001234567890` of `chats` in [channels.telegram] must be a group's id, which is a negative number, as "-1001234567890", or a forum topic's, as "5"
-config.toml:6:9: an entry of `bots` in [channels.telegram] must be a user id, which is a number, as "12345678" (/whoami tells it); a name can change hands
-config.toml:10:11: an entry of `owners` in [channels.discord] must be a user id, which is a number, as "80351110224678912" (Developer Mode, Copy User ID); a name can change hands
+config.toml:6:9: an entry of `bots` in [channels.telegram] must be a user id, which is a number, as "12345678" (/whoami shows it); a name can change its owner
+config.toml:10:11: an entry of `owners` in [channels.discord] must be a user id, which is a number, as "80351110224678912" (Developer Mode, Copy User ID); a name can change its owner
 config.toml:12:8: `crew` of `chats` in [channels.discord] must be the id of a thread, a channel or a server, which is a number, as "81384788765712384" (Developer Mode, Copy Channel ID or Copy Server ID)
 config.toml:13:21: `81384788765712384` of `chats` in [channels.discord] must be one of off, mention, always; did you mean `off`?
-config.toml:18:11: an entry of `owners` in [channels.slack] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change hands
-config.toml:19:9: an entry of `bots` in [channels.slack] must be a bot's id, which begins with B, U or W, as "B012ABCDEF"; a name can change hands
+config.toml:18:11: an entry of `owners` in [channels.slack] must be a member id, which begins with U or W, as "U012ABCDEF" (in Slack: a profile, ⋮, Copy member ID); a name can change its owner
+config.toml:19:9: an entry of `bots` in [channels.slack] must be a bot's id, which begins with B, U or W, as "B012ABCDEF"; a name can change its owner
 config.toml:20:21: `#crew` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
 config.toml:20:72: `U0ADA` of `chats` in [channels.slack] must be a channel's id, which begins with C, D or G, as "C012ABCDEF" (in Slack: the channel's details, at the end), or a workspace's, which begins with T
 config.toml:24:9: `chats` in [channels.list] must be a table: { .. }, not a list
@@ -867,7 +867,7 @@ fn a_file_without_providers_or_channels_takes_those_of_the_environment() {
 fn refuses_a_broken_secret_of_the_environment_without_showing_it() {
     let home = tempfile::tempdir().unwrap();
     let env = Environment::from_iter([("OPENAI_API_KEY", "two halves")]);
-    insta::assert_snapshot!(load_in(&home, &env).unwrap_err(), @"environment: OPENAI_API_KEY has blanks or control characters inside");
+    insta::assert_snapshot!(load_in(&home, &env).unwrap_err(), @"environment: OPENAI_API_KEY contains spaces or control characters");
 }
 
 #[test]
@@ -930,7 +930,7 @@ fn says_how_to_give_a_secret_that_is_not_there() {
     );
     fs::write(home.path().join("empty"), "\n").unwrap();
     insta::assert_snapshot!(load_in(&home, &Environment::default()).unwrap_err(), @"
-config.toml:2:34: `token` in [channels.a] needs the environment variable A: set it, it is absent or empty
+config.toml:2:34: `token` in [channels.a] needs the environment variable A, which is missing or empty: set it
 config.toml:3:34: `token` in [channels.b] needs the file missing: No such file or directory (os error 2)
 config.toml:4:34: `token` in [channels.c] needs the systemd credential `c`, but there are none: set LoadCredential=c:/path in the unit
 config.toml:5:34: `token` in [channels.d] must name a credential, not a path
@@ -1112,7 +1112,7 @@ fn says_that_a_text_wants_quotes() {
     let env = Environment::from_iter::<[(&str, &str); 0]>([]);
     for line in ["token = 123456:ABC", "model = claude"] {
         let errors = load(format!("[channels.home]\n{line}\n"), &env).unwrap_err();
-        assert!(errors.contains("; a text is written in quotes"), "{errors}");
+        assert!(errors.contains("; put text in quotes"), "{errors}");
     }
     let errors = load("[agent]\nsteps_max = = 5\n", &env).unwrap_err();
     assert!(!errors.contains("quotes"), "{errors}");
@@ -1133,7 +1133,7 @@ fn a_discord_channel_has_its_threads() {
     assert!(config.describe().contains("pairing on, a thread for each question"));
     let twice = channel("") + &channel("").replace("channels.a", "channels.b");
     let errors = load(twice, &env).unwrap_err();
-    assert!(errors.contains("Discord lets only one of them listen"), "{errors}");
+    assert!(errors.contains("Discord allows only one listener for each token"), "{errors}");
     let telegram = channel("threads = 'open'").replace("discord", "telegram");
     let errors = load(telegram, &env).unwrap_err();
     assert!(errors.contains("`threads` in [channels.a] means nothing"), "{errors}");

@@ -84,7 +84,7 @@ fn a_wrong_shell_is_refused_in_words() {
         ("read = ['/']", "not the whole machine"),
         ("write = ['/srv/../etc']", "without `..`"),
         ("write = '/srv'", "must be a list"),
-        ("env = { 'A=B' = 'x' }", "is no name of a variable"),
+        ("env = { 'A=B' = 'x' }", "is not a valid name of an environment variable"),
         ("timeout_seconds = 101", "must be from 1 to 100"),
         ("background_minutes = 0", "must be from 1 to 1440"),
         ("memory_mb = 8", "must be from 32 to 1000000"),

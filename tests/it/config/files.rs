@@ -28,7 +28,7 @@ fn reads_what_files_may_come_and_who_hears_and_sees() {
     insta::assert_snapshot!(faults.unwrap_err(), @r#"
 config.toml:1:2: `inbox_max_mb` in [media] must not be less than `file_max_mb`
 config.toml:4:2: missing key `model` in [transcription]: the model's name, such as whisper-1
-config.toml:4:2: missing key `api_key` in [transcription]: https://api.openai.com/v1 wants one
+config.toml:4:2: missing key `api_key` in [transcription]: https://api.openai.com/v1 requires one
 config.toml:5:12: `language` in [transcription] must be a language's code of two or three letters, such as "de"
 "#);
 }

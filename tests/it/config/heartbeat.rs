@@ -76,5 +76,5 @@ fn tells_what_is_wrong() {
     }
     let elsewhere = load(OWN.replace("home:-100", "hoem:-100"), &secrets()).unwrap();
     let warnings = elsewhere.warnings(&[]).join("\n");
-    assert!(warnings.contains("`to` names the channel hoem, which is not there"), "{warnings}");
+    assert!(warnings.contains("`to` names the channel hoem, which does not exist"), "{warnings}");
 }

@@ -114,17 +114,17 @@ command = "a"
     mcp.json: cannot use `idle`: it needs a `command` or a `url`
     mcp.json: cannot use `lost`: it needs the environment variable NOWHERE
     mcp.json: cannot use `old`: the old transport `sse` is not spoken here; most servers have `http` too
-    config.toml:3:12: `mcp_file` in [agent] has a server `files`, and so has this file: [mcp.files]
+    config.toml:3:12: `mcp_file` in [agent] has a server `files`, which this file defines too: [mcp.files]
     config.toml:4:6: [mcp.none] needs a `command` or a `url`
     config.toml:5:8: `role` in [mcp.none] must be one of guest, user, admin, owner
     config.toml:6:6: [mcp.both] has a `command` and a `url`; keep one
     config.toml:10:7: `url` in [mcp.plain] must begin with https://; http:// is for this machine only (127.0.0.1)
     config.toml:11:13: `timeout_s` in [mcp.plain] must be from 1 to 100
-    config.toml:14:1: `headers` in [mcp.mixed] means nothing for an MCP server that is started by `command`
+    config.toml:14:1: `headers` in [mcp.mixed] has no effect for an MCP server that is started by `command`: remove it
     ");
     let broken = r#"{ "mcpServers": "geheimnis" }"#;
     let broken = with_file("[agent]\nmcp_file = 'mcp.json'\n", broken).1.unwrap_err();
-    assert!(broken.starts_with("mcp.json: is no file of mcpServers: look at line 1"), "{broken}");
+    assert!(broken.starts_with("mcp.json: is not a valid mcpServers file: see line 1"), "{broken}");
     assert!(!broken.contains("geheimnis"), "{broken}");
     let absent = load("[agent]\nmcp_file = 'mcp.json'\n", &env());
     insta::assert_snapshot!(absent.unwrap_err(), @"mcp.json: there is no such file");

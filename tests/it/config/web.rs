@@ -103,16 +103,16 @@ type = "google"
     config.toml:5:15: an entry of `allow` in [web] must be a host or HOST:PORT, such as "192.168.1.10" or "nas.local:8080"
     config.toml:5:29: an entry of `allow` in [web] must be a host or HOST:PORT, such as "192.168.1.10" or "nas.local:8080"
     config.toml:5:38: an entry of `allow` in [web] must be a string, not a whole number
-    config.toml:6:12: an entry of `engines` in [web] names a search engine that is not there; did you mean `brave`?
-    config.toml:6:28: an entry of `engines` in [web] names `duck` a second time
-    config.toml:7:1: unknown key `proxy` in [web]; known here: enabled, role, allow, engines
-    config.toml:9:9: missing key `api_key` in [search.brave]: a secret; its vendor gives you one
-    config.toml:14:11: `api_key` in [search.tavily] needs the environment variable NOT_THERE: set it, it is absent or empty
+    config.toml:6:12: an entry of `engines` in [web] names a search engine that does not exist; did you mean `brave`?
+    config.toml:6:28: an entry of `engines` in [web] names `duck` twice
+    config.toml:7:1: unknown key `proxy` in [web]; known keys: enabled, role, allow, engines
+    config.toml:9:9: missing key `api_key` in [search.brave]: a secret, which the vendor gives you
+    config.toml:14:11: `api_key` in [search.tavily] needs the environment variable NOT_THERE, which is missing or empty: set it
     config.toml:15:12: `base_url` in [search.tavily] must begin with https://; http:// is for this machine only (127.0.0.1)
-    config.toml:17:9: missing key `base_url` in [search.own]: where your SearXNG is
-    config.toml:22:1: `api_key` in [search.duck] means nothing for a search engine of type duckduckgo
+    config.toml:17:9: missing key `base_url` in [search.own]: the address of your SearXNG
+    config.toml:22:1: `api_key` in [search.duck] has no effect for a search engine of type duckduckgo: remove it
     config.toml:25:8: `type` in [search.other] must be one of brave, tavily, searxng, duckduckgo
     "#);
     let none = load("[web]\nengines = [\"brave\"]\n", &secrets()).unwrap_err();
-    assert!(none.contains("names a search engine that is not there; there is none"), "{none}");
+    assert!(none.contains("names a search engine that does not exist; none is defined"), "{none}");
 }
