@@ -101,7 +101,7 @@ pub async fn run(turns: Arc<TurnServices>, config: Arc<Config>, stop: Cancellati
         let (failed, rest) = match agent.pass().await {
             Ok(join) => (false, join),
             Err(error) => {
-                tracing::error!(%error, "The agent rests");
+                tracing::error!(%error, "The agent loop failed and pauses");
                 agent.is_up_to_date = false;
                 (true, Some(STORE_PAUSE))
             }
@@ -162,7 +162,7 @@ impl Agent {
     /// next pass, if something is due by then.
     async fn pass(&mut self) -> Result<Option<Duration>, StoreError> {
         if let Err(error) = self.asides.tell_cut_off(&self.services).await {
-            tracing::error!(%error, "Cannot tell who asked aside of the restart, will try again");
+            tracing::error!(%error, "Cannot notify askers of side questions about the restart, will try again");
         }
         // Commands come first: a stopped turn is not resumed. Messages are read together with commands,
         // so that none that was sent after a command begins a turn before it.
@@ -300,7 +300,7 @@ impl Agent {
             Ok((_, Ok(_))) => {}
             Ok((_, Err(TurnError::Commit(CommitError::Ended)))) => {}
             Ok((_, Err(error))) => {
-                tracing::error!(%origin, %error, "A turn was cut off, will take it up again");
+                tracing::error!(%origin, %error, "A turn was interrupted, will resume it");
                 let begun = running.shown.borrow().turn.is_some();
                 match begun {
                     true => self.failing.note_cut_off(&origin, &running, &error),
@@ -308,7 +308,7 @@ impl Agent {
                 }
             }
             Err(error) => {
-                tracing::error!(%origin, %error, "A turn panicked, will take it up again");
+                tracing::error!(%origin, %error, "A turn panicked, will resume it");
                 let begun = running.shown.borrow().turn.is_some();
                 self.has_panicked(running.rows, &origin, begun).await;
             }
@@ -321,7 +321,7 @@ impl Agent {
     async fn wind_down(mut self) {
         let all_ended = async { while self.turn_tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(GRACE, all_ended).await.is_err() {
-            tracing::info!(turns = self.turn_tasks.len(), "Left for the next start");
+            tracing::info!(turns = self.turn_tasks.len(), "Turns are left for the next start");
         }
         self.turn_tasks.shutdown().await;
         self.asides.wind_down(&self.services, ASIDE_GRACE).await;
@@ -329,7 +329,7 @@ impl Agent {
         let left: Vec<_> = self.running.into_keys().collect();
         let forgive = move |store: &_| transcript::forgive_attempt(store, &left);
         if let Err(error) = self.services.bus.store.write("left", Sync::Later, forgive).await {
-            tracing::warn!(%error, "Turns that were left have an attempt less");
+            tracing::warn!(%error, "Cannot give back the attempt of interrupted turns");
         }
         self.services.bus.outbox.up();
     }

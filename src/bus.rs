@@ -262,7 +262,7 @@ impl Publisher {
 
     /// Stores an unreadable message for a person to look at.
     pub async fn keep_raw(&self, key: DedupKey, raw: String) -> Result<(), PublishError> {
-        tracing::warn!(channel = %self.channel, %key, "Kept a message that could not be read");
+        tracing::warn!(channel = %self.channel, %key, "Stored a message raw, because it could not be read");
         let channel = self.channel.clone();
         let raw = raw_bounded(&raw);
         let keep = move |store: &Connection| journal::keep_raw(store, &key, &channel, &raw);

@@ -55,7 +55,7 @@ pub fn connect(kind: &Kind) -> anyhow::Result<Option<Arc<dyn Channel>>> {
         Kind::Telegram(config) => Some(Arc::new(telegram::Telegram::new(config)?)),
         Kind::Terminal => None,
         #[cfg(not(all(feature = "discord", feature = "slack", feature = "telegram")))]
-        _ => anyhow::bail!("this program was built without that platform"),
+        _ => anyhow::bail!("this program was built without this platform"),
     })
 }
 

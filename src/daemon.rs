@@ -430,7 +430,7 @@ impl Daemon {
         let skills = crate::workspace::skills::catalogue;
         let found = self.services.workspace.off_thread(skills).await;
         for broken in &found.broken {
-            tracing::warn!(skill = %broken.path, reason = %broken.reason, "Left a skill out");
+            tracing::warn!(skill = %broken.path, reason = %broken.reason, "Skipped a skill");
         }
         let channels: Vec<_> = self.services.channels.keys().map(|name| name.as_str()).collect();
         tracing::info!(

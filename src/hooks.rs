@@ -58,13 +58,13 @@ pub async fn run(hooks: BTreeMap<String, Hook>, mut events: Onlooker, stop: Canc
             running.spawn(run_one(due));
         }
         if queue.is_empty() && dropped > 0 {
-            tracing::warn!(dropped, "Hooks were too slow; left runs out");
+            tracing::warn!(dropped, "Hooks were too slow, skipped some runs");
             dropped = 0;
         }
         tokio::select! {
             () = stop.cancelled() => break,
             Some(ended) = running.join_next() => if let Err(error) = ended {
-                tracing::error!(%error, "What ran a hook broke");
+                tracing::error!(%error, "The task of a hook failed");
             },
             event = events.next() => match event {
                 None => break,
@@ -114,7 +114,7 @@ async fn run_one(DueHook { name, hook, line }: DueHook) {
             group.0 = None;
             tracing::debug!(hook = %name, %status, stderr = %complaint.trim(), "A hook has run");
         }
-        Ok(Err(error)) => tracing::warn!(hook = %name, %error, "Lost a hook"),
+        Ok(Err(error)) => tracing::warn!(hook = %name, %error, "Cannot wait for a hook to end"),
         Err(_) => {
             drop(group);
             tracing::warn!(hook = %name, after = ?hook.time_max, "Killed a hook that took too long");

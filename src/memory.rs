@@ -143,7 +143,7 @@ fn text(workspace: &Workspace, path: &WorkspacePath) -> String {
     match workspace.read_text(path) {
         Ok(text) => text.unwrap_or_default().trim().to_owned(),
         Err(error) => {
-            warn!(%error, "Left out memories that cannot be read");
+            warn!(%error, "Skipped memories that cannot be read");
             String::new()
         }
     }

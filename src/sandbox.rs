@@ -184,12 +184,12 @@ impl Enforced {
     fn lost(&self, least: &Self) -> Option<&'static str> {
         let apart = |network| matches!(network, Network::Apart | Network::Refused);
         let pairs = [
-            (self.landlock < least.landlock, "what Landlock kept away"),
-            (least.own_root && !self.own_root, "a file system of its own"),
-            (least.processes && !self.processes, "processes of its own"),
-            (apart(least.network) && !apart(self.network), "being kept off the network"),
-            (least.signals && !self.signals, "being kept from signalling others"),
-            (least.calls && !self.calls, "having dangerous calls refused"),
+            (self.landlock < least.landlock, "the Landlock rules"),
+            (least.own_root && !self.own_root, "its own file system"),
+            (least.processes && !self.processes, "its own processes"),
+            (apart(least.network) && !apart(self.network), "the network block"),
+            (least.signals && !self.signals, "the signal block"),
+            (least.calls && !self.calls, "the block of dangerous system calls"),
         ];
         pairs.into_iter().find_map(|(lost, what)| lost.then_some(what))
     }

@@ -157,7 +157,7 @@ impl From<rusqlite::Error> for StoreError {
 pub enum OpenError {
     #[error("cannot use the home {}: {source}", path.display())]
     Home { path: PathBuf, source: std::io::Error },
-    #[error("another peacrab is running on {} (process {pid}); stop it first, or give this one its own --home", home.display())]
+    #[error("another peacrab is running on {} (process {pid}): stop it first, or give this one its own --home", home.display())]
     Locked { home: PathBuf, pid: String },
     #[error(
         "{} was written by a newer peacrab (schema {found}, this one knows {known}); install that version again",
@@ -165,16 +165,16 @@ pub enum OpenError {
     )]
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error(
-        "{} was written by a preview of peacrab (schema {found}) that this one cannot read; move it away to start afresh, your workspace stays as it is",
+        "{} was written by a preview of peacrab (schema {found}) that this one cannot read: move it away to start with a new one. Your workspace is not affected",
         path.display()
     )]
     Older { path: PathBuf, found: u32 },
     #[error(
-        "cannot open {}: the disk is full. Make room on it; nothing is lost, and I go on from there",
+        "cannot open {}: the disk is full. Free some space. Nothing is lost, and work continues then",
         path.display()
     )]
     Full { path: PathBuf },
-    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start afresh", path.display())]
+    #[error("cannot open {}: {source}. Restore it from a backup, or move it away to start with a new one", path.display())]
     Database { path: PathBuf, source: StoreError },
 }
 

@@ -126,7 +126,7 @@ impl Asides {
         if let Err(error) =
             services.bus.store.write("asides left", Sync::Later, asides::put_back).await
         {
-            tracing::warn!(%error, "Questions aside that were left will not be answered");
+            tracing::warn!(%error, "Interrupted side questions will not be answered");
         }
     }
 }
@@ -149,11 +149,11 @@ async fn work(turns: Arc<TurnServices>, control: Waiting, question: String) {
             (failure_words(&error, role.unwrap_or(Role::Guest)), None)
         }
         Ok(Ok(Err(error))) => {
-            tracing::error!(%error, "A question aside cannot be read up on");
+            tracing::error!(%error, "Cannot load the conversation for a side question");
             (replies::SOMETHING_BROKE.to_owned(), None)
         }
         Ok(Err(_)) => {
-            tracing::error!("A question aside panicked");
+            tracing::error!("A side question panicked");
             (replies::SOMETHING_BROKE.to_owned(), None)
         }
         Err(_) => (replies::BTW_TOO_SLOW.to_owned(), None),
@@ -162,7 +162,7 @@ async fn work(turns: Arc<TurnServices>, control: Waiting, question: String) {
     let store = &turns.services.bus.store;
     while let Err(error) = settle(store, control.clone(), fate, words.clone(), asked.clone()).await
     {
-        tracing::error!(%error, "Cannot keep an answer aside, will try again");
+        tracing::error!(%error, "Cannot save the answer to a side question, will try again");
         sleep(STORE_PAUSE).await;
     }
     turns.services.bus.outbox.up();

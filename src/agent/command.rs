@@ -270,7 +270,7 @@ async fn restart(scope: &CommandScope<'_>, control: &Waiting) -> Result<(), Stor
     };
     commits::obeyed(&services.bus.store, control, words.to_owned()).await?;
     if let (true, Some(restart)) = (is_allowed, &scope.config.restart) {
-        tracing::info!("Told to restart");
+        tracing::info!("Restarting on the owner's command");
         restart.cancel();
     }
     Ok(())

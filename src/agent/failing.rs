@@ -152,7 +152,7 @@ impl Agent {
         if is_change && self.failing.take_apart(at, &rows) {
             tracing::warn!(
                 rows = rows.len(),
-                "A turn could not begin, will try its messages one by one"
+                "A turn could not start, will try its messages one by one"
             );
             return;
         }
@@ -161,7 +161,7 @@ impl Agent {
         }
         match commits::failed(&self.services.bus.store, rows, error.to_string(), words).await {
             Ok(()) => self.failing.forget(Item::Row(first)),
-            Err(error) => tracing::error!(row = first.0, %error, "Cannot close what fails"),
+            Err(error) => tracing::error!(row = first.0, %error, "Cannot close a failing message"),
         }
         self.services.bus.outbox.up();
     }
@@ -174,7 +174,7 @@ impl Agent {
         }
         let broke = commits::broke(&self.services.bus.store, rows, at.clone());
         if let Err(error) = broke.await {
-            tracing::error!(%error, "Could not say that a turn broke");
+            tracing::error!(%error, "Cannot report that a turn failed");
         }
     }
 
@@ -182,7 +182,7 @@ impl Agent {
     /// turn.
     pub(super) async fn ask_failed(&mut self, ask: Ask, error: &StoreError) {
         let item = Item::Ask(ask.id);
-        tracing::error!(ask = ask.id.0, %error, "Cannot settle what a turn waits for, will try again");
+        tracing::error!(ask = ask.id.0, %error, "Cannot settle a question of a suspended turn, will try again");
         if !self.failing.count(item, &Origin::from(&ask.at), error) {
             return;
         }
@@ -192,7 +192,7 @@ impl Agent {
                 self.failing.forget(item);
                 at.into_iter().for_each(|at| drop(self.idle.take(&at)));
             }
-            Err(error) => tracing::error!(ask = id, %error, "Cannot close what fails"),
+            Err(error) => tracing::error!(ask = id, %error, "Cannot close a failing question"),
         }
     }
 
@@ -225,7 +225,7 @@ impl Agent {
             }
         }
         if let Some(error) = &failed {
-            tracing::error!(%error, "Cannot set aside what cannot be read, will try again");
+            tracing::error!(%error, "Cannot set unreadable rows aside, will try again");
         }
         failed.is_none()
     }

@@ -128,7 +128,7 @@ impl Agent {
                 self.folding.insert(done.origin.clone(), Some(done));
             }
             Ok(done) => self.take_over(done).await,
-            Err(error) => tracing::error!(%error, "A compaction was cut off"),
+            Err(error) => tracing::error!(%error, "A compaction was interrupted"),
         }
     }
 
@@ -154,7 +154,7 @@ impl Agent {
                 commits::folded(store, folded, wish.control, words).await
             }
             Err(error) => {
-                tracing::warn!(%origin, %error, "No summary");
+                tracing::warn!(%origin, %error, "The model gave no summary");
                 let words = replies::not_compacted(error);
                 commits::not_folded(store, (last, provider, spent), wish.control, words).await
             }
@@ -175,7 +175,7 @@ impl Agent {
                 }
             }
             (Ok(_), _) => {}
-            (Err(error), _) => tracing::error!(%origin, %error, "A compaction came to nothing"),
+            (Err(error), _) => tracing::error!(%origin, %error, "A compaction failed"),
         }
         self.services.bus.outbox.up();
     }

@@ -80,7 +80,7 @@ impl Agent {
     fn tell_of_cut_off(&self) {
         let turns = self.backlog.count_cut_off();
         if turns > 0 {
-            tracing::info!(turns, "Taking up what was cut off");
+            tracing::info!(turns, "Resuming interrupted turns");
         }
     }
 
@@ -95,7 +95,7 @@ impl Agent {
     /// Schedules another look at an origin at which something failed. The others go on.
     fn go_on(&mut self, origin: &Origin, done: Result<(), StoreError>) {
         if let Err(error) = done {
-            tracing::error!(%origin, %error, "Cannot go on here, will look again");
+            tracing::error!(%origin, %error, "Cannot start work in this conversation, will try again");
             self.backlog.hold_up(origin);
             self.backlog.look_again(origin, STORE_PAUSE);
         }

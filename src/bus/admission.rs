@@ -43,7 +43,7 @@ pub(super) fn admit(
     };
     let (since, max) = (Utc::now() - LOOP_FORGOTTEN, BOTS_IN_A_ROW_MAX);
     if sender.bot && journal::bots_in_a_row(store, &inbound.from, since, max)? >= max {
-        tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop of bots");
+        tracing::info!(at = %inbound.from, sender = %sender.id, "Stopped a loop between bots");
         let emptied = Inbound { body: Said::default(), ..inbound };
         journal::add(store, &emptied, false, Some(Fate::TurnedAway))?;
         return Ok(Published::TurnedAway);
@@ -180,7 +180,7 @@ fn turn_away(
     let from = &inbound.from;
     let pairs = people.access(&from.channel).is_some_and(|access| access.pairing);
     if inbound.place == Place::Group || sender.bot || !pairs {
-        tracing::info!(channel = %from.channel, sender = %sender.id, "Turned a stranger away");
+        tracing::info!(channel = %from.channel, sender = %sender.id, "Refused a message of an unknown person");
         return Ok(());
     }
     let words = match people::greet(store, from, sender, Utc::now())? {

@@ -61,7 +61,7 @@ impl Publisher {
                 Ok(taken)
             }
             Err(error) => {
-                tracing::warn!(channel = %self.channel, %error, "Takes in one by one what came together");
+                tracing::warn!(channel = %self.channel, %error, "Cannot store messages together, will store them one by one");
                 self.publish_each(arrivals, mark).await
             }
         }
@@ -112,7 +112,7 @@ fn take(
         },
         Arrival::Withdrawn { key, .. } => journal::take_back(store, &key).map(|()| None),
         Arrival::Unreadable { key, raw } => {
-            tracing::warn!(%channel, %key, "Kept a message that could not be read");
+            tracing::warn!(%channel, %key, "Stored a message raw, because it could not be read");
             journal::keep_raw(store, &key, channel, &raw_bounded(&raw)).map(|_| None)
         }
     }

@@ -94,7 +94,7 @@ impl Backlog {
         let mut places = self.lock();
         for at in threads {
             if places.len() >= max && !places.contains_key(&at) {
-                tracing::info!(%at, "Too many threads have grown to read each");
+                tracing::info!(%at, "Too many threads have new messages to read each");
                 break;
             }
             places.entry(at).or_insert_with(|| Unread { cursor: None, ..around.clone() });
@@ -211,17 +211,17 @@ pub async fn read_round<P: Pages>(pages: &P, pause: Duration) -> Result<(), Chan
             let rest = match read(pages, &at, &from, &mut waits).await {
                 Ok(rest) => rest,
                 Err(PageError::Never(reason)) => {
-                    tracing::info!(%at, reason, "Cannot read back what was said here");
+                    tracing::info!(%at, reason, "Cannot read missed messages here");
                     None
                 }
                 Err(PageError::Link(error)) => return Err(error),
                 Err(error) => {
-                    tracing::info!(%at, ?error, "Will read back later what was said here");
+                    tracing::info!(%at, ?error, "Will read missed messages here later");
                     continue;
                 }
             };
             if rest.is_some() {
-                tracing::info!(%at, "More was said here than is read back at once");
+                tracing::info!(%at, "There are more missed messages here than are read at once");
             }
             pages.backlog().set(at, rest);
         }

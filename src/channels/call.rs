@@ -168,7 +168,7 @@ impl<P: Platform> Denial<P> {
 
     pub(super) fn unavailable(self) -> ChannelError {
         let reason = match (self.kind(), self.meaning()) {
-            (Kind::Limited, _) => format!("{} wants us to slow down", P::NAME),
+            (Kind::Limited, _) => format!("{} limits the rate of requests", P::NAME),
             (Kind::Later, meaning) if !meaning.is_empty() => P::explain(&self, meaning),
             _ => P::in_words(&self),
         };

@@ -89,7 +89,7 @@ pub async fn run(queue: DeliveryQueue, stop: CancellationToken) {
         let wait = match queue.begin_due(&mut sends, &mut busy).await {
             Ok(wait) => wait,
             Err(error) => {
-                tracing::error!(channel = %queue.name, %error, "Deliveries rest");
+                tracing::error!(channel = %queue.name, %error, "Deliveries of this channel pause");
                 Some(STORE_PAUSE)
             }
         };
@@ -145,11 +145,11 @@ impl DeliveryQueue {
                 match AssertUnwindSafe(queue.deliver(id)).catch_unwind().await {
                     Ok(Ok(())) => {}
                     Ok(Err(error)) => {
-                        tracing::error!(%error, "Could not write down how a delivery went");
+                        tracing::error!(%error, "Cannot save the outcome of a delivery");
                         sleep(STORE_PAUSE).await;
                     }
                     Err(_) => {
-                        tracing::error!(chat = %lane.chat, "A delivery panicked, will look at it again");
+                        tracing::error!(chat = %lane.chat, "A delivery panicked, will retry it");
                         sleep(STORE_PAUSE).await;
                     }
                 }

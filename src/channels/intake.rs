@@ -132,7 +132,7 @@ pub async fn run(
                 None
             }
             Err(error) => {
-                tracing::error!(channel = %name, %error, "Files rest");
+                tracing::error!(channel = %name, %error, "The fetching of files pauses");
                 Some(STORE_PAUSE)
             }
         };
@@ -176,7 +176,7 @@ impl Fetcher {
             match self.commit(&row, files.clone()).await {
                 Ok(received) => break received,
                 Err(error) => {
-                    tracing::error!(%error, "Could not write down that files have come");
+                    tracing::error!(%error, "Cannot save that files have arrived");
                     sleep(pause).await;
                     pause = (pause * PAUSE_GROWTH).min(STORE_PAUSE_MAX);
                 }
@@ -228,7 +228,7 @@ impl Fetcher {
             file.fetched = Some(match fetched {
                 Ok(path) => self.hear(path, file, no_words).await,
                 Err(reason) => {
-                    tracing::info!(row = row.id.0, reason, "A file did not come");
+                    tracing::info!(row = row.id.0, reason, "A file could not be fetched");
                     Fetched::Failed(reason)
                 }
             });
@@ -236,7 +236,7 @@ impl Fetcher {
         let (room, kept) = (self.intake.limits.inbox_max, format!("{}-", row.id.0));
         let made = move |workspace: &Workspace| workspace.make_room(INBOX, room, &kept);
         if let Err(error) = self.workspace.off_thread(made).await {
-            tracing::warn!(%error, "Cannot make room in the inbox");
+            tracing::warn!(%error, "Cannot delete old files of the inbox");
         }
     }
 
@@ -325,7 +325,7 @@ impl Fetcher {
                 }
             }
         };
-        tracing::info!(%path, reason, "Could not have a voice message written down");
+        tracing::info!(%path, reason, "Could not transcribe a voice message");
         Fetched::Untranscribed { path: path.to_string(), reason }
     }
 }

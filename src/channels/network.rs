@@ -33,7 +33,7 @@ pub async fn pause(wait: Duration, change: impl Future<Output = ()>) -> Pause {
 /// that.
 pub async fn changed() {
     if let Err(error) = system::changed().await {
-        tracing::debug!(%error, "Cannot notice changes of the network");
+        tracing::debug!(%error, "Cannot watch for changes of the network");
         std::future::pending().await
     }
 }

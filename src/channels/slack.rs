@@ -177,7 +177,7 @@ impl Slack {
         if self.statuses().remove(at) {
             let clearing = sending::show_status(&self.api, at, "", &self.no_status);
             if let Ok(Err(error)) = timeout(self.deadlines.names, clearing).await {
-                tracing::debug!(%at, %error, "Could not take a status away");
+                tracing::debug!(%at, %error, "Could not clear a status");
             }
         }
     }

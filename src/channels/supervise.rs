@@ -218,7 +218,7 @@ async fn give_notice(channel: &dyn Channel, mut rejected: Rejected) {
         };
         let sent = AssertUnwindSafe(channel.send(&notice)).catch_unwind();
         if !matches!(tokio::time::timeout(NOTICE_TIME_MAX, sent).await, Ok(Ok(Ok(_)))) {
-            tracing::warn!(to = %notice.to, "Could not tell that the store fails");
+            tracing::warn!(to = %notice.to, "Could not report that the store fails");
         }
     }
     pending().await

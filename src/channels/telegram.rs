@@ -233,7 +233,7 @@ impl Telegram {
         };
         match listed.await.map_err(CallError::while_asking) {
             Ok(()) => self.has_commands.store(true, Ordering::Relaxed),
-            Err(error) => tracing::info!(%error, "Telegram does not list our commands"),
+            Err(error) => tracing::info!(%error, "Cannot register the commands at Telegram"),
         }
     }
 

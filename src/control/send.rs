@@ -133,7 +133,7 @@ fn attach(workspace: &Workspace, file: &Path) -> Result<Attachment, String> {
     let from = open.read(true).custom_flags(libc::O_NONBLOCK).open(file).map_err(failed)?;
     let about = from.metadata().map_err(failed)?;
     if !about.is_file() {
-        return Err(replies::unreadable_file(&file.display(), &"it is no file"));
+        return Err(replies::unreadable_file(&file.display(), &"it is not a file"));
     }
     if about.len() > FILE_BYTES_MAX {
         return Err(replies::file_over_limit(name, FILE_BYTES_MAX));

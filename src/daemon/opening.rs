@@ -33,7 +33,7 @@ pub(super) async fn store(home: &Path, options: &StoreOptions) -> anyhow::Result
         match Store::open(home, options) {
             Err(full @ OpenError::Full { .. }) if options.on_full == OnFull::Wait => {
                 if !waits {
-                    tracing::error!(%full, "Waiting for room");
+                    tracing::error!(%full, "The disk is full, waiting for free space");
                 }
                 waits = true;
                 sleep(ROOM_PAUSE).await;

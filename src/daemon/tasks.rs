@@ -39,7 +39,7 @@ pub async fn forever<F: Future<Output = ()>>(
         }
         let pause = backoff(failures);
         failures += 1;
-        tracing::error!(what, has_panicked, ?pause, "A task of the daemon broke, will begin again");
+        tracing::error!(what, has_panicked, ?pause, "A task of the daemon failed, will restart it");
         stop.run_until_cancelled(sleep(pause)).await;
     }
 }
@@ -49,11 +49,11 @@ pub(super) async fn end(what: &'static str, mut tasks: JoinSet<()>, within: Dura
     let begun = Instant::now();
     let joined = async { while tasks.join_next().await.is_some() {} };
     if timeout(within, joined).await.is_err() {
-        tracing::warn!(what, tasks = tasks.len(), "Did not end in time");
+        tracing::warn!(what, tasks = tasks.len(), "A stage of the shutdown did not end in time");
     }
     tasks.shutdown().await;
     let waited = begun.elapsed();
     if waited > STAGE_TIME_USUAL {
-        tracing::info!(what, ?waited, "The end had to wait");
+        tracing::info!(what, ?waited, "The shutdown had to wait");
     }
 }

@@ -71,7 +71,7 @@ impl Tidier {
         loop {
             let tidied = stop.run_until_cancelled(self.tidy_by_clock()).await;
             if let Some(Err(error)) = tidied {
-                tracing::warn!(%error, "Cannot tidy the store");
+                tracing::warn!(%error, "Cannot clean up the store");
             }
             if timeout(TIDY_EVERY, stop.cancelled()).await.is_ok() {
                 return;
@@ -96,7 +96,7 @@ impl Tidier {
             _ => (newest, up),
         };
         let Some(now) = schedule::pruned_until(self.clock.now(), newest, up) else {
-            tracing::warn!("The clock is wrong; nothing is forgotten by it");
+            tracing::warn!("The clock is wrong, so no old data is deleted");
             return Ok(());
         };
         if let Some(at) = newest.map(|newest| now.min(newest + up)).max(before) {
@@ -166,7 +166,7 @@ async fn give_back(store: &Store) -> Result<(), StoreError> {
             sleep(SLICE_PAUSE).await;
         }
     } else if is_quiet && pages.free > pages.all / 4 {
-        tracing::info!(pages = pages.free, "Writing the database anew without its free pages");
+        tracing::info!(pages = pages.free, "Rebuilding the database without its free pages");
         store.rewrite().await?;
     }
     store.checkpoint().await;

@@ -135,7 +135,7 @@ impl ApiFault {
         }
         // Groq's, with status 400; the next attempt may well be right.
         if codes(&["tool_use_failed"]) {
-            return (BUSY, "the model wrote a call that its server could not read");
+            return (BUSY, "the model wrote a tool call that its server could not read");
         }
         match self.status {
             Some(401) => (REFUSED, "the key was not accepted; check api_key"),
@@ -148,8 +148,8 @@ impl ApiFault {
             Some(503 | 529) => (BUSY, "the server is overloaded"),
             Some(500..) => (BUSY, "the server failed"),
             Some(400..) => (REFUSED, "the request was not accepted; check model and max_tokens"),
-            Some(300..) => (REFUSED, "the server sends us elsewhere; check base_url"),
-            Some(_) => (REFUSED, "the server is no model API; check base_url"),
+            Some(300..) => (REFUSED, "the server redirects to another address; check base_url"),
+            Some(_) => (REFUSED, "the server is not a model API; check base_url"),
             None if codes(&["authentication_error", "invalid_api_key"]) => {
                 (REFUSED, "the key was not accepted; check api_key")
             }

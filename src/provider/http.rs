@@ -86,7 +86,7 @@ impl ModelEndpoint {
         ensure!(matches!(url.scheme(), "http" | "https"), "base_url is not an HTTP URL: {url}");
         if let Some((name, scheme, key)) = &key {
             let mut value = HeaderValue::from_str(&format!("{scheme}{}", key.reveal().trim()))
-                .context("api_key has characters that no key has")?;
+                .context("api_key contains invalid characters")?;
             value.set_sensitive(true);
             headers.insert(name, value);
         }
@@ -209,7 +209,7 @@ fn root_cause(error: &reqwest::Error) -> String {
 }
 
 fn silent(limit: Duration) -> ProviderError {
-    ProviderError::busy(format!("nothing came for {} s", limit.as_secs_f32()))
+    ProviderError::busy(format!("the server sent nothing for {} s", limit.as_secs_f32()))
 }
 
 fn stalled() -> ProviderError {
@@ -277,7 +277,7 @@ impl SseEvents {
                     self.parser.feed(&chunk, &mut self.ready);
                     if self.bytes > ANSWER_BYTES_MAX || self.parser.held() > EVENT_BYTES_MAX {
                         return Err(ProviderError::Refused(
-                            "the answer is endless; check the model".to_owned(),
+                            "the answer does not end; check the model".to_owned(),
                         ));
                     }
                 }

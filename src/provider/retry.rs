@@ -130,7 +130,7 @@ impl Attempts<'_> {
             return Err(ProviderError::Busy { after, reason });
         }
         let provider = self.retry.inner.name();
-        warn!(%provider, %reason, ?pause, "A completion failed, will try again");
+        warn!(%provider, %reason, ?pause, "A model call failed, will try again");
         // Lets go of the broken connection first.
         self.current = None;
         sleep(pause).await;

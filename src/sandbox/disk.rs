@@ -131,5 +131,5 @@ fn is_gone(error: &io::Error) -> bool {
 fn written(process: Pid) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{}/io", process.as_raw_nonzero()))?;
     let bytes = text.lines().find_map(|line| line.strip_prefix("write_bytes: ")?.parse().ok());
-    bytes.ok_or_else(|| io::Error::other("this kernel does not count it"))
+    bytes.ok_or_else(|| io::Error::other("this kernel does not measure it"))
 }

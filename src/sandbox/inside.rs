@@ -57,7 +57,7 @@ fn live(spec: &Spec, prepared: &Prepared, control: &UnixStream) -> io::Result<Re
     // It may have gone before that.
     let mut gone = [PollFd::new(&prepared.guard, PollFlags::IN)];
     if poll(&mut gone, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }))? > 0 {
-        return Err(io::Error::other("nobody wants it any more"));
+        return Err(io::Error::other("the command is no longer needed"));
     }
     // Whoever leaves those who have started them stays below this process, and is waited for by it.
     set_child_subreaper(Some(getpid()))?;
@@ -130,7 +130,7 @@ fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result
     let Some(lost) = enforced.lost(&spec.least) else { return Ok(tmp) };
     let why = entered.and_then(Result::err).map(|error| format!(" ({error})"));
     Err(io::Error::other(format!(
-        "it would be caged less than was found at my start, without {lost}{}",
+        "its sandbox would be weaker than at my start, without {lost}{}",
         why.unwrap_or_default()
     )))
 }
@@ -142,7 +142,7 @@ fn insist(enforced: &Enforced, landlock: io::Result<()>, calls: io::Result<()>) 
         return Err(io::Error::other(super::NO_LANDLOCK));
     }
     if enforced.network == Network::Open {
-        return Err(io::Error::other("this kernel has no way to keep a command off the network"));
+        return Err(io::Error::other("this kernel cannot keep a command off the network"));
     }
     calls.map_err(|error| {
         about(&"dangerous calls to the kernel cannot be refused (seccomp)", &error)

@@ -77,8 +77,10 @@ pub fn sweep() {
         for entry in fs::read_dir(place).into_iter().flatten().flatten() {
             if entry.file_name().to_string_lossy().starts_with(name) && is_left(&entry.path()) {
                 match clear(&entry.path()) {
-                    Ok(()) => tracing::info!("Removed what a killed command had left in /tmp"),
-                    Err(error) => tracing::warn!(%error, "Cannot remove what a command has left"),
+                    Ok(()) => tracing::info!("Removed the files of a killed command in /tmp"),
+                    Err(error) => {
+                        tracing::warn!(%error, "Cannot remove the temporary files of a command")
+                    }
                 }
             }
         }

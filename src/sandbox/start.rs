@@ -185,7 +185,7 @@ impl Caged {
             self.child.wait().await.ok();
         };
         if timeout(END_TIME_MAX, gone).await.is_err() {
-            tracing::warn!("A command takes long to end, and is not waited for any more");
+            tracing::warn!("A command takes too long to end, no longer waiting for it");
         }
         let ending = ending(&reports);
         match (over, ending) {

@@ -158,7 +158,7 @@ fn ask(cage: &Cage, order: &[u8]) -> io::Result<(Enforced, TrialResult)> {
         child.kill().ok();
     }
     child.wait()?;
-    let mut held = Err(io::Error::other("the cage cannot be set up: it says nothing"));
+    let mut held = Err(io::Error::other("the sandbox cannot be set up, and gives no reason"));
     for line in reports.split(|byte| *byte == b'\n') {
         match serde_json::from_slice(line) {
             Ok(Report::Tried(tried)) => held = Ok(tried),

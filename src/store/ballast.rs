@@ -54,7 +54,7 @@ impl Ballast {
         if let Ok(mut file) = create.open(&self.path)
             && let Err(error) = file.write_all(&vec![0x5a; BALLAST_BYTES])
         {
-            tracing::warn!(%error, "No room for the ballast file");
+            tracing::warn!(%error, "There is no space for the ballast file");
             fs::remove_file(&self.path).ok();
             self.gone = Some(Instant::now());
         }
@@ -64,7 +64,7 @@ impl Ballast {
     pub(super) fn drop_overboard(&mut self) -> bool {
         let is_freed = fs::remove_file(&self.path).is_ok();
         if is_freed {
-            tracing::error!("The disk is full; freed the ballast file. Make room");
+            tracing::error!("The disk is full, released the ballast file. Free some space");
             self.gone = Some(Instant::now());
         }
         is_freed

@@ -44,7 +44,7 @@ impl<T: DeserializeOwned> FromSql for Legible<T> {
             _ => value.as_str()?,
         };
         let read = serde_json::from_str(text).inspect_err(|error| {
-            tracing::warn!(%error, "Cannot read a value in the store, went on without it");
+            tracing::warn!(%error, "Cannot read a value in the store, continuing without it");
         });
         Ok(Self(read.ok()))
     }

@@ -35,7 +35,7 @@ impl HomeLock {
         }
         // The lock holds without the pid in it, and a full disk may not take the pid.
         if let Err(error) = fs::write(&path, std::process::id().to_string()) {
-            tracing::warn!(%error, "Cannot write down who holds the home");
+            tracing::warn!(%error, "Cannot write the process id to the lock file");
         }
         Ok(Self { _file: file })
     }

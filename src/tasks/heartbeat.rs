@@ -168,7 +168,7 @@ pub async fn run(heartbeat: HeartbeatControl, stop: CancellationToken) {
             match next {
                 Ok(next) => heartbeat.clock.reaches(next, now).await,
                 Err(error) => {
-                    tracing::error!(%error, "The heartbeat rests");
+                    tracing::error!(%error, "The heartbeat failed and pauses");
                     sleep(STORE_PAUSE).await;
                 }
             }
@@ -212,7 +212,7 @@ impl HeartbeatControl {
         let mut next = self.awake(self.after(&state, usual).max(now));
         if next <= now {
             let looked = self.beat(now).await?;
-            tracing::debug!(?looked, "The heartbeat looked");
+            tracing::debug!(?looked, "The heartbeat was due");
             let pause = if looked == Looked::Busy { BUSY_PAUSE.min(every) } else { every };
             next = self.awake(now + pause);
             *due = Some(now + pause);
@@ -266,7 +266,7 @@ impl HeartbeatControl {
             Ok(Some(watched)) => watched,
             Ok(None) => return Ok(Err(Looked::Nothing)),
             Err(error) => {
-                tracing::warn!(%error, "The heartbeat cannot read what it is to look after");
+                tracing::warn!(%error, "The heartbeat cannot read HEARTBEAT.md");
                 return Ok(Err(Looked::Unreadable));
             }
         };

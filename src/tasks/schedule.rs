@@ -110,7 +110,7 @@ pub async fn run(scheduler: Scheduler, stop: CancellationToken) {
         let wake = match looked.await {
             Ok(wake) => Ok(wake),
             Err(error) => {
-                tracing::error!(%error, "Jobs rest");
+                tracing::error!(%error, "The scheduler failed and pauses");
                 Err(STORE_PAUSE)
             }
         };
@@ -199,14 +199,14 @@ impl Scheduler {
         let waited = watch.distrusts.is_some_and(|since| since.elapsed() >= DISTRUST_MAX);
         if is_sane(now, watch.newest) || (waited && now >= release()) {
             if watch.distrusts.take().is_some() {
-                tracing::info!(%now, "The clock is believed; jobs go on");
+                tracing::info!(%now, "The clock is trusted again, jobs continue");
             }
             watch.newest = None;
             return Ok(true);
         }
         if watch.distrusts.is_none() {
             watch.distrusts = Some(Instant::now());
-            tracing::warn!(%now, "The clock is wrong; jobs wait until it is set");
+            tracing::warn!(%now, "The clock is wrong, jobs wait until it is set");
             let tell = move |store: &Connection| {
                 let owner = people::owner_place(store)?;
                 match (owner, list(store, &Whose::All)?.is_empty()) {

@@ -152,7 +152,7 @@ impl Oversight {
             Some(Ok(kept)) => return Ok(Some(kept)),
             Some(Err(why)) => why,
         };
-        tracing::error!(why, "Cannot read what the rules were, set it aside");
+        tracing::error!(why, "Cannot read the saved state of the instructions, set it aside");
         self.store().write("unreadable", Sync::Now, move |store| set_aside(store, &why)).await?;
         self.0.outbox.up();
         Ok(None)
@@ -169,7 +169,7 @@ pub async fn run(oversight: Oversight, stop: CancellationToken) {
     while !stop.is_cancelled() {
         ended.mark_unchanged();
         let failed = oversight.look().await.inspect_err(|error| {
-            tracing::error!(%error, "Cannot look what commands have changed, will try again");
+            tracing::error!(%error, "Cannot check the changes of commands, will try again");
         });
         tokio::select! {
             () = stop.cancelled() => {}
@@ -286,7 +286,7 @@ fn tell(
         None => tracing::warn!(
             tool,
             files = open.len(),
-            "What I go by was changed, and I know no owner to tell"
+            "Instructions or skills were changed, and there is no owner to notify"
         ),
     }
     Ok(true)

@@ -245,7 +245,7 @@ async fn attempts(
 ) -> Result<ToolOutput, ToolError> {
     match attempt(tool, call, cx).await {
         Err(ToolError::Transient(words)) if terms.retries => {
-            tracing::info!(tool = %call.tool, %words, "Calling a tool once more");
+            tracing::info!(tool = %call.tool, %words, "Retrying a tool call");
             attempt(tool, call, cx).await
         }
         ended => ended,

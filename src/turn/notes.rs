@@ -191,7 +191,7 @@ async fn ask(
     tokio::select! {
         biased;
         Some(_) = steer.recv() => {
-            tracing::debug!("Took no notes: somebody speaks");
+            tracing::debug!("Took no notes, because a new message arrived");
             None
         }
         asked = Box::pin(asking) => match asked {
@@ -201,7 +201,7 @@ async fn ask(
                 None
             }
             Ok(Err(_)) | Err(_) => {
-                tracing::warn!("Took no notes before compaction: the model broke or took too long");
+                tracing::warn!("Took no notes before compaction, because the model failed or took too long");
                 None
             }
         },

@@ -138,13 +138,13 @@ async fn erase_until_gone(channel: Arc<dyn Channel>, at: Address, draft: Message
         };
         sleep(wait.max(backoff(attempt))).await;
     }
-    tracing::debug!(to = %at, "A draft could not be taken away");
+    tracing::debug!(to = %at, "Cannot remove a draft");
 }
 
 async fn hint(channel: &dyn Channel, to: &Address, hint: Hint) {
     let hinted = AssertUnwindSafe(channel.hint(to, hint)).catch_unwind();
     if let Ok(Ok(Err(error))) = timeout(HINT_TIME_MAX, hinted).await {
-        tracing::debug!(%to, %error, "No sign of life");
+        tracing::debug!(%to, %error, "Cannot show that the bot is working");
     }
 }
 
@@ -192,7 +192,7 @@ impl Drafter<'_> {
                     self.turns.drafts.rate_limit.rest(self.to, after.unwrap_or(every).max(every));
                 }
                 Err(error) => {
-                    tracing::debug!(to = %self.to, %error, "No more drafts of this answer");
+                    tracing::debug!(to = %self.to, %error, "Cannot show more drafts of this answer");
                     return;
                 }
             }

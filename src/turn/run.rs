@@ -266,7 +266,7 @@ impl Active<'_> {
     }
 
     async fn fail(self, error: &ProviderError) -> Result<Option<Session>, TurnError> {
-        tracing::warn!(turn = self.turn.0, %error, "No completion");
+        tracing::warn!(turn = self.turn.0, %error, "The model gave no answer");
         self.emit(|| Happening::Error { text: error.to_string() });
         let words = match self.part.background {
             None => failure_words(error, self.asker.role),

@@ -218,7 +218,7 @@ pub(super) fn sync(folder: &Dir) -> io::Result<()> {
 pub(super) fn sweep(root: &Dir) {
     let mut left = SWEEP_ENTRIES_MAX;
     if let Err(error) = sweep_folder(root, SWEEP_DEPTH_MAX, &mut left) {
-        warn!(%error, "Could not look for leftovers in the workspace");
+        warn!(%error, "Cannot look for leftover temporary files in the workspace");
     }
 }
 

@@ -207,10 +207,10 @@ fn a_command_is_not_run_with_less_of_a_cage_than_the_start_found() {
     let desk = Desk::new();
     cage::without(cage::NO_NAMESPACES, async move || {
         let refused = desk.call("exec", json!({"command": "echo x > made"})).await.unwrap_err();
-        assert!(refused.contains("was not started: it would be caged less"), "{refused}");
+        assert!(refused.contains("was not started: its sandbox would be weaker"), "{refused}");
         let background = json!({"command": "echo x > made", "background": true});
         let said = desk.call("exec", background).await.unwrap();
-        assert!(said.contains("not started: it would be caged less"), "{said}");
+        assert!(said.contains("not started: its sandbox would be weaker"), "{said}");
         assert!(!desk.exists("made"));
     });
 }

@@ -95,7 +95,7 @@ async fn says_what_to_do_about_a_damaged_database() {
     let home = TempDir::new().unwrap();
     let garbage = "this is no database. ".repeat(1000);
     fs::write(home.path().join("state.db"), &garbage).unwrap();
-    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move it away to start afresh");
+    insta::assert_snapshot!(refusal(home.path()).await, @"cannot open HOME/state.db: the database is damaged (file is not a database). Restore it from a backup, or move it away to start with a new one");
     assert_eq!(fs::read_to_string(home.path().join("state.db")).unwrap(), garbage);
 }
 
@@ -113,7 +113,7 @@ async fn frees_the_ballast_on_a_full_disk_and_says_to_make_room() {
     plan.home = home.path().to_owned();
     let refused = Daemon::open(plan).await.err().expect("it opens what it cannot migrate");
     let words = refused.to_string().replace(&home.path().display().to_string(), "HOME");
-    insta::assert_snapshot!(words, @"cannot open HOME/state.db: the disk is full. Make room on it; nothing is lost, and I go on from there");
+    insta::assert_snapshot!(words, @"cannot open HOME/state.db: the disk is full. Free some space. Nothing is lost, and work continues then");
     assert!(!home.path().join("ballast").exists(), "the ballast is still there");
 }
 
@@ -132,7 +132,7 @@ async fn says_what_to_do_about_the_database_of_a_preview() {
     let store = Connection::open(home.path().join("state.db")).unwrap();
     store.pragma_update(None, "user_version", 6).unwrap();
     drop(store);
-    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a preview of peacrab (schema 6) that this one cannot read; move it away to start afresh, your workspace stays as it is");
+    insta::assert_snapshot!(refusal(home.path()).await, @"HOME/state.db was written by a preview of peacrab (schema 6) that this one cannot read: move it away to start with a new one. Your workspace is not affected");
 }
 
 #[tokio::test]
@@ -313,7 +313,7 @@ fn times_are_kept_in_milliseconds() {
 async fn refuses_a_home_that_another_daemon_uses() {
     let rig = Rig::new().await;
     let words = refusal(&rig.path()).await.replace(&std::process::id().to_string(), "PID");
-    insta::assert_snapshot!(words, @"another peacrab is running on HOME (process PID); stop it first, or give this one its own --home");
+    insta::assert_snapshot!(words, @"another peacrab is running on HOME (process PID): stop it first, or give this one its own --home");
     rig.finish().await;
 }
 

@@ -34,7 +34,7 @@ impl Deliverer<'_> {
     }
 
     pub(super) async fn dead(&self, lost: Lost, reason: &str) -> Result<Then, StoreError> {
-        tracing::warn!(to = %self.delivery.message.to, reason, "Gave a delivery up");
+        tracing::warn!(to = %self.delivery.message.to, reason, "Gave up a delivery");
         let delivery = self.delivery.message.id;
         self.queue.arrivals.forget(delivery);
         self.emit(|| Happening::DeliveryFailed { delivery, reason: reason.to_owned() });

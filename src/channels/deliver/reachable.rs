@@ -17,7 +17,7 @@ impl DeliveryQueue {
         let least = self.channel.limits().doubt_pause;
         let hasten = move |store: &_| outbox::hasten_after_outage(store, &name, least, BACKOFF_MAX);
         if let Err(error) = self.bus.store.write("link is up", Sync::Later, hasten).await {
-            tracing::warn!(channel = %self.name, %error, "Deliveries wait for their pauses");
+            tracing::warn!(channel = %self.name, %error, "Cannot retry deliveries early, they wait for their pauses");
         }
         ups
     }

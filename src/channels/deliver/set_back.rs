@@ -38,7 +38,7 @@ impl SetBack {
         let name = queue.name.clone();
         let again = move |store: &_| outbox::begin_pauses_again(store, &name, now);
         if let Err(error) = queue.bus.store.write("pauses", Sync::Later, again).await {
-            tracing::warn!(channel = %queue.name, %error, "Deliveries may wait by an older clock");
+            tracing::warn!(channel = %queue.name, %error, "Cannot restart the pauses of deliveries, they may wait too long");
         }
         Self::begin(now, at)
     }
@@ -51,7 +51,7 @@ impl SetBack {
             let forward = move |store: &_| outbox::bring_forward(store, &name, by);
             if let Err(error) = queue.bus.store.write("clock set back", Sync::Later, forward).await
             {
-                tracing::error!(channel = %queue.name, %error, "Deliveries wait by the wrong clock");
+                tracing::error!(channel = %queue.name, %error, "Cannot correct the times of deliveries after the clock was set back");
                 return;
             }
         }

@@ -59,7 +59,7 @@ impl Addresses {
             // A message from a channel that the bot may not look up still addresses it. The next message
             // tries again.
             Err(error) => {
-                tracing::warn!(channel, %error, "Cannot look at a channel");
+                tracing::warn!(channel, %error, "Cannot look up a channel");
                 Ok(unseen())
             }
         }

@@ -225,7 +225,7 @@ impl CallError {
             Self::Denied(denial)
                 if denial.kind() == Kind::Never && !NOT_OF_EDITS.contains(&denial.own.code) =>
             {
-                tracing::debug!(denial.own.code, denial.said, "Discord does not take an edit");
+                tracing::debug!(denial.own.code, denial.said, "Discord does not accept an edit");
                 ChannelError::DraftGone
             }
             error => match error.while_sending() {
@@ -278,7 +278,7 @@ const REFUSALS: &[Row<Sign>] = &[
     row(&[], &[Sign::Code(40333)], Kind::Later, ""),
     refused(&[Sign::Code(10003)], "there is no such channel, or the bot cannot see it"),
     refused(&[Sign::Code(10008)], "this message is gone"),
-    refused(&[Sign::Code(40067)], "this forum wants its posts to have tags"),
+    refused(&[Sign::Code(40067)], "this forum requires tags on its posts"),
     refused(
         &[Sign::Code(50001)],
         "the bot cannot see this channel: give it the permission View Channel there",
@@ -288,7 +288,7 @@ const REFUSALS: &[Row<Sign>] = &[
         "this person takes no messages from the bot: they have blocked it, allow no direct messages, \
          or share no server with it",
     ),
-    refused(&[Sign::Code(50008), Sign::Code(50024)], "this kind of channel holds no messages"),
+    refused(&[Sign::Code(50008), Sign::Code(50024)], "this kind of channel has no messages"),
     refused(
         &[Sign::Code(50013)],
         "the bot is not allowed to do this here: give it the permissions Send Messages, Send Messages \

@@ -189,8 +189,10 @@ impl Listener<'_> {
         let answered = self.discord.api.order(endpoint, Some(&answer));
         match timeout(ANSWER_TIME_MAX, answered).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(?error, "Could not answer a press or a command"),
-            Err(_) => tracing::debug!("Could not answer a press or a command in time"),
+            Ok(Err(error)) => {
+                tracing::debug!(?error, "Could not acknowledge a button or a command")
+            }
+            Err(_) => tracing::debug!("Could not acknowledge a button or a command in time"),
         }
     }
 }

@@ -31,16 +31,16 @@ impl Discord {
         url: &str,
         into: &mut MediaSink,
     ) -> Result<(), ChannelError> {
-        let elsewhere = || ChannelError::Refused("the file does not lie at Discord".to_owned());
+        let elsewhere = || ChannelError::Refused("the file is not on Discord's servers".to_owned());
         let url = Url::parse(url).ok().filter(|url| self.holds_files(url)).ok_or_else(elsewhere)?;
-        let too_slow = |_| ChannelError::unavailable("discord: the file comes too slowly");
+        let too_slow = |_| ChannelError::unavailable("discord: the download is too slow");
         let asked = timeout(PIECE_TIME_MAX, self.api.client().get(url).send());
         let lost = |_| ChannelError::unavailable("discord: the connection was lost");
         let mut response = asked.await.map_err(too_slow)?.map_err(lost)?;
         match response.status() {
             StatusCode::OK => {}
             StatusCode::NOT_FOUND | StatusCode::FORBIDDEN | StatusCode::GONE => {
-                let words = "the file is not at Discord any more";
+                let words = "the file is no longer at Discord";
                 return Err(ChannelError::Refused(words.to_owned()));
             }
             status => {

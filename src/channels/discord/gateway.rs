@@ -242,7 +242,7 @@ impl Gateway {
             }
             return Err(ChannelError::unavailable(format!("discord's gateway: {error}: {cause}")));
         }
-        tracing::warn!(%cause, "Discord's gateway told something that cannot be read");
+        tracing::warn!(%cause, "Discord's gateway sent an event that cannot be read");
         if self.unreadable >= UNREADABLE_MAX {
             return Err(ChannelError::unavailable("discord's gateway cannot be understood"));
         }
@@ -253,7 +253,7 @@ impl Gateway {
     /// library retries at once, and every attempt counts against the day's limit.
     fn connect_anew(&mut self) -> Result<(), ChannelError> {
         if std::mem::replace(&mut self.is_awaited, true) {
-            return Err(ChannelError::unavailable("discord's gateway ends what it has not begun"));
+            return Err(ChannelError::unavailable("discord's gateway sent an invalid end of data"));
         }
         self.is_greeted = false;
         self.until = Instant::now() + self.deadlines.ready;

@@ -179,7 +179,7 @@ impl Discord {
         if count < UNRESUMED_MAX {
             return Ok(());
         }
-        tracing::warn!(count, "Discord does not go on with the session, will begin another");
+        tracing::warn!(count, "Discord does not resume the session, will start a new one");
         self.forget_session(publisher).await
     }
 
@@ -265,7 +265,7 @@ impl Discord {
                 Told::Unanswered => {
                     self.forget_session(publisher).await?;
                     return Err(ChannelError::unavailable(
-                        "discord does not answer whether it goes on with the session",
+                        "discord does not answer the request to resume the session",
                     ));
                 }
                 Told::Invalid | Told::Forgotten => {
@@ -281,8 +281,8 @@ impl Discord {
         let telling = self.told_commands.get_or_try_init(|| self.tell_commands());
         match timeout(COMMANDS_TIME_MAX, telling).await {
             Ok(Ok(_)) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "Could not tell Discord the commands"),
-            Err(_) => tracing::warn!("Could not tell Discord the commands in time"),
+            Ok(Err(error)) => tracing::warn!(%error, "Could not register the commands at Discord"),
+            Err(_) => tracing::warn!("Could not register the commands at Discord in time"),
         }
     }
 
@@ -294,13 +294,13 @@ impl Discord {
             Some(StartLimit { remaining: 0, reset_after }) if !resumes => {
                 return Err(ChannelError::Unavailable {
                     after: Some(Duration::from_millis(reset_after)),
-                    reason: "discord lets the bot begin no more sessions today".to_owned(),
+                    reason: "discord allows the bot no more new sessions today".to_owned(),
                 });
             }
             _ => {}
         }
         if !gateway::is_gateway(&url) {
-            let reason = format!("discord's gateway is at no address: {url}");
+            let reason = format!("discord's gateway has an invalid address: {url}");
             return Err(ChannelError::unavailable(reason));
         }
         Ok(url)

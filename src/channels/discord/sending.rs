@@ -250,7 +250,7 @@ impl Discord {
         match self.open_thread(to.chat, thread).await {
             Ok(()) => Ok(Thread::Opened),
             Err(error) if error.is_one_of(&NO_THREADS) => {
-                tracing::warn!(%thread, ?error, "Cannot open a thread, will answer around it");
+                tracing::warn!(%thread, ?error, "Cannot open a thread, will answer outside it");
                 self.addresses.note_barred(&thread.to_string());
                 Ok(Thread::Barred)
             }
@@ -322,7 +322,7 @@ fn sent(posted: Result<Posted, CallError>) -> Result<Sent, ChannelError> {
     match posted {
         Ok(posted) => Ok(Sent { id: Some(posted.id.into()) }),
         Err(CallError::Unreadable(reason)) => {
-            tracing::warn!(%reason, "Discord took a message, with an answer that cannot be read");
+            tracing::warn!(%reason, "Discord accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
         Err(error) => Err(error.while_sending()),

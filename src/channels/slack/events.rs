@@ -230,7 +230,7 @@ impl Listener<'_> {
         let request = SlackApiChatPostEphemeralRequest::new(spot.channel, to, content)
             .opt_thread_ts(spot.thread);
         if let Err(error) = self.slack.api.call::<_, Value>(&request).await {
-            tracing::debug!(%at, ?error, "Could not say a private word");
+            tracing::debug!(%at, ?error, "Could not send a private note");
         }
     }
 }

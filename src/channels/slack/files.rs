@@ -108,7 +108,7 @@ pub(super) async fn fetch(
             let told = api.call::<_, Told>(&AskFile { file: &media.handle }).await;
             let file = told.map_err(CallError::while_editing)?.file;
             let url = address(&file).and_then(|url| url.parse().ok());
-            url.ok_or_else(|| ChannelError::Refused("slack does not say where it is".to_owned()))?
+            url.ok_or_else(|| ChannelError::Refused("slack gives no address for it".to_owned()))?
         }
     };
     check(api, &url)?;
@@ -131,7 +131,7 @@ fn downloaded(response: Response, media: &MediaRef) -> Result<Response, ChannelE
         200 if is_page && !is_wanted => Err(ChannelError::Refused(NO_SCOPE.to_owned())),
         200 => Ok(response),
         300..=399 | 401 | 403 => Err(ChannelError::Refused(NO_SCOPE.to_owned())),
-        404 | 410 => Err(ChannelError::Refused("it is not there any more".to_owned())),
+        404 | 410 => Err(ChannelError::Refused("it is no longer there".to_owned())),
         _ => Err(ChannelError::unavailable(format!("slack answers {status} to a download"))),
     }
 }

@@ -88,7 +88,7 @@ impl Names {
             Ok(answer) => answer.user.shown().unwrap_or_else(|| person.to_owned()),
             Err(error) if error.says(NO_NAME) => person.to_owned(),
             Err(error) => {
-                tracing::debug!(?error, "Slack does not tell a name");
+                tracing::debug!(?error, "Cannot look up a name at Slack");
                 return;
             }
         };

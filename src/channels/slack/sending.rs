@@ -179,7 +179,7 @@ async fn post(
     match api.call::<_, Posted>(&request).await {
         Ok(posted) => Ok(Sent { id: Some(posted.ts.into()) }),
         Err(CallError::Unreadable(reason)) => {
-            tracing::warn!(%reason, "Slack took a message, with an answer that cannot be read");
+            tracing::warn!(%reason, "Slack accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
         Err(error) => Err(error.while_sending()),
@@ -229,7 +229,7 @@ pub(super) async fn find(
         let page = match messages(api, &to, Some(oldest.clone()), cursor).await {
             Ok(page) => page,
             Err(CallError::Denied(denial)) if denial.is_no() => {
-                tracing::debug!(to = %message.to, error = denial.said, "Slack does not show what is there");
+                tracing::debug!(to = %message.to, error = denial.said, "Slack does not list the messages there");
                 return Ok(Found::Unknowable);
             }
             Err(error) => return Err(error.while_asking()),

@@ -72,7 +72,7 @@ impl Socket {
             _ => false,
         });
         if !is_safe {
-            return Err(ChannelError::unavailable("slack's link is not an encrypted one"));
+            return Err(ChannelError::unavailable("slack's connection is not encrypted"));
         }
         let limits = WebSocketConfig::default()
             .read_buffer_size(BUFFER_BYTES)
@@ -82,7 +82,7 @@ impl Socket {
         let connecting = connect_async_with_config(url, Some(limits), false);
         let (stream, _) = timeout(deadlines.connect, connecting)
             .await
-            .map_err(|_| ChannelError::unavailable("slack's link does not open in time"))?
+            .map_err(|_| ChannelError::unavailable("slack's connection did not open in time"))?
             .map_err(|error| lost(&error))?;
         let now = Instant::now();
         let (silent_at, ping_at) = (now + deadlines.silence, now + deadlines.ping_every);
@@ -92,7 +92,7 @@ impl Socket {
             Ok(Ok(Some(raw))) => Err(refused(&raw.reason.unwrap_or(raw.kind))),
             Ok(Ok(None)) => Err(ChannelError::unavailable("slack's greeting cannot be read")),
             Ok(Err(error)) => Err(error),
-            Err(_) => Err(ChannelError::unavailable("slack does not greet on its link")),
+            Err(_) => Err(ChannelError::unavailable("slack sent no greeting on its connection")),
         }
     }
 
@@ -162,7 +162,7 @@ impl Socket {
                     let raw = serde_json::from_str(text.as_str());
                     if let Err(error) = &raw {
                         // It is no envelope, so there is nothing to acknowledge.
-                        tracing::warn!(%error, "Slack said something that cannot be read");
+                        tracing::warn!(%error, "Slack sent an event that cannot be read");
                     }
                     return Ok(raw.ok());
                 }
@@ -177,7 +177,7 @@ impl Socket {
     async fn send(&mut self, message: Message) -> Result<(), ChannelError> {
         match timeout(self.deadlines.call, self.stream.send(message)).await {
             Ok(sent) => sent.map_err(|error| lost(&error)),
-            Err(_) => Err(ChannelError::unavailable("slack's link takes nothing any more")),
+            Err(_) => Err(ChannelError::unavailable("slack's connection accepts no more data")),
         }
     }
 }

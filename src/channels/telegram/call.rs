@@ -187,7 +187,7 @@ const REFUSALS: &[Row<&str>] = &[
         &[409],
         &[],
         Kind::Later,
-        "another program polls Telegram with the same token: stop it, or give each a token of its own",
+        "another program polls Telegram with the same token: stop it, or give each its own token",
     ),
     row(&[429], &[], Kind::Limited, ""),
     // A server that failed while it worked, or a proxy that got no answer, may have carried out the call.
@@ -196,7 +196,7 @@ const REFUSALS: &[Row<&str>] = &[
     refused(&["user is deactivated"], "this person's account is gone"),
     refused(&["can't initiate conversation"], "this person has not written to the bot yet"),
     refused(&["can't send messages to bots", "user is a bot"], "bots cannot write to bots"),
-    refused(&["was kicked", "not a member"], "the bot is not in this chat any more"),
+    refused(&["was kicked", "not a member"], "the bot is no longer in this chat"),
     refused(&["chat not found", "peer_id_invalid", "deactivated"], "there is no such chat"),
     refused(
         &["not enough rights", "write_forbidden", "have no rights", "chat_restricted"],

@@ -119,7 +119,7 @@ impl Telegram {
                     let Some(reason) = error.refuses_content() else {
                         return Err(error.while_sending());
                     };
-                    tracing::warn!(reason, "Telegram does not take a file");
+                    tracing::warn!(reason, "Telegram does not accept a file");
                     return Err(ChannelError::Refused(reason.to_owned()));
                 }
                 sent => return sent.map_err(CallError::while_sending),

@@ -114,7 +114,7 @@ impl Attempt {
     /// repeated.
     pub(super) fn mend(&mut self, error: &CallError) -> bool {
         if self.parse_mode().is_some() && error.says(NOT_READ) {
-            tracing::warn!("Telegram cannot read our markup, sending plain text");
+            tracing::warn!("Telegram does not accept our markup, sending plain text");
             self.text = markup::plain(&self.text, self.markup, self.text_max, Unit::Utf16);
             self.markup = Markup::Plain;
             return true;
@@ -136,7 +136,7 @@ pub(super) fn posted(result: Result<Posted, CallError>) -> Result<Sent, CallErro
     match result {
         Ok(posted) => Ok(Sent { id: Some(posted.message_id.to_string().into()) }),
         Err(CallError::Unreadable(reason)) => {
-            tracing::warn!(%reason, "Telegram took a message, with an answer that cannot be read");
+            tracing::warn!(%reason, "Telegram accepted a message, but its response cannot be read");
             Ok(Sent { id: None })
         }
         Err(error) => Err(error),
@@ -246,7 +246,7 @@ impl Telegram {
         let deadline = self.deadlines.call.min(PRESS_TIME_MAX);
         if let Err(error) = self.api.call::<_, Value>(&payload, deadline).await {
             let error = error.while_asking();
-            tracing::debug!(%error, "Could not tell what came of a button");
+            tracing::debug!(%error, "Could not answer the press of a button");
         }
     }
 }

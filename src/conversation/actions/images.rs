@@ -53,7 +53,7 @@ impl Images {
         match self.put(before, &contents) {
             Ok(()) => true,
             Err(error) => {
-                tracing::warn!(path = %change.path, %error, "Cannot keep what a file was");
+                tracing::warn!(path = %change.path, %error, "Cannot save the old version of a file");
                 false
             }
         }

@@ -89,7 +89,7 @@ impl Actions {
         let images = self.images.clone();
         let swept = tokio::task::spawn_blocking(move || images.sweep(&wanted, grace)).await;
         if let Ok(Err(error)) = swept {
-            tracing::warn!(%error, "Cannot sweep what files were");
+            tracing::warn!(%error, "Cannot delete old versions of files");
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ mod system {
 
     pub(super) async fn reaches(when: Option<DateTime<Utc>>, seen: DateTime<Utc>) {
         if let Err(error) = wait(when, seen).await {
-            tracing::warn!(%error, "No timer; looking again in a minute");
+            tracing::warn!(%error, "There is no timer, checking again in a minute");
             tokio::time::sleep(std::time::Duration::from_secs(60)).await;
         }
     }

@@ -132,7 +132,7 @@ pub fn pass(
 
 /// A job that breaks is paused, and the owner is told.
 fn give_up(store: &Connection, id: JobId, why: &str, now: DateTime<Utc>) -> rusqlite::Result<()> {
-    tracing::error!(job = %id, why, "Paused a job that breaks");
+    tracing::error!(job = %id, why, "Paused a job that cannot be read or saved");
     settle_unread(store, id, why, now)?;
     if job::pause(store, id, replies::JOB_BREAKS)?
         && let Some(owner) = people::owner_place(store)?

@@ -59,7 +59,7 @@ impl Works {
                 self.of.insert(id, self.tasks.spawn(work(scheduler.clone(), run)));
                 continue;
             }
-            tracing::warn!(job = %run.job.id, "A command of a job was cut off");
+            tracing::warn!(job = %run.job.id, "A command of a job was interrupted");
             let words = Some(replies::JOB_COMMAND_CUT_OFF);
             let cut_off =
                 move |store: &Connection| settle(store, &run, Ended::Interrupted, words, now);
@@ -79,7 +79,7 @@ impl Works {
         if let Err(error) = ended
             && error.is_panic()
         {
-            tracing::error!(%error, "What ran a command panicked");
+            tracing::error!(%error, "The task of a command panicked");
         }
         self.of.retain(|_, task| task.id() != id);
         Some(())
@@ -96,7 +96,7 @@ async fn work(scheduler: Scheduler, run: Run) {
         Ok(Some(came)) => came,
         Ok(None) => return,
         Err(error) => {
-            tracing::error!(%error, "A command rests");
+            tracing::error!(%error, "A command of a job waits after an error");
             return sleep(STORE_PAUSE).await;
         }
     };
@@ -107,7 +107,7 @@ async fn work(scheduler: Scheduler, run: Run) {
         match scheduler.services.bus.store.write("command ends", Sync::Now, ends).await {
             Ok(()) => return,
             Err(error) => {
-                tracing::error!(%error, "Cannot write down what came of a command");
+                tracing::error!(%error, "Cannot save the outcome of a command");
                 sleep(STORE_PAUSE).await;
             }
         }
@@ -126,7 +126,7 @@ async fn watched(scheduler: &Scheduler, run: &Run) -> Result<Option<Came>, Store
     drop(watch);
     // Who oversees tries again; but what came of it is lost if it is not written down.
     if let Err(error) = scheduler.oversight.look().await {
-        tracing::error!(%error, "Cannot look what a command of a job has changed");
+        tracing::error!(%error, "Cannot check the changes of a job's command");
     }
     Ok(came)
 }

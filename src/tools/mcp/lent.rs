@@ -102,7 +102,7 @@ impl LentTool {
             }
             Ok(Err(error)) => {
                 server.suspect();
-                tracing::debug!(server = server.name, %error, "A call of an MCP tool broke");
+                tracing::debug!(server = server.name, %error, "A call of an MCP tool failed");
                 Err(ToolError::Transient(format!(
                     "The MCP server `{}` broke off in the call.{perhaps}",
                     server.name

@@ -142,13 +142,9 @@ impl Servers {
             let why: String = why.chars().take(TROUBLE_CHARS_MAX).collect();
             // A server that stays away is logged once.
             if server.state.borrow().trouble.as_ref() == Some(&why) {
-                tracing::debug!(server = server.name, why, "An MCP server is still lost");
+                tracing::debug!(server = server.name, why, "An MCP server is still down");
             } else {
-                tracing::warn!(
-                    server = server.name,
-                    why,
-                    "Lost an MCP server, will start it again"
-                );
+                tracing::warn!(server = server.name, why, "Lost an MCP server, will restart it");
             }
             server.state.send_modify(|state| {
                 (state.peer, state.tried, state.trouble) = (None, true, Some(why));
@@ -252,7 +248,7 @@ impl Servers {
             (state.peer.is_some(), Arc::clone(&state.offers))
         };
         if !was_up {
-            tracing::info!(server = server.name, tools = offers.len(), "An MCP server is there");
+            tracing::info!(server = server.name, tools = offers.len(), "An MCP server is up");
         } else if *before == offers {
             return;
         }
@@ -340,7 +336,7 @@ async fn list(server: &Server, peer: &Peer<RoleClient>) -> Result<Vec<Offer>, St
             Ok(offer) => offers.push(offer),
             Err(why) => {
                 let tool: String = tool.name.chars().take(64).collect();
-                tracing::warn!(server = server.name, tool, why, "Left out a tool of an MCP server");
+                tracing::warn!(server = server.name, tool, why, "Skipped a tool of an MCP server");
             }
         }
     }

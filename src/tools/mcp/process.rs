@@ -153,7 +153,7 @@ impl Errors {
         let line: String = line.trim().chars().filter(|c| !c.is_control()).collect();
         self.line.clear();
         if !line.is_empty() {
-            tracing::debug!(server = self.server, line, "An MCP server writes");
+            tracing::debug!(server = self.server, line, "Output of an MCP server");
             self.last = line;
         }
     }

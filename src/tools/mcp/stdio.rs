@@ -57,7 +57,7 @@ impl Stdio {
         let message = match serde_json::from_slice(&text) {
             Ok(message) => message,
             Err(error) => {
-                tracing::debug!(server = self.server, %error, "An MCP server prints what is no message");
+                tracing::debug!(server = self.server, %error, "An MCP server printed an invalid message");
                 return None;
             }
         };

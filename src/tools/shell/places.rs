@@ -96,14 +96,14 @@ pub(super) async fn save(cx: &ToolContext, kept: &KeptOutput, foreign: bool) -> 
         written.map_err(|source| FileError::Io { path: path.clone(), source })?;
         let kept = incoming.keep(&file)?;
         if let Err(error) = workspace.make_room(&folder, OUTPUTS_BYTES_MAX, path.name()) {
-            tracing::warn!(%error, "Cannot make room for outputs");
+            tracing::warn!(%error, "Cannot delete old outputs of commands");
         }
         Ok::<_, FileError>(kept)
     });
     match saved.await {
         Ok(path) => Some(path.to_string()),
         Err(error) => {
-            tracing::warn!(%error, "Cannot keep a command's output");
+            tracing::warn!(%error, "Cannot save a command's output");
             None
         }
     }

@@ -158,7 +158,7 @@ impl WebSearch {
                 Ok(Err(failed)) => failed,
                 Err(_) => Failed::passing(format!("no answer within {} s", TIME_MAX.as_secs())),
             };
-            tracing::warn!(engine = %engine.name, error = %failed, "A search engine gave nothing");
+            tracing::warn!(engine = %engine.name, error = %failed, "A search engine failed");
             passes |= failed.passes;
             failures.push(format!("{}: {failed}", engine.name));
         }

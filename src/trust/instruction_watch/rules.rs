@@ -58,7 +58,7 @@ impl Rules {
                 Contents::Whole(bytes) => {
                     let hash = Hash::of(bytes);
                     if let Err(error) = kept.put(&hash, bytes) {
-                        tracing::warn!(%path, %error, "Cannot keep what a file is");
+                        tracing::warn!(%path, %error, "Cannot save a version of a file");
                     }
                     hash.to_string()
                 }
@@ -80,7 +80,7 @@ impl Rules {
             one(workspace, &path, &mut mark);
         }
         if let Err(error) = kept.finish() {
-            tracing::warn!(%error, "Cannot keep what files are");
+            tracing::warn!(%error, "Cannot save versions of files");
         }
         Self { marks, is_whole }
     }

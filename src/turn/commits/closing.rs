@@ -57,7 +57,11 @@ pub(crate) async fn failed_ask(
     why: String,
 ) -> Result<Option<Origin>, StoreError> {
     let close = move |store: &Connection| {
-        tracing::error!(ask = ask.id.0, why, "Closed what a turn has asked, which fails each time");
+        tracing::error!(
+            ask = ask.id.0,
+            why,
+            "Closed a question of a turn, because it fails each time"
+        );
         if !asks::set_aside(store, &ask, &why)? {
             return Ok(None);
         }
@@ -65,7 +69,7 @@ pub(crate) async fn failed_ask(
             outbox::close_question(store, ask.delivery, replies::NO_LONGER_NEEDED)
         })?;
         if let Err(why) = closed {
-            tracing::warn!(ask = ask.id.0, why, "Left the buttons of a closed question");
+            tracing::warn!(ask = ask.id.0, why, "Cannot remove the buttons of a closed question");
         }
         end_asking_turn(store, &ask)
     };
@@ -89,7 +93,7 @@ fn end_asking_turn(store: &Connection, ask: &Ask) -> rusqlite::Result<Option<Ori
         }
     })?;
     if let Err(why) = &ended {
-        tracing::error!(turn = turn.0, why, "Ended a turn without what follows from that");
+        tracing::error!(turn = turn.0, why, "Ended a turn without its consequences");
         end_turn_alone(store, turn, Ending::Failed)?;
         drop(apart(store, || journal::settle_turn(store, turn, Fate::Refused))?);
     }

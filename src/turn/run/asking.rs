@@ -19,7 +19,11 @@ impl Active<'_> {
         match self.complete_with(&pictures, may_call).await {
             // One picture that a model does not take would spoil the conversation for long.
             Err(ProviderError::Refused(reason)) if !pictures.is_empty() => {
-                tracing::warn!(turn = self.turn.0, reason, "Refused, will ask without pictures");
+                tracing::warn!(
+                    turn = self.turn.0,
+                    reason,
+                    "The model refused the request, will retry without pictures"
+                );
                 self.complete_with(&Pictures::default(), may_call).await
             }
             completed => completed,
@@ -39,7 +43,9 @@ impl Active<'_> {
                 self.provider = provider;
                 self.session.settings = settings;
             }
-            Err(error) => tracing::warn!(%error, "Goes on with the settings of before"),
+            Err(error) => {
+                tracing::warn!(%error, "Cannot read the settings, continuing with the earlier ones")
+            }
         }
     }
 

@@ -143,7 +143,11 @@ impl<'a> Active<'a> {
             return Ok(None);
         }
         if attempts >= ATTEMPTS_MAX {
-            tracing::error!(turn = turn.0, attempts, "Gave a turn up: it was cut off each time");
+            tracing::error!(
+                turn = turn.0,
+                attempts,
+                "Gave up a turn, because it was interrupted each time"
+            );
             if origin.task().is_some() {
                 commits::gave_up(store, turn, origin).await?;
                 return Ok(None);

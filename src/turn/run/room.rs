@@ -139,7 +139,11 @@ impl Active<'_> {
         let Some(job) = Job::of(&self.session, whole, None) else {
             return Ok(Compaction::Nothing);
         };
-        tracing::info!(turn = self.turn.0, turns = job.turns.len(), "Compacting before a call");
+        tracing::info!(
+            turn = self.turn.0,
+            turns = job.turns.len(),
+            "Compacting before a model call"
+        );
         self.handles.draft.send_modify(|draft| draft.doing = Some(replies::COMPACTING.to_owned()));
         let mut spent = Usage::default();
         let summary =
@@ -150,7 +154,7 @@ impl Active<'_> {
                 false => Ok(Compaction::Nothing),
             },
             Err(error) => {
-                tracing::warn!(turn = self.turn.0, %error, "No summary");
+                tracing::warn!(turn = self.turn.0, %error, "The model gave no summary");
                 commits::spent(&self.turns.services.bus.store, self.turn, self.summariser(), spent)
                     .await?;
                 Ok(Compaction::Failed)
@@ -164,7 +168,11 @@ impl Active<'_> {
         let Some(job) = Job::up_to(&self.session, before.div_ceil(2), None) else {
             return Ok(false);
         };
-        tracing::warn!(turn = self.turn.0, turns = job.turns.len(), "Left out without a summary");
+        tracing::warn!(
+            turn = self.turn.0,
+            turns = job.turns.len(),
+            "Dropped old turns without a summary"
+        );
         let former = job.former.clone();
         self.fold(&job, former, Usage::default()).await
     }

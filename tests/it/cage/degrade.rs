@@ -197,7 +197,7 @@ fn a_command_for_which_less_holds_than_was_found_is_refused() {
             scene.cage.least = all;
             let done = scene.run("echo begun").await;
             let CommandEnding::Refused(why) = &done.ending else { panic!("{done:?}") };
-            assert!(why.contains("caged less than was found at my start"), "{why}");
+            assert!(why.contains("sandbox would be weaker than at my start"), "{why}");
             assert_eq!(done.out, "");
             scene.cage.least = bare;
             assert_eq!(scene.run("echo begun").await.well(), "begun\n");

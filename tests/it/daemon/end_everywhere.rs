@@ -32,7 +32,7 @@ async fn waits_for_no_link_at_its_end() {
         let (took, log) =
             (asked.elapsed(), fs::read_to_string(scene.folder().join("log")).unwrap());
         assert!(took < END_TIME_MAX, "{wait:?}: {took:?}\n{log}");
-        assert!(log.contains("Stopped") && !log.contains("Did not end in time"), "{wait:?}\n{log}");
+        assert!(log.contains("Stopped") && !log.contains("did not end in time"), "{wait:?}\n{log}");
     }
     assert_eq!(platforms.discord.gateway_faults(), Vec::<String>::new());
     assert_eq!(platforms.slack.offences(), Vec::<String>::new());

@@ -106,7 +106,7 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
     disk.fill();
     let daemon = disk.begin(&scene);
     api.wait_for_words(ADA.id, replies::DISK_IS_FULL).await;
-    assert!(daemon.log().contains("freed the ballast file"), "{}", daemon.log());
+    assert!(daemon.log().contains("released the ballast file"), "{}", daemon.log());
     assert!(!disk.has("ballast"));
     disk.make_room();
     api.say(&said(&ADA, "and now"));
@@ -117,7 +117,7 @@ async fn starts_on_a_full_disk_by_its_ballast_or_waits_for_room() {
     fs::remove_file(disk.home.join("ballast")).ok();
     disk.fill();
     let daemon = disk.begin(&scene);
-    logs(&daemon, "Waiting for room").await;
+    logs(&daemon, "waiting for free space").await;
     api.say(&said(&ADA, "are you there"));
     disk.make_room();
     api.wait_for_words(ADA.id, "You said: are you there").await;

@@ -68,7 +68,7 @@ async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
 
 #[tokio::test]
 async fn warns_that_nobody_is_let_in_until_somebody_is_paired() {
-    const WARNING: &str = "nobody is let in until paired";
+    const WARNING: &str = "nobody has access until paired";
     let api = BotApi::start().await;
     let scene = nobodys(&api);
     let warns = async || scene.run(&["check"]).await.out.contains(WARNING);

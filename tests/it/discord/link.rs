@@ -280,6 +280,6 @@ async fn begins_no_session_after_session_by_itself() {
         api.use_up_session_starts();
         api.disturb(Disturb::InvalidSession { resumable: false });
     });
-    assert!(error.to_string().contains("no more sessions"), "{error}");
+    assert!(error.to_string().contains("no more new sessions"), "{error}");
     assert_eq!(api.sessions(), (1, 0));
 }

@@ -284,7 +284,7 @@ async fn fetches_files_that_lie_at_discord_and_no_others() {
         "a.png",
     ] {
         let error = fetch(&discord, url, 1000).await.unwrap_err();
-        assert!(matches!(&error, ChannelError::Refused(why) if why.contains("does not lie")));
+        assert!(matches!(&error, ChannelError::Refused(why) if why.contains("is not on Discord")));
     }
 }
 

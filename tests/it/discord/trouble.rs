@@ -53,7 +53,7 @@ async fn asks_nothing_of_a_route_that_must_rest() {
     let other = Outbound { id: DeliveryId(2), ..message(address(CREW, None), "hi") };
     discord.send(&other).await.unwrap_err();
     let error = discord.find(&other, long_ago()).await.unwrap_err();
-    assert!(error.to_string().contains("slow down"), "{error}");
+    assert!(error.to_string().contains("limits the rate"), "{error}");
 }
 
 #[tokio::test]

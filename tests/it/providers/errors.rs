@@ -78,7 +78,7 @@ async fn shows_no_page_and_no_key() {
         assert_eq!(sorted(platform, page(502)).await, "busy: the server failed (502)");
         assert_eq!(
             sorted(platform, page(200)).await,
-            "refused: the server is no model API; check base_url (200)"
+            "refused: the server is not a model API; check base_url (200)"
         );
         let told = format!("{KEY} is no key. {}", "x".repeat(100_000));
         let told = sorted(platform, Reply::error(401, &json!({"error": told}))).await;
@@ -93,7 +93,7 @@ async fn does_not_follow_a_redirect_with_the_key() {
         let reply = Reply::page(307, "text/plain", "").with_header("location", &trap.base_url);
         assert_eq!(
             sorted(platform, reply).await,
-            "refused: the server sends us elsewhere; check base_url (307)"
+            "refused: the server redirects to another address; check base_url (307)"
         );
         trap.finish();
     }
@@ -132,7 +132,7 @@ async fn notices_a_broken_stalled_or_silent_answer() {
         let told = sorted_within(SHORT_LIMITS, platform, half(StreamEnding::Stalls)).await;
         assert_eq!(told, "busy: the answer stalled");
         let told = sorted_within(SHORT_LIMITS, platform, Reply::Silence).await;
-        assert_eq!(told, "busy: nothing came for 0.5 s");
+        assert_eq!(told, "busy: the server sent nothing for 0.5 s");
     }
 }
 
@@ -155,7 +155,7 @@ async fn ends_an_endless_answer() {
     let line = vec![b'x'; 64 * 1024];
     api.reply(Reply::Stream(vec![line; 64], StreamEnding::Stalls));
     let told = told(ask(&*provider(&api)).await.0.unwrap_err());
-    assert_eq!(told, "refused: the answer is endless; check the model");
+    assert_eq!(told, "refused: the answer does not end; check the model");
 }
 
 #[test]
@@ -180,5 +180,5 @@ fn refuses_a_config_that_cannot_work() {
         refusal(config("ftp://host", KEY)),
         "base_url is not an HTTP URL: ftp://host/chat/completions"
     );
-    assert_eq!(refusal(config("http://host", "a\nb")), "api_key has characters that no key has");
+    assert_eq!(refusal(config("http://host", "a\nb")), "api_key contains invalid characters");
 }

@@ -80,7 +80,7 @@ fn tries_again_after_a_call_that_the_server_could_not_read() {
     let body = r#"{"error":{"message":"Failed to call a function.","type":"invalid_request_error","code":"tool_use_failed","failed_generation":"<function=look"}}"#;
     assert_eq!(
         sorted(400, body),
-        "busy: the model wrote a call that its server could not read (400: Failed to call a function.)"
+        "busy: the model wrote a tool call that its server could not read (400: Failed to call a function.)"
     );
 }
 

@@ -153,7 +153,7 @@ async fn refusals_are_final_and_in_words() {
         (Fault::Deny(403, "Forbidden: user is deactivated"), "account is gone"),
         (
             Fault::Deny(403, "Forbidden: bot was kicked from the supergroup chat"),
-            "not in this chat",
+            "no longer in this chat",
         ),
         (
             Fault::Deny(400, "Bad Request: not enough rights to send text messages to the chat"),
