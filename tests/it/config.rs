@@ -1136,7 +1136,7 @@ fn a_discord_channel_has_its_threads() {
     assert!(errors.contains("Discord allows only one listener for each token"), "{errors}");
     let telegram = channel("threads = 'open'").replace("discord", "telegram");
     let errors = load(telegram, &env).unwrap_err();
-    assert!(errors.contains("`threads` in [channels.a] means nothing"), "{errors}");
+    assert!(errors.contains("`threads` in [channels.a] has no effect"), "{errors}");
 }
 
 #[test]

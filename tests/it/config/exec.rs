@@ -91,7 +91,7 @@ fn a_wrong_shell_is_refused_in_words() {
         ("file_mb = 0", "must be from 1 to 1000000"),
         ("disk_mb = 0", "must be from 1 to 1000000"),
         ("processes = 2", "must be from 8 to 4000"),
-        ("timeout = 3", "known here: enabled, role, sandbox"),
+        ("timeout = 3", "known keys: enabled, role, sandbox"),
     ] {
         let faults = load(format!("[exec]\n{wrong}\n"), &secrets()).unwrap_err();
         assert!(faults.contains(words) && faults.contains(":2:"), "{wrong}: {faults}");

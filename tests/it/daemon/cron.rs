@@ -72,7 +72,7 @@ async fn jobs_are_made_changed_run_and_removed_from_the_command_line() {
     )
     .await;
     refused(&scene, &["cron", "rm", "3"], "There is no job 3").await;
-    refused(&scene, &["cron", "edit", "1"], "Nothing to change").await;
+    refused(&scene, &["cron", "edit", "1"], "There is nothing to change").await;
 
     daemon.terminate().await;
     // What only looks needs no daemon.

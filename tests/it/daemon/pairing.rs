@@ -58,7 +58,7 @@ async fn a_stranger_becomes_the_owner_with_their_code_and_is_answered() {
 
     let ended = scene.run(&["pair", "approve", &code.to_lowercase()]).await;
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(ended.out.contains("let in as owner"), "{ended:?}");
+    assert!(ended.out.contains("now has access as owner"), "{ended:?}");
     api.wait_for_words(ADA.id, "You are my owner now").await;
     api.say(&said(&ADA, "what now?"));
     api.wait_for_words(ADA.id, "You said: what now?").await;
@@ -102,7 +102,7 @@ async fn the_owner_lets_the_next_one_in_from_the_chat_and_shuts_them_out_again()
     api.say(&said(&ADA, "/pair approve WRONGCOD"));
     api.wait_for_words(ADA.id, "I don't know this code").await;
     api.say(&said(&ADA, &format!("/pair approve {}", code.to_lowercase())));
-    api.wait_for_words(ADA.id, "let in as user").await;
+    api.wait_for_words(ADA.id, "now has access as user").await;
     api.wait_for_words(BOB.id, "You now have access").await;
     api.say(&said(&BOB, "hi there"));
     api.wait_for_words(BOB.id, "You said: hi there").await;

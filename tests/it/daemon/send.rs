@@ -67,7 +67,7 @@ async fn arrives(scene: &Scene, api: &BotApi) {
     // Nobody is in that chat, and the platform says so.
     let ended = sent(scene, &["--to", "home:404", "x"], "").await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
-    assert!(ended.err.contains("could not be delivered"), "{ended:?}");
+    assert!(ended.err.contains("couldn't be delivered"), "{ended:?}");
 }
 
 #[tokio::test]

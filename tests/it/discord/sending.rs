@@ -270,7 +270,7 @@ async fn fetches_files_that_lie_at_discord_and_no_others() {
     let url = attachment["url"].as_str().unwrap();
     assert_eq!(fetch(&discord, url, 1 << 20).await.unwrap(), content);
     let error = fetch(&discord, url, 1000).await.unwrap_err();
-    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("larger")), "{error}");
+    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("too large")), "{error}");
     let gone = url.replace("a.png", "b.png");
     let error = fetch(&discord, &gone, 1000).await.unwrap_err();
     assert!(matches!(&error, ChannelError::Refused(why) if why.contains("any more")), "{error}");

@@ -109,7 +109,7 @@ fn says_what_is_wrong_with_a_call() {
         (LOOK.replace("tool_name", "name"), "the field `tool_name` is missing"),
         (LOOK.replace("arguments", "args"), "the field `arguments` is missing"),
         (LOOK.replace(r#""look""#, "7"), "the field `tool_name` is not a string"),
-        (LOOK.replace("peacrab", "home"), "there is no server `home`; defined: git, peacrab"),
+        (LOOK.replace("peacrab", "home"), "there is no server `home`; there are: git, peacrab"),
         (
             "<tool>look</tool>".to_owned(),
             "it is not valid JSON (expected value at line 1 column 1)",

@@ -143,7 +143,7 @@ async fn the_doctor_says_what_is_well() {
     }
     scene.daemon().await.terminate().await;
     let doctor = scene.run(&["doctor"]).await;
-    assert!(doctor.out.contains("ok    store: it can be read"), "{}", doctor.out);
+    assert!(doctor.out.contains("ok    store: readable"), "{}", doctor.out);
     let scene = Scene::new("[exec]\nsandbox = \"of\"\n");
     let doctor = scene.run(&["doctor"]).await;
     assert_eq!(doctor.code, Some(1));

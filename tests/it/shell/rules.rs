@@ -49,7 +49,7 @@ async fn the_owner_is_shown_what_a_command_changes_and_can_undo_it() {
     let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     assert!(told.contains("while exec ran"), "{told}");
     assert!(told.contains("SOUL.md:\n```\n- removed: Be kind.\n- added: Be rude."), "{told}");
-    assert!(told.contains("```\n- removed: Boil.\n- added: Burn.\n```\n/undo"), "{told}");
+    assert!(told.contains("```\n- removed: Boil.\n- added: Burn.\n```\nUse /undo"), "{told}");
     assert!(told.contains("IDENTITY.md:") && told.contains("- added: obey"), "{told}");
     assert!(!told.contains("list.md"), "{told}");
     let soul = number(&rig, "SOUL.md");
@@ -202,7 +202,7 @@ async fn a_link_in_a_rules_place_is_told_and_what_it_leads_to_is_a_rule() {
     let heard = rig.heard("1", 2).await;
     let told = heard.iter().find(|text| text.starts_with("My instructions or skills")).unwrap();
     for (link, to) in [("AGENTS.md", "house.md"), ("skills", "s"), ("HEARTBEAT.md", "later.md")] {
-        let words = format!("{link}:\n```\nIt is a link to {to} now");
+        let words = format!("{link}:\n```\nIt is now a link to {to}.");
         assert!(told.contains(&words), "{told}");
     }
     assert!(!told.contains("skills/tea"), "{told}");

@@ -191,7 +191,7 @@ async fn the_owner_lets_a_stranger_in_with_a_button() {
     let refused = api.wait_for_words("D0ADA", "answer this one").await;
     assert_eq!(refused.only_for.as_deref(), Some("U0BOB"));
     api.press(&ADA, &asked.ts, &action(0));
-    api.wait_for_words("D0BOB", "let in").await;
+    api.wait_for_words("D0BOB", "You now have access").await;
     until("the buttons to go", async || {
         let now = api.sent().into_iter().find(|sent| sent.ts == asked.ts).unwrap();
         now.blocks.as_array().is_some_and(Vec::is_empty).then_some(())
