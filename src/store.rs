@@ -219,7 +219,7 @@ impl Store {
         }
     }
 
-    /// Returns if the disk had free space when the store was opened.
+    /// Returns the state of the disk when the store was opened: enough space, or only without the ballast file.
     pub fn room(&self) -> Room {
         self.room
     }

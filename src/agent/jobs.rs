@@ -52,9 +52,9 @@ fn first_word(text: &str) -> (&str, &str) {
     (word, rest.trim())
 }
 
-/// Checks if a person may schedule a command by `/jobs`. Returns an explanation if not. A person whose
-/// commands need approval, by others or by themselves, must ask the model, so that the approval is asked
-/// for. The owner needs no other permission.
+/// Checks that a person may schedule a command directly, without the model. Returns an explanation if not. A
+/// person whose commands need approval, by others or by themselves, must ask the model, so that the approval
+/// is asked for. The owner needs no other permission.
 pub fn may_command(
     config: &TurnConfig,
     shell: &CageState,

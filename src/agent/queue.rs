@@ -108,7 +108,7 @@ impl Agent {
         Ok((last < newest).then_some(Duration::ZERO))
     }
 
-    /// Returns if more parts of the last row's message may follow: more of an album, or of a long paste.
+    /// Returns the further parts of the last row's message that may follow: more of an album, or of a long paste.
     pub(super) async fn parts_to_come(&self, rows: &[Waiting]) -> Result<Parts, StoreError> {
         let Some(last) = rows.last().filter(|last| last.inbound.body.more) else {
             return Ok(Parts::None);

@@ -31,7 +31,7 @@ use sessions::{BackgroundCommand, SessionRequest, Sessions};
 pub const EXEC: &str = "exec";
 
 /// Maximum length of a command, and of its input, in bytes.
-const TEXT_CHARS_MAX: usize = 100_000;
+const TEXT_BYTES_MAX: usize = 100_000;
 
 /// Settings of the shell.
 #[derive(Clone, Debug, PartialEq)]
@@ -126,10 +126,10 @@ impl Tool for Exec {
         if args.command.trim().is_empty() {
             return tell("The command is empty.".to_owned());
         }
-        if args.command.len().max(args.stdin.len()) > TEXT_CHARS_MAX || args.command.contains('\0')
+        if args.command.len().max(args.stdin.len()) > TEXT_BYTES_MAX || args.command.contains('\0')
         {
             return tell(format!(
-                "A command and its stdin have at most {TEXT_CHARS_MAX} bytes each, and no NUL: put \
+                "A command and its stdin have at most {TEXT_BYTES_MAX} bytes each, and no NUL: put \
                  more into a file."
             ));
         }
@@ -242,8 +242,8 @@ impl Tool for ProcessTool {
         let asked = match args.action {
             ProcessAction::List => return Ok(ToolOutput::text(sessions.list(&cx.address))),
             ProcessAction::Poll => SessionRequest::Poll,
-            ProcessAction::Write if args.text.len() > TEXT_CHARS_MAX => {
-                return tell(format!("At most {TEXT_CHARS_MAX} bytes are written at once."));
+            ProcessAction::Write if args.text.len() > TEXT_BYTES_MAX => {
+                return tell(format!("At most {TEXT_BYTES_MAX} bytes are written at once."));
             }
             ProcessAction::Write => SessionRequest::Write(args.text),
             ProcessAction::Kill => SessionRequest::Kill,

@@ -8,7 +8,8 @@ use crate::store::Sync;
 
 impl DeliveryQueue {
     /// Retries at once what failed while the link was down, if the link has come up since. `ups` is how often
-    /// the link has come up, and `before` the count of the last call. Returns the count for the next call.
+    /// the link has come up, and `before` the count of the last call. Returns the count for the next call, which
+    /// tries again what the store could not write.
     pub(super) async fn hasten_after_outage(&self, ups: u64, before: u64) -> u64 {
         if ups == before {
             return before;
@@ -18,6 +19,7 @@ impl DeliveryQueue {
         let hasten = move |store: &_| outbox::hasten_after_outage(store, &name, least, BACKOFF_MAX);
         if let Err(error) = self.bus.store.write("link is up", Sync::Later, hasten).await {
             tracing::warn!(channel = %self.name, %error, "Cannot retry deliveries early, they wait for their pauses");
+            return before;
         }
         ups
     }

@@ -82,7 +82,7 @@ pub(super) enum BlockEnd {
     Never,
 }
 
-/// Decision if an opener begins a block, or is only mentioned.
+/// Result of the check that distinguishes an opener of a block from a mere mention of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
     Yes,
