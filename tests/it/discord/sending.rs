@@ -273,7 +273,7 @@ async fn fetches_files_that_lie_at_discord_and_no_others() {
     assert!(matches!(&error, ChannelError::Refused(why) if why.contains("too large")), "{error}");
     let gone = url.replace("a.png", "b.png");
     let error = fetch(&discord, &gone, 1000).await.unwrap_err();
-    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("any more")), "{error}");
+    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("no longer at Discord")), "{error}");
     let other = DiscordApi::start().await.url().to_owned() + "/attachments/1/a.png";
     for url in [
         other.as_str(),

@@ -425,7 +425,7 @@ async fn fetches_a_file_with_its_token_and_from_slack_only() {
     }
     let gone = url.replace("crab", "gone");
     let error = fetched(&adapter, &media(&gone), 9).await.unwrap_err();
-    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("not there")), "{error}");
+    assert!(matches!(&error, ChannelError::Refused(why) if why.contains("no longer there")), "{error}");
     // Without the scope, Slack gives a page to log in.
     let mut config = config(&api);
     config.token = peacrab::secret::Secret::new("xoxb-other");
