@@ -20,6 +20,8 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_process_madvise,
     libc::SYS_pidfd_getfd,
     libc::SYS_kcmp,
+    libc::SYS_migrate_pages,
+    libc::SYS_move_pages,
     // What is seen of the machine.
     libc::SYS_mount,
     libc::SYS_umount2,
@@ -98,6 +100,9 @@ const UNKNOWN: &[libc::c_long] = &[
     MEMFD_SECRET,
     libc::SYS_shmget,
     libc::SYS_msgget,
+    libc::SYS_semget,
+    // It gives memory to a pipe, where it counts for no process.
+    libc::SYS_vmsplice,
     // The mode lies where a filter cannot look; `openat` and `fchmodat` do the same.
     libc::SYS_openat2,
     FCHMODAT2,
@@ -118,6 +123,37 @@ const RESERVING: [u64; 4] = [0x4030_5828, 0x4030_582a, 0x4030_5839, 0x401c_5820]
 /// happens, as where the kernel's most is what there is already.
 const BUFFER_SIZES: [libc::c_int; 4] =
     [libc::SO_SNDBUF, libc::SO_RCVBUF, libc::SO_SNDBUFFORCE, libc::SO_RCVBUFFORCE];
+
+/// By `fcntl`: a lease keeps others from opening a file, and a larger pipe is memory that counts for no process.
+/// F_SETLEASE and F_SETPIPE_SZ (linux/fcntl.h), which libc does not have everywhere.
+const DENIED_CONTROLS: [u64; 2] = [1024, 1031];
+
+/// Attributes of files by their path, which Landlock does not guard: refused where the rest of the account's
+/// files is within reach.
+const ATTRIBUTES: &[libc::c_long] = &[
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+];
+
+/// `setxattrat` and `removexattrat` (Linux 6.13), the same everywhere.
+const ATTRIBUTES_AT: &[libc::c_long] = &[463, 466];
+
+/// Calls that set how a process is scheduled, by its number: the first argument. 0 is the caller.
+const SCHEDULE: &[libc::c_long] = &[
+    libc::SYS_sched_setscheduler,
+    libc::SYS_sched_setparam,
+    libc::SYS_sched_setattr,
+    libc::SYS_sched_setaffinity,
+];
+
+/// Calls that set a priority: what the second argument names (a process, a group, an account), and the value of
+/// the first one for a process.
+const PRIORITIES: [(libc::c_long, u64); 2] =
+    [(libc::SYS_setpriority, 0), (libc::SYS_ioprio_set, 1)];
 
 /// By `clone`, the way to namespaces that has to stay open for threads.
 const NAMESPACES: [libc::c_int; 8] = [
@@ -147,11 +183,24 @@ pub(super) enum Sockets {
     None,
 }
 
+/// What a command has to itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Own {
+    pub(super) sockets: Sockets,
+    /// It sees no processes but its own.
+    pub(super) processes: bool,
+    /// It sees no files but those that it may read.
+    pub(super) root: bool,
+}
+
 /// Refuses these calls from now on; errs where this processor is not known.
-pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
+pub(super) fn refuse(own: Own) -> io::Result<()> {
     let failed = |error: &dyn std::fmt::Display| io::Error::other(error.to_string());
     let arch: TargetArch = std::env::consts::ARCH.try_into().map_err(|error| failed(&error))?;
-    let denied = denied(sockets).map_err(|error| failed(&error))?;
+    let mut denied = denied(own.sockets).map_err(|error| failed(&error))?;
+    if !own.processes {
+        denied.extend(others().map_err(|error| failed(&error))?);
+    }
     let whole = |calls: &[libc::c_long]| {
         calls.iter().map(|call| (*call, Vec::new())).collect::<SeccompRules>()
     };
@@ -159,12 +208,14 @@ pub(super) fn refuse(sockets: Sockets) -> io::Result<()> {
     let mut unsupported = whole(UNSUPPORTED);
     let reserving = requests(&RESERVING).map_err(|error| failed(&error))?;
     unsupported.insert(libc::SYS_ioctl, reserving);
-    for (rules, error) in [
-        (denied, libc::EPERM),
-        (whole(UNKNOWN), libc::ENOSYS),
-        (unsupported, libc::EOPNOTSUPP),
-        (idle, 0),
-    ] {
+    let mut unknown = whole(UNKNOWN);
+    if !own.root {
+        unsupported.extend(whole(ATTRIBUTES));
+        unknown.extend(whole(ATTRIBUTES_AT));
+    }
+    for (rules, error) in
+        [(denied, libc::EPERM), (unknown, libc::ENOSYS), (unsupported, libc::EOPNOTSUPP), (idle, 0)]
+    {
         let error = SeccompAction::Errno(error.unsigned_abs());
         let filter = SeccompFilter::new(numbered(rules), SeccompAction::Allow, error, arch);
         let filter = filter.map_err(|error| failed(&error))?;
@@ -204,6 +255,20 @@ fn requests(codes: &[u64]) -> Result<Vec<SeccompRule>, seccompiler::BackendError
     rules.collect()
 }
 
+/// Setters that name another process, which may be the daemon.
+fn others() -> Result<SeccompRules, seccompiler::BackendError> {
+    let is_not =
+        |argument, value| one(SeccompCondition::new(argument, Dword, SeccompCmpOp::Ne, value)?);
+    let mut rules = SeccompRules::new();
+    for call in SCHEDULE {
+        rules.insert(*call, vec![is_not(0, 0)?]);
+    }
+    for (call, process) in PRIORITIES {
+        rules.insert(call, vec![is_not(0, process)?, is_not(1, 0)?]);
+    }
+    Ok(rules)
+}
+
 fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     let always = DENIED.iter().chain(DENIED_HERE);
     let mut rules: SeccompRules = always.map(|call| (*call, Vec::new())).collect();
@@ -213,6 +278,7 @@ fn denied(sockets: Sockets) -> Result<SeccompRules, seccompiler::BackendError> {
     });
     rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
     rules.insert(libc::SYS_ioctl, requests(&TYPING)?);
+    rules.insert(libc::SYS_fcntl, requests(&DENIED_CONTROLS)?);
     let families: &[libc::c_int] = match sockets {
         Sockets::Usual => &[libc::AF_UNIX, libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],
         Sockets::NetworkOnly => &[libc::AF_INET, libc::AF_INET6, libc::AF_NETLINK],

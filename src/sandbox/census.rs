@@ -1,7 +1,7 @@
 //! What a running command and all that it has started take together: processes, memory, the disk.
 //! The kernel's own limits hold for each process; what is theirs in sum is counted here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -21,8 +21,16 @@ const LOOKED_AT_MAX: usize = 4_096;
 /// What a socket can hold of the kernel's memory: `net.core.wmem_default` (208 KB), and a message more.
 const SOCKET_BYTES: u64 = 256 * 1024;
 
-/// What a pipe can hold once a user has many (`pipe-user-pages-soft`, pipe(7)): two pages.
-const PIPE_BYTES: u64 = 8 * 1024;
+/// What a pipe can hold (pipe(7)), which no command can enlarge; and once a user's pipes hold so much together
+/// (`pipe-user-pages-soft`), two pages.
+const PIPE_BYTES: u64 = 64 * 1024;
+const PIPES_BYTES_SOFT: u64 = 64 * 1024 * 1024;
+const SMALL_PIPE_BYTES: u64 = 8 * 1024;
+
+/// How the kernel names memory that is shared and belongs to no disk, in /proc/PID/maps. It stays as large as it
+/// was made, whatever a process still shows of it.
+const SHARED_NAMES: [&str; 5] =
+    ["/dev/zero (deleted)", "[anon_shmem:", "/memfd:", "/SYSV", "/dev/shm/"];
 
 /// What must be left of the machine's memory: so much, or a part of it, or half of what there was at the
 /// beginning. Not all that the kernel keeps for a process counts somewhere.
@@ -94,14 +102,47 @@ impl<'a> Census<'a> {
 fn takes_more(most: u64, inside: &[Pid], all: &[ProcessUsage]) -> bool {
     let sum = |of: fn(Pid) -> u64| inside.iter().map(|pid| of(*pid)).sum::<u64>();
     let tables: u64 = all.iter().map(|process| process.tables).sum();
-    let resident = tables + all.iter().map(|process| process.resident).sum::<u64>();
+    let shared = shared(inside);
+    let resident = tables + shared + all.iter().map(|process| process.resident).sum::<u64>();
     if resident + sum(opened) * SOCKET_BYTES <= most {
         return false;
     }
     // Sockets on their way in others are left out; the kernel lets a user have as many of those as one
     // process may have files open (unix(7)).
     let buffers = buffers(inside);
-    resident + buffers > most && tables + sum(own) + buffers > most
+    let own =
+        inside.iter().map(|pid| own(*pid)).fold((0, 0), |sum, it| (sum.0 + it.0, sum.1 + it.1));
+    resident + buffers > most && tables + own.0 + own.1.max(shared) + buffers > most
+}
+
+/// Bytes of shared memory without a disk, each counted once and whole.
+fn shared(inside: &[Pid]) -> u64 {
+    let mut found: BTreeMap<String, u64> = BTreeMap::new();
+    for pid in inside {
+        let maps = fs::read_to_string(format!("/proc/{}/maps", pid.as_raw_nonzero()));
+        for line in maps.unwrap_or_default().lines() {
+            if let Some((file, end)) = shared_mapping(line) {
+                let most = found.entry(file).or_default();
+                *most = end.max(*most);
+            }
+        }
+    }
+    found.values().sum()
+}
+
+/// Of a line of /proc/PID/maps (proc(5)): which shared memory it shows, and where in it the mapping ends.
+pub fn shared_mapping(line: &str) -> Option<(String, u64)> {
+    let mut fields = line.splitn(6, ' ');
+    let (addresses, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
+    let (device, inode) = (fields.next()?, fields.next()?);
+    let name = fields.next()?.trim_start();
+    if !rights.ends_with('s') || !SHARED_NAMES.iter().any(|known| name.starts_with(known)) {
+        return None;
+    }
+    let number = |text: &str| u64::from_str_radix(text, 16).ok();
+    let (from, to) = addresses.split_once('-')?;
+    let length = number(to)?.checked_sub(number(from)?)?;
+    Some((format!("{device} {inode}"), number(offset)?.saturating_add(length)))
 }
 
 /// The processes that a process has started or inherited, and those that these have started.
@@ -177,13 +218,16 @@ fn bytes(size: &str) -> u64 {
     kilobytes.unwrap_or_default() * 1024
 }
 
-/// Bytes that would be free without it: what it shares is divided, files do not count.
-fn own(pid: Pid) -> u64 {
+/// Bytes that would be free without it, of its own and of shared memory: what it shares is divided, files do not
+/// count.
+fn own(pid: Pid) -> (u64, u64) {
     let text = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.as_raw_nonzero()));
-    let Ok(text) = text else { return process(pid).resident };
-    let lines = text.lines().filter_map(|line| line.split_once(':'));
-    let counted = lines.filter(|line| matches!(line.0, "Pss_Anon" | "Pss_Shmem" | "SwapPss"));
-    counted.map(|line| bytes(line.1)).sum()
+    let Ok(text) = text else { return (process(pid).resident, 0) };
+    let sum = |names: &[&str]| {
+        let lines = text.lines().filter_map(|line| line.split_once(':'));
+        lines.filter(|line| names.contains(&line.0)).map(|line| bytes(line.1)).sum()
+    };
+    (sum(&["Pss_Anon", "SwapPss"]), sum(&["Pss_Shmem"]))
 }
 
 /// How many files it has open; as many as it may, where that cannot be seen.
@@ -219,7 +263,9 @@ fn buffers(inside: &[Pid]) -> u64 {
             }
         }
     }
-    (sockets.len() as u64 + unknown) * SOCKET_BYTES + pipes.len() as u64 * PIPE_BYTES
+    let pipes = pipes.len() as u64;
+    let in_pipes = (pipes * PIPE_BYTES).min(PIPES_BYTES_SOFT + pipes * SMALL_PIPE_BYTES);
+    (sockets.len() as u64 + unknown) * SOCKET_BYTES + in_pipes
 }
 
 /// The machine's memory in bytes: all, and what could be had.

@@ -80,7 +80,11 @@ impl Disks {
         let (mut sum, mut all_known) = (self.last_told, true);
         for process in inside {
             match written(*process) {
-                Ok(bytes) => sum += bytes,
+                Ok(bytes) => {
+                    sum += bytes;
+                    // What its children write counts nowhere once they have ended.
+                    all_known &= !ignores_children(*process);
+                }
                 // Unless it has ended, and been waited for.
                 Err(error) => all_known &= is_gone(&error),
             }
@@ -125,6 +129,17 @@ fn files(disk: &StatVfs) -> u64 {
 
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+/// Returns true if a process ignores SIGCHLD: the kernel then forgets its children, and what they have written.
+fn ignores_children(process: Pid) -> bool {
+    let text = fs::read_to_string(format!("/proc/{}/status", process.as_raw_nonzero()));
+    let ignored = text
+        .unwrap_or_default()
+        .lines()
+        .find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok());
+    let child = 1 << (libc::SIGCHLD - 1);
+    ignored.is_some_and(|ignored| ignored & child != 0)
 }
 
 /// Bytes that it, and those for whose end it has waited, have had written to a disk.

@@ -25,7 +25,7 @@ use rustix::stdio::{dup2_stderr, dup2_stdin};
 
 use super::entry::Prepared;
 use super::{Enforced, Level, Network, limits, raw, root};
-use crate::sandbox::calls::{self, Sockets};
+use crate::sandbox::calls::{self, Own, Sockets};
 use crate::sandbox::paths::{self, DEVICES, VisiblePath};
 use crate::sandbox::wire::{self, Report, SandboxTask, Spec, Trial, TrialResult};
 
@@ -116,7 +116,8 @@ fn shut(spec: &Spec, prepared: &Prepared, enforced: &mut Enforced) -> io::Result
         (true, false) => Sockets::NetworkOnly,
         (false, _) => Sockets::None,
     };
-    let refused = calls::refuse(sockets);
+    let own = Own { sockets, processes: enforced.processes, root: enforced.own_root };
+    let refused = calls::refuse(own);
     enforced.calls = refused.is_ok();
     enforced.network = match (spec.network, namespaces.network, enforced.calls) {
         (true, ..) => Network::On,

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rustix::net::sockopt::{set_socket_send_buffer_size, socket_send_buffer_size};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
+use peacrab::sandbox::census::shared_mapping;
 use peacrab::sandbox::{Bounds, CommandEnding, Over};
 
 use super::degrade::{NO_NAMESPACES, without};
@@ -51,6 +52,8 @@ fn attacks_when_it_is_told_to() {
         "tables" => tables(),
         "files" => files(),
         "reserve" => reserve(),
+        "forget" => forget(),
+        "schedule" => schedule(place),
         "datagrams" => datagrams(place),
         other => panic!("{other} is no attack"),
     };
@@ -107,6 +110,52 @@ fn tables() -> io::Result<String> {
     }
     std::thread::sleep(Duration::from_secs(60));
     Ok("WENT THROUGH".to_owned())
+}
+
+/// Fills memory that is shared, and takes it off its own account, over and over.
+#[expect(unsafe_code, reason = "only the kernel's own calls share memory without a name")]
+fn forget() -> io::Result<String> {
+    const LENGTH: usize = 16 << 20;
+    let flags = libc::MAP_SHARED | libc::MAP_ANONYMOUS;
+    for _ in 0..128 {
+        // SAFETY: a new mapping, of which only its own bytes are written.
+        unsafe {
+            let map = libc::mmap(std::ptr::null_mut(), LENGTH, libc::PROT_WRITE, flags, -1, 0);
+            if map == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+            for at in (0..LENGTH).step_by(4096) {
+                map.cast::<u8>().add(at).write_volatile(1);
+            }
+            libc::madvise(map, LENGTH, libc::MADV_DONTNEED);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    std::thread::sleep(Duration::from_secs(60));
+    Ok("WENT THROUGH".to_owned())
+}
+
+/// Has another process scheduled last.
+#[expect(unsafe_code, reason = "the kernel's own calls, with the number of another process")]
+fn schedule(place: &str) -> io::Result<String> {
+    let process: i32 = place.parse().map_err(io::Error::other)?;
+    let idle = libc::sched_param { sched_priority: 0 };
+    // SAFETY: numbers, and a structure that outlives the call.
+    let results = unsafe {
+        [
+            i64::from(libc::sched_setscheduler(process, libc::SCHED_IDLE, &raw const idle)),
+            i64::from(libc::setpriority(libc::PRIO_PROCESS, process.cast_unsigned(), 19)),
+            i64::from(libc::setpriority(libc::PRIO_USER, 0, 19)),
+            libc::syscall(libc::SYS_ioprio_set, 1, process, 3 << 13),
+        ]
+    };
+    // Its own are its own affair.
+    // SAFETY: as above.
+    let own = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 15) };
+    match (results, own) {
+        ([-1, -1, -1, -1], 0) => Ok("ALL HELD".to_owned()),
+        other => Ok(format!("WENT THROUGH {other:?}")),
+    }
 }
 
 /// Makes empty files without end.
@@ -191,6 +240,41 @@ async fn no_socket_is_made_to_hold_more() {
 }
 
 #[tokio::test]
+async fn shared_memory_counts_by_its_size() {
+    let mut scene = Scene::new();
+    scene.cage.bounds = Bounds::new(128 * MB, (64 * MB, 200 * MB), 64);
+    let forget = scene.attack("forget");
+    let done = scene.run(&forget).await;
+    assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
+    assert!(done.took < SOON, "{done:?}");
+}
+
+#[test]
+fn shared_mappings_are_told_from_files() {
+    let zero = "7f0000000000-7f0001000000 rw-s 00000000 00:01 1026    /dev/zero (deleted)";
+    assert_eq!(shared_mapping(zero), Some(("00:01 1026".to_owned(), 0x100_0000)));
+    let part = "7f0000000000-7f0000001000 rw-s 00fff000 00:01 1026    [anon_shmem:tea]";
+    assert_eq!(shared_mapping(part), Some(("00:01 1026".to_owned(), 0x100_0000)));
+    for other in [
+        "7f0000000000-7f0001000000 rw-p 00000000 00:01 1026    /dev/zero (deleted)",
+        "7f0000000000-7f0001000000 rw-s 00000000 fe:00 77    /home/ada/output",
+        "7f0000000000-7f0001000000 rw-p 00000000 00:00 0 ",
+        "",
+    ] {
+        assert_eq!(shared_mapping(other), None, "{other}");
+    }
+}
+
+#[test]
+fn no_process_of_others_is_scheduled_without_namespaces() {
+    without(NO_NAMESPACES, async || {
+        let mut scene = Scene::new();
+        let schedule = scene.attack(&format!("schedule {}", std::process::id()));
+        assert!(scene.run(&schedule).await.well().contains("ALL HELD"));
+    });
+}
+
+#[tokio::test]
 async fn memory_by_which_memory_is_found_counts() {
     let mut scene = Scene::new();
     scene.cage.bounds = Bounds::new(64 * MB, 64 * MB, 200 * MB, 64);
@@ -261,6 +345,15 @@ async fn what_orphans_write_counts() {
     let orphan = "(setsid sh -c 'head -c 20M /dev/urandom > g$0; sync g$0' $i &)";
     let many = format!("i=0; while :; do {orphan}; sleep 0.1; i=$((i + 1)); done");
     let done = scene.run(&many).await;
+    assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
+}
+
+#[tokio::test]
+async fn what_children_write_that_nobody_waits_for_counts() {
+    let scene = Scene::new();
+    let command = "trap '' CHLD; i=0; while test $i -lt 60; do \
+                   (head -c 20M /dev/urandom > h$i; sync h$i) & sleep 0.1; i=$((i + 1)); done; sleep 60";
+    let done = scene.run(command).await;
     assert_eq!(done.ending, CommandEnding::Over(Over::Disk), "{done:?}");
 }
 

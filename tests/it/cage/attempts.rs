@@ -74,6 +74,11 @@ attempts! {
     command_a_console: "ioctl(0, TIOCLINUX, \"\\x02\")", libc::ioctl(0, libc::TIOCLINUX, c"\x02".as_ptr());
     memory_without_a_name: "syscall(SYS_memfd_create, \"x\", 0)", libc::syscall(libc::SYS_memfd_create, c"x".as_ptr(), 0);
     shared_memory: "syscall(SYS_shmget, 0, 4096, 01600)", libc::syscall(libc::SYS_shmget, 0, 4096, 0o1600);
+    semaphores: "syscall(SYS_semget, 0, 1, 01600)", libc::syscall(libc::SYS_semget, 0, 1, 0o1600);
+    memory_into_a_pipe: "syscall(SYS_vmsplice, 1, 0, 0, 0)", libc::syscall(libc::SYS_vmsplice, 1, 0, 0, 0);
+    move_pages_of_others: "syscall(SYS_move_pages, 1, 0, 0, 0, 0, 0)", libc::syscall(libc::SYS_move_pages, 1, 0, 0, 0, 0, 0);
+    lease: "syscall(SYS_fcntl, 1, 1024, 0)", libc::fcntl(1, 1024, libc::F_RDLCK);
+    larger_pipe: "syscall(SYS_fcntl, 1, 1031, 1048576)", libc::fcntl(1, 1031, 1_048_576);
     set_room_aside: "syscall(SYS_fallocate, 1, 0, 0, 4096)", libc::syscall(libc::SYS_fallocate, 1, 0, 0, 4096);
     set_the_clock: "settimeofday(&(struct timeval){1, 0}, 0)", libc::settimeofday(&libc::timeval { tv_sec: 1, tv_usec: 0 }, std::ptr::null());
 }
@@ -104,9 +109,11 @@ fn all_held(out: &str, by: &str) {
         assert!(name.trim().ends_with(attempt.name), "{by}:\n{out}");
         let allowed = match attempt.name {
             // Programs are to fall back to the call that is watched.
-            "namespace_by_clone3" | "memory_without_a_name" | "shared_memory" => {
-                vec![libc::ENOSYS]
-            }
+            "namespace_by_clone3"
+            | "memory_without_a_name"
+            | "shared_memory"
+            | "semaphores"
+            | "memory_into_a_pipe" => vec![libc::ENOSYS],
             "set_room_aside" => vec![libc::EOPNOTSUPP],
             "become_root_of_others" | "give_a_file_away" => vec![libc::EPERM, libc::EINVAL],
             _ => vec![libc::EPERM],
