@@ -3,6 +3,7 @@
 pub mod acts;
 pub mod taint;
 pub mod known_urls;
+pub mod links;
 pub mod permission;
 pub mod instruction_watch;
 pub mod instruction_versions;

@@ -6,6 +6,7 @@ mod cache;
 pub mod fetch;
 pub mod hops;
 mod html;
+pub mod interfaces;
 mod page;
 pub mod search;
 mod tree;

@@ -1,11 +1,10 @@
-//! Whether somebody has written an address that a model asks for. People leave parts of it out that
+//! Finds an address that a model asks for in what somebody has written. People leave parts of it out that
 //! everybody adds, and put signs around it; nothing else may differ, as whatever a model can choose in it
 //! tells its server something.
 
 use reqwest::Url;
 
-use crate::types::session::{Call, Outcome, Session};
-use crate::types::source::{Parts, Source};
+use crate::types::session::Call;
 
 /// Signs that end a sentence, an emphasis or a link.
 const ENDS: &str = ".,;:!?*_~'\"|)]}>";
@@ -13,66 +12,20 @@ const ENDS: &str = ".,;:!?*_~'\"|)]}>";
 /// What closes what an address may stand in.
 const BRACKETS: [(char, char); 4] = [('(', ')'), ('[', ']'), ('{', '}'), ('<', '>')];
 
-/// Returns true if somebody else has written an address, so that the model can have put nothing into it: a
-/// person, or a page or search that it was shown. What it wrote itself may come back to it in many ways, by
-/// tools, notes and tasks; those do not count.
-pub(crate) fn knows(session: &Session, url: &str) -> bool {
-    let Some(wanted) = Wanted::read(url) else { return false };
-    let mut steps = session.turns.iter().flat_map(|turn| &turn.steps);
-    steps.any(|step| {
-        let mut said = step.heard.iter().flat_map(Parts::iter);
-        said.any(|part| is_by_somebody(part.source) && wanted.stands_in(part.text))
-            || step.calls.iter().any(|call| was_read(call, &wanted))
-    })
-}
-
-/// Returns true if a person has written a part of what was heard. Of a heartbeat's task, that is the owner's
-/// file, of which the owner has been asked about each change.
-fn is_by_somebody(source: &Source) -> bool {
-    match source {
-        Source::Person { .. }
-        | Source::Quoted { .. }
-        | Source::Overheard { .. }
-        | Source::Skill { .. }
-        | Source::File { .. } => true,
-        Source::Program
-        | Source::Button { .. }
-        | Source::Memory
-        | Source::Plan { .. }
-        | Source::Proposal { .. }
-        | Source::Task { .. }
-        | Source::Page { .. }
-        | Source::Search { .. }
-        | Source::McpServer { .. }
-        | Source::Command { .. }
-        | Source::Past { .. }
-        | Source::LinkedFile { .. }
-        | Source::Unknown => false,
-    }
-}
-
-/// Returns true if an address stands in what a call has read of the web, or was asked for by it.
-fn was_read(call: &Call, wanted: &Wanted) -> bool {
-    let is_web = |source: &Source| matches!(source, Source::Page { .. } | Source::Search { .. });
-    matches!(call.outcome, Outcome::Done(_))
-        && ((call.sources.iter().any(is_web) && wanted.stands_in(call.outcome.for_model()))
-            || (call.tool == "web_fetch" && wanted.was_asked_by(&call.arguments)))
-}
-
 /// Whether an address stands in a text, whole.
 pub fn stands_in(text: &str, url: &str) -> bool {
     Wanted::read(url).is_some_and(|wanted| wanted.stands_in(text))
 }
 
 /// An address that is looked for.
-struct Wanted {
+pub(super) struct Wanted {
     url: Url,
     /// Its host as it was written and as it is sent, without `www.`.
     hosts: Vec<String>,
 }
 
 impl Wanted {
-    fn read(url: &str) -> Option<Self> {
+    pub(super) fn read(url: &str) -> Option<Self> {
         let mut parsed = Url::parse(url.trim()).ok()?;
         if !["http", "https"].contains(&parsed.scheme()) {
             return None;
@@ -91,27 +44,48 @@ impl Wanted {
         Some(Self { url: parsed, hosts })
     }
 
-    /// Whether a call with these arguments, as JSON, asked for it: a fragment, which was not sent, may have
-    /// held another one.
-    fn was_asked_by(&self, arguments: &str) -> bool {
-        let arguments = serde_json::from_str::<serde_json::Value>(arguments).unwrap_or_default();
-        let asked = arguments["url"].as_str().and_then(Self::read);
-        asked.is_some_and(|asked| is_same(&asked.url, &self.url))
+    /// The address that a call asks for. A fragment is not sent.
+    pub(super) fn of_call(call: &Call) -> Option<Self> {
+        let arguments = serde_json::from_str::<serde_json::Value>(&call.arguments).ok()?;
+        Self::read(arguments["url"].as_str()?)
     }
 
-    fn stands_in(&self, text: &str) -> bool {
+    pub(super) fn url(&self) -> &Url {
+        &self.url
+    }
+
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        is_same(&self.url, &other.url)
+    }
+
+    /// Returns true if the address stands in a text with its scheme, as a link does.
+    pub(super) fn stands_whole_in(&self, text: &str) -> bool {
+        self.stands(text, true)
+    }
+
+    pub(super) fn stands_in(&self, text: &str) -> bool {
+        self.stands(text, false)
+    }
+
+    fn stands(&self, text: &str, with_scheme: bool) -> bool {
         // Lower case of some letters has another length; such texts are looked at as they are.
         let lower = text.to_lowercase();
         let lower = if lower.len() == text.len() { &lower } else { text };
         self.hosts.iter().any(|host| {
             lower
                 .match_indices(host.as_str())
-                .any(|(at, _)| self.stands_at(text, lower, at, host.len()))
+                .any(|(at, _)| self.stands_at((text, lower), at, host.len(), with_scheme))
         })
     }
 
     /// Whether it stands where its host begins and has this length.
-    fn stands_at(&self, text: &str, lower: &str, at: usize, length: usize) -> bool {
+    fn stands_at(
+        &self,
+        (text, lower): (&str, &str),
+        at: usize,
+        length: usize,
+        with_scheme: bool,
+    ) -> bool {
         let (Some(before), Some(rest)) = (lower.get(..at), text.get(at + length..)) else {
             return false;
         };
@@ -131,7 +105,8 @@ impl Wanted {
             }
         };
         // Who wrote it encrypted does not want it told on the way.
-        if !begins || (scheme == Some("https://") && self.url.scheme() == "http") {
+        let is_told = scheme == Some("https://") && self.url.scheme() == "http";
+        if !begins || is_told || (with_scheme && scheme.is_none()) {
             return false;
         }
         let scheme =

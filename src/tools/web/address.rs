@@ -3,13 +3,16 @@
 //! itself.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::str::FromStr;
 use std::sync::Arc;
 
 use url::{Host, Url};
 
-/// Ports of other protocols whose commands can be put into an HTTP request. No browser connects to them
+use super::interfaces::{self, Network};
+
+/// Where other protocols listen whose commands can be put into an HTTP request; no browser goes there
 /// (Fetch standard, "port blocking").
 const BAD_PORTS: [u16; 83] = [
     0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101,
@@ -157,15 +160,30 @@ fn plain<T: AsRef<str>>(host: &Host<T>) -> Host {
 #[error("{0}")]
 pub struct Forbidden(pub String);
 
-/// Allows requests to public addresses, and to listed hosts.
-#[derive(Clone, Debug, Default)]
+/// Tells the networks of this machine at the moment that it is asked.
+pub type ReadNetworks = fn() -> io::Result<Vec<Network>>;
+
+/// Lets requests to public addresses pass, but for those of this machine's own networks, and to what is listed.
+#[derive(Clone, Debug)]
 pub struct Gate {
     listed: Arc<[AllowedHost]>,
+    networks: ReadNetworks,
+}
+
+impl Default for Gate {
+    fn default() -> Self {
+        Self::new(&[])
+    }
 }
 
 impl Gate {
     pub fn new(listed: &[AllowedHost]) -> Self {
-        Self { listed: listed.into() }
+        Self { listed: listed.into(), networks: interfaces::networks }
+    }
+
+    /// With networks other than the kernel's.
+    pub fn with_networks(self, networks: ReadNetworks) -> Self {
+        Self { networks, ..self }
     }
 
     /// Checks a URL before its name is looked up.
@@ -217,11 +235,19 @@ impl Gate {
             IpAddr::V4(ip) => Host::Ipv4(ip),
             IpAddr::V6(ip) => Host::Ipv6(ip),
         };
-        match not_public(ip) {
-            Some(what) if !self.lists(&host, port) => {
-                Err(Forbidden(format!("{ip}, which is not public ({what})")))
-            }
-            _ => Ok(()),
+        if self.lists(&host, port) {
+            return Ok(());
+        }
+        if let Some(what) = not_public(ip) {
+            return Err(Forbidden(format!("{ip}, which is not public ({what})")));
+        }
+        let networks = (self.networks)().map_err(|error| {
+            let words = "which may be this machine's: its networks cannot be read";
+            Forbidden(format!("{ip}, {words} ({error})"))
+        })?;
+        match networks.iter().any(|network| network.contains(ip)) {
+            true => Err(Forbidden(format!("{ip}, which is this machine's, or in its network"))),
+            false => Ok(()),
         }
     }
 

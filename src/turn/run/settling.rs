@@ -13,7 +13,7 @@ use crate::people::Role;
 use crate::replies;
 use crate::tools::{Kind, Reach, ToolContext, message};
 use crate::trust::acts::tool_role;
-use crate::trust::known_urls;
+use crate::trust::links;
 use crate::trust::permission::{self, Asked, Decision, Why};
 use crate::trust::taint::{self, Taint};
 use crate::turn::calling::Calling;
@@ -103,7 +103,7 @@ impl Active<'_> {
             return Ok(Decision::Allow);
         }
         let knows_url =
-            matches!(&checked.reach, Reach::Url(url) if known_urls::knows(&self.session, url));
+            matches!(&checked.reach, Reach::Url(url) if links::may_be_fetched(&self.session, url));
         let asked = Asked {
             tool: &call.tool,
             terms: checked.terms,

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use peacrab::tools::web::address::{AllowedHost, Forbidden, Gate, not_public};
+use peacrab::tools::web::interfaces::{self, Network};
 use proptest::prelude::*;
 use url::Url;
 
@@ -225,4 +226,47 @@ fn listed_hosts_are_meant_as_they_are_written() {
     for wrong in ["", "*", "*.local", "a b", "nas:0", "nas:99999", "http://nas", "nas/x", "u@nas"] {
         assert!(wrong.parse::<AllowedHost>().is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_global_address_of_this_machine_or_its_networks_is_refused() {
+    let networks = || {
+        Ok(vec![
+            Network { address: "9.9.9.7".parse().unwrap(), bits: 24 },
+            Network { address: "2a00:1450:4001::7".parse().unwrap(), bits: 64 },
+            Network { address: "1.1.1.1".parse().unwrap(), bits: u32::MAX },
+            Network { address: "8.8.8.8".parse().unwrap(), bits: 0 },
+        ])
+    };
+    let gate = Gate::new(&["9.9.9.10:8080".parse().unwrap()]).with_networks(networks);
+    let passes = |url: &str| gate.check(&Url::parse(url).unwrap()).is_ok();
+    for own in [
+        "http://9.9.9.7/",
+        "https://9.9.9.1:8443/",
+        "http://0x9090907/",
+        "http://[2a00:1450:4001::1]/",
+        "http://[2a00:1450:4001:0:ffff::1]/",
+        "http://1.1.1.1/",
+        "http://8.8.8.8/",
+    ] {
+        assert!(!passes(own), "{own}");
+    }
+    for other in
+        ["http://9.9.8.7/", "http://1.1.1.2/", "http://8.8.8.9/", "http://[2a00:1450:4001:1::1]/"]
+    {
+        assert!(passes(other), "{other}");
+    }
+    assert!(passes("http://9.9.9.10:8080/"), "the owner has listed it");
+    let by_name = gate.choose("some.example", 80, ["9.9.9.7".parse().unwrap()]);
+    assert!(by_name.unwrap_err().to_string().contains("in its network"));
+    let unknown = Gate::new(&[]).with_networks(|| Err(std::io::ErrorKind::Other.into()));
+    let refused = unknown.check(&Url::parse("http://9.9.8.7/").unwrap());
+    assert!(refused.unwrap_err().to_string().contains("cannot be read"));
+}
+
+#[test]
+fn the_kernel_tells_the_networks_of_this_machine() {
+    let networks = interfaces::networks().unwrap();
+    let local = Network { address: "127.0.0.1".parse().unwrap(), bits: 8 };
+    assert!(networks.contains(&local), "{networks:?}");
 }

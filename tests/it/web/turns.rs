@@ -6,6 +6,7 @@ use std::sync::Arc;
 use peacrab::tools::web::FetchLimits;
 use peacrab::tools::web::fetch::WebFetch;
 use peacrab::tools::{AnyTool, ToolSet};
+use peacrab::trust::links::is_same_site;
 use peacrab::types::untrusted;
 use serde_json::json;
 
@@ -35,6 +36,96 @@ async fn what_a_page_says_is_others_words() {
     assert!(told.contains(&format!("result: {}", untrusted::BEGINS)), "{told}");
     assert!(!told.contains("\n[End 00000000]"), "{told}");
     rig.finish().await;
+}
+
+/// A page whose links are an alphabet: whoever follows them spells something.
+fn alphabet(site: &Site, links: usize) {
+    let link = |n| format!("<a href='/letter/{n}'>{n}</a> ");
+    let page: String = (0..links).map(link).collect();
+    site.has("/", Answer::html(&format!("<p>{page}</p>")));
+    for n in 0..links {
+        site.has(&format!("/letter/{n}"), Answer::html("<p>Go on.</p>"));
+    }
+}
+
+#[tokio::test]
+async fn three_links_of_a_page_are_followed_in_a_turn_and_the_next_is_asked_about() {
+    let site = Site::start().await;
+    alphabet(&site, 64);
+    let mut rig = rig(&site).await;
+    let letter = |n: u32| fetches(&site.url(&format!("/letter/{n}")));
+    let spelled = [fetches(&site.url("/")), letter(7), letter(0), letter(63), letter(12)];
+    rig.model.on("spell", spelled.into_iter().chain([says("No.")]));
+    let question = rig.ask("1", "spell it").await;
+    assert!(question.contains("May I?") && question.contains("/letter/12"), "{question}");
+    rig.say("1", "/deny 1");
+    rig.heard("1", 3).await;
+    site.finish(&["/", "/letter/7", "/letter/0", "/letter/63"]);
+    // A page that was read is read again, and the next turn may follow three more.
+    rig.model.on("again", [letter(7), letter(12), says("Read.")]);
+    assert_eq!(rig.ask("1", "again").await, "Read.");
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn calls_of_one_step_are_counted_together() {
+    let site = Site::start().await;
+    alphabet(&site, 64);
+    let mut rig = rig(&site).await;
+    let urls: Vec<_> =
+        (0..5).map(|n| json!({ "url": site.url(&format!("/letter/{n}")) })).collect();
+    let together: Vec<_> = urls.iter().map(|url| ("web_fetch", url.clone())).collect();
+    rig.model.on("spell", [fetches(&site.url("/")), calls(&together), says("No.")]);
+    let question = rig.ask("1", "spell it").await;
+    assert!(question.contains("/letter/3"), "{question}");
+    rig.stop().await;
+    let asked = site.asked();
+    let letters = asked.iter().filter(|path| path.starts_with("/letter/")).count();
+    assert!(letters <= 3, "{asked:?}");
+}
+
+#[tokio::test]
+async fn only_the_first_links_and_those_of_the_same_site_are_followed() {
+    let site = Site::start().await;
+    alphabet(&site, 70);
+    let mut rig = rig(&site).await;
+    let late = fetches(&site.url("/letter/69"));
+    rig.model.on("late", [fetches(&site.url("/")), late, says("No.")]);
+    assert!(rig.ask("1", "a late one").await.contains("/letter/69"));
+    rig.say("1", "/deny 1");
+    rig.heard("1", 3).await;
+    site.has("/out", Answer::html("<p><a href='https://elsewhere.example/x'>out</a></p>"));
+    let out = fetches("https://elsewhere.example/x");
+    rig.model.on("out", [fetches(&site.url("/out")), out, says("No.")]);
+    let asked = format!("out: {}", site.url("/out"));
+    assert!(rig.ask("1", &asked).await.contains("elsewhere.example"));
+    rig.say("1", "/deny 2");
+    rig.heard("1", 3).await;
+    // Whoever names the address may have it read.
+    let named = fetches(&site.url("/letter/68"));
+    rig.model.on("this", [named, says("Read.")]);
+    let url = site.url("/letter/68");
+    assert_eq!(rig.ask("1", &format!("read this: {url}")).await, "Read.");
+    rig.finish().await;
+}
+
+#[test]
+fn a_site_is_what_somebody_registered() {
+    for (one, other, is_same) in [
+        ("https://example.com/a", "http://www.example.com/b", true),
+        ("https://a.example.co.uk/", "https://b.example.co.uk/", true),
+        ("https://a.co.uk/", "https://b.co.uk/", false),
+        ("https://a.github.io/", "https://b.github.io/", false),
+        ("https://example.com/", "https://example.org/", false),
+        ("https://example.com./", "https://EXAMPLE.com/", true),
+        ("http://127.0.0.1/", "http://127.0.0.1:8080/", true),
+        ("http://127.0.0.1/", "http://127.0.0.2/", false),
+        ("http://nas/", "http://nas/x", true),
+        ("https://co.uk/", "https://a.co.uk/", false),
+    ] {
+        let url = |text: &str| url::Url::parse(text).unwrap();
+        assert_eq!(is_same_site(&url(one), &url(other)), is_same, "{one} {other}");
+    }
 }
 
 #[tokio::test]
