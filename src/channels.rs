@@ -12,6 +12,7 @@ pub mod discord;
 #[cfg(any(feature = "discord", feature = "slack", feature = "telegram"))]
 pub mod hear;
 pub mod intake;
+mod json;
 pub mod markup;
 pub mod network;
 pub mod parcel;
@@ -71,7 +72,9 @@ pub struct Limits {
     pub unit: Unit,
     /// Maximum length of a file's caption, in `unit`s.
     pub caption_max: usize,
-    /// Interval at which a typing indicator must be repeated. None if the platform has no such indicator.
+    /// The platform fetches the links under a file, and nothing keeps it from that: such a text follows the file.
+    pub caption_previews: bool,
+    /// How often a typing sign must be repeated to stay; none where there is no such sign.
     pub typing_every: Option<Duration>,
     pub drafts: Drafts,
     /// Minimum pause before an ambiguous send (it may or may not have arrived) is repeated.

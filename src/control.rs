@@ -1,6 +1,8 @@
 //! The Unix socket that the command line talks to: JSON, a line each. `status` and `pair` get one
 //! line back; `chat` turns the connection into a terminal.
 
+mod chat;
+mod lines;
 mod orders;
 pub mod send;
 mod socket;
@@ -11,21 +13,24 @@ use std::time::Duration;
 
 use chrono::{DateTime, Utc};
 use rusqlite::Connection;
+use rustix::process::geteuid;
 use serde::{Deserialize, Serialize};
-use tokio::io::{
-    AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWriteExt, BufReader, BufWriter, Lines,
-};
-use tokio::net::UnixListener;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufWriter};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+pub use lines::LINE_BYTES_MAX;
 pub use socket::{SOCKET, bind, connect};
 
 use crate::agent::{self, Pairing};
 use crate::bus::outbox::{self, FailingDeliveries};
 use crate::bus::{Link, LinkState, journal};
-use crate::channels::terminal::{Show, Terminal};
+use crate::channels::terminal::Terminal;
+use crate::control::chat::ChatClient;
+use crate::control::lines::BoundedLines;
 use crate::control::send::{Parcel, SendOutcome};
 use crate::conversation::actions::{self, Action, Sight};
 use crate::conversation::{ledger, transcript};
@@ -38,10 +43,16 @@ use crate::tools::Lender;
 use crate::turn::instructions::prompt_tokens;
 use crate::turn::services::TurnServices;
 use crate::types::event::Event;
-use crate::types::message::{Address, ChannelName, ChatId, DedupKey};
+use crate::types::message::{Address, ChannelName};
 
 /// Connections at once; more wait.
 const CONNECTIONS_MAX: usize = 32;
+
+/// Connections of them that chat, so that `status` and `pair` always get through.
+const CHATS_MAX: usize = 16;
+
+/// A client that takes nothing for so long is gone.
+const WRITE_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// Actions listed at once.
 pub const ACTIONS_MAX: usize = 1_000;
@@ -172,6 +183,7 @@ pub struct ControlServer {
 /// Serves clients until `stop`.
 pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: CancellationToken) {
     let mut clients = JoinSet::new();
+    let chats = Arc::new(Semaphore::new(CHATS_MAX));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
@@ -179,9 +191,10 @@ pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: 
                 tracing::error!(%error, "A control connection broke");
             },
             accepted = listener.accept(), if clients.len() < CONNECTIONS_MAX => match accepted {
+                Ok((stream, _)) if !is_ours(&stream) => {}
                 Ok((stream, _)) => {
-                    let server = Arc::clone(&server);
-                    clients.spawn(async move { serve(&server, stream).await.ok() });
+                    let (server, chats) = (Arc::clone(&server), Arc::clone(&chats));
+                    clients.spawn(async move { serve_bounded(&server, stream, &chats).await.ok() });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "Cannot accept a control connection");
@@ -192,18 +205,50 @@ pub async fn run(server: Arc<ControlServer>, listener: Arc<UnixListener>, stop: 
     }
 }
 
-/// Serves one client to its end.
+/// Returns true if a client is of the daemon's account, or root's: whatever the socket's mode has become, nobody
+/// else is served.
+fn is_ours(stream: &UnixStream) -> bool {
+    match stream.peer_cred() {
+        Ok(peer) if peer.uid() == 0 || peer.uid() == geteuid().as_raw() => true,
+        Ok(peer) => {
+            tracing::warn!(uid = peer.uid(), "Refused a control connection of another account");
+            false
+        }
+        Err(error) => {
+            tracing::warn!(%error, "Refused a control connection of an unknown account");
+            false
+        }
+    }
+}
+
+/// Serves the client that owns the daemon's terminal to its end.
 pub async fn serve(
     server: &ControlServer,
     stream: impl AsyncRead + AsyncWrite + Send + Unpin,
 ) -> std::io::Result<()> {
+    serve_bounded(server, stream, &Semaphore::new(1)).await
+}
+
+/// Serves one client to its end, if it is not one too many that chats.
+async fn serve_bounded(
+    server: &ControlServer,
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin,
+    chats: &Semaphore,
+) -> std::io::Result<()> {
     let (read, write) = tokio::io::split(stream);
-    let mut lines = BufReader::new(read).lines();
+    let mut lines = BoundedLines::new(read);
     let mut out = BufWriter::new(write);
-    let Ok(first) = timeout(REQUEST_TIME_MAX, lines.next_line()).await else { return Ok(()) };
-    let Some(first) = first? else { return Ok(()) };
+    let first = match timeout(REQUEST_TIME_MAX, lines.next()).await {
+        Ok(Ok(Some(first))) => first,
+        Ok(Err(error)) => return write_line(&mut out, &Response::Failed(error.to_string())).await,
+        Ok(Ok(None)) | Err(_) => return Ok(()),
+    };
     let response = match serde_json::from_str(&first) {
         Ok(ControlRequest::Chat { session, events }) => {
+            let Ok(_chat) = chats.try_acquire() else {
+                let words = replies::too_many_chats(CHATS_MAX);
+                return write_line(&mut out, &Response::Failed(words)).await;
+            };
             return ChatClient::begin(server, session.into(), events).run(lines, out).await;
         }
         Ok(ControlRequest::Status) => {
@@ -300,6 +345,7 @@ fn channel_status(link: LinkState, pending: i64, failing: FailingDeliveries) -> 
     }
 }
 
+<<<<<<< HEAD
 /// A client that is a terminal.
 struct ChatClient<'a> {
     server: &'a ControlServer,
@@ -433,12 +479,17 @@ impl<'a> ChatClient<'a> {
     }
 }
 
+=======
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 async fn write_line(
     out: &mut (impl AsyncWrite + Unpin),
     line: &impl Serialize,
 ) -> std::io::Result<()> {
     let mut line = serde_json::to_vec(line).expect("our own types have string keys");
     line.push(b'\n');
-    out.write_all(&line).await?;
-    out.flush().await
+    let written = async {
+        out.write_all(&line).await?;
+        out.flush().await
+    };
+    timeout(WRITE_TIME_MAX, written).await.map_err(|_| std::io::ErrorKind::TimedOut)?
 }

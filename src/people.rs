@@ -18,8 +18,13 @@ use crate::types::words::words;
 /// Validity of a pairing code.
 const CODE_AGE_MAX: Duration = Duration::hours(1);
 
-/// Maximum number of strangers of one channel that wait for approval (a customary value).
-const WAITING_MAX: i64 = 3;
+/// Strangers of one channel that wait for an approval at once. One more takes the place of the oldest: whoever
+/// sends others there must not keep a person out. An account gets a code every ten minutes at most, so that a
+/// crowd takes many accounts.
+const WAITING_MAX: i64 = 32;
+
+/// While fewer wait, the owner is asked about each (field custom). The others have to hand their code over.
+const NEWS_MAX: i64 = 3;
 
 /// Minimum interval between answers to a stranger who keeps writing.
 const TELL_AGAIN_AFTER: Duration = Duration::minutes(10);
@@ -184,11 +189,9 @@ pub struct Paired {
 /// The reaction to a stranger's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Greeting {
-    /// Send this code. `new` if it was made just now.
-    Code { code: String, new: bool },
-    /// Too many others wait. Explain that.
-    Crowded,
-    /// They were answered a moment ago.
+    /// Give them this code; `is_news` if the owner is to be asked about it.
+    Code { code: String, is_news: bool },
+    /// They were told a moment ago.
     Nothing,
 }
 
@@ -212,23 +215,33 @@ pub fn greet(
             store
                 .prepare_cached("UPDATE strangers SET told = ? WHERE channel = ? AND sender = ?")?
                 .execute(params![Time(now), from.channel, sender.id])?;
-            return Ok(Greeting::Code { code, new: false });
+            return Ok(Greeting::Code { code, is_news: false });
         }
     }
-    let waiting: i64 = store
-        .prepare_cached("SELECT count(*) FROM strangers WHERE channel = ? AND code IS NOT NULL")?
-        .query_row([&from.channel], |row| row.get(0))?;
-    let code = (waiting < WAITING_MAX).then(new_code);
+    let waiting = drop_oldest_codes(store, from)?;
+    let code = new_code();
     store
         .prepare_cached(
             "INSERT OR REPLACE INTO strangers (channel, sender, name, chat, code, asked, told)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6)",
         )?
         .execute(params![from.channel, sender.id, sender.name, from.chat, code, Time(now)])?;
-    Ok(match code {
-        Some(code) => Greeting::Code { code, new: true },
-        None => Greeting::Crowded,
-    })
+    Ok(Greeting::Code { code, is_news: waiting < NEWS_MAX })
+}
+
+/// Makes room for one more code on a channel: those who wait longest have to ask again. Returns how many wait.
+fn drop_oldest_codes(store: &Connection, from: &Address) -> rusqlite::Result<i64> {
+    store
+        .prepare_cached(
+            "UPDATE strangers SET code = NULL
+             WHERE channel = ?1 AND code IS NOT NULL AND sender NOT IN
+                 (SELECT sender FROM strangers WHERE channel = ?1 AND code IS NOT NULL
+                  ORDER BY asked DESC, sender LIMIT ?2)",
+        )?
+        .execute(params![from.channel, WAITING_MAX - 1])?;
+    store
+        .prepare_cached("SELECT count(*) FROM strangers WHERE channel = ? AND code IS NOT NULL")?
+        .query_row([&from.channel], |row| row.get(0))
 }
 
 /// Admits the stranger with this code: as the owner if there is none yet, else as a user. None if the

@@ -9,7 +9,12 @@ mod jobs;
 mod shell;
 mod store;
 mod subagents;
+<<<<<<< HEAD
 mod times;
+=======
+mod times;
+mod visible;
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 use std::fmt::{Display, Write as _};
 
@@ -57,6 +62,7 @@ fn fenced(language: &str, lines: &str) -> String {
     format!("{fence}{language}\n{lines}\n{fence}")
 }
 
+<<<<<<< HEAD
 /// Returns a number with its noun, which takes an “s” in the plural.
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -66,6 +72,19 @@ fn counted(count: u64, noun: &str) -> String {
 // Strangers and pairing.
 
 pub const CROWDED: &str = "I don't know you yet, and too many people are waiting for approval. Please try again in an hour.";
+=======
+/// Returns a number with its noun, which takes an “s” in the plural.
+fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} {noun}{plural}")
+}
+
+pub fn too_many_chats(most: usize) -> String {
+    format!("{most} terminals are connected already: close one of them first.")
+}
+
+// Strangers and pairing.
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 pub fn pairing_code(code: &str, have_owner: bool) -> String {
     let how = if have_owner {

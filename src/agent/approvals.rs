@@ -4,14 +4,16 @@ use rusqlite::Connection;
 
 use crate::bus::journal::Waiting;
 use crate::conversation::asks;
-use crate::conversation::asks::{Ask, AskId, Ended, Grant, Kind};
+use crate::conversation::asks::{Ask, AskId, AskedCall, Ended, Grant, Kind};
 use crate::conversation::transcript;
+use crate::people::Role;
 use crate::replies;
 use crate::services::{Services, role_of};
 use crate::store::StoreError;
 use crate::turn::commits;
 use crate::turn::prompt;
 use crate::types::commands::CommandId;
+use crate::types::message::{ChannelName, Place, SenderId};
 use crate::types::session::Outcome;
 
 use crate::turn::parking::unpark;
@@ -67,13 +69,24 @@ pub(crate) async fn obey(
         return commits::obeyed(&services.bus.store, control, words).await;
     }
     let by = control.sender().name.clone();
+    let judge = Judge {
+        role,
+        channel: control.inbound.from.channel.clone(),
+        id: control.sender().id.clone(),
+    };
     commits::obeyed_with(&services.bus.store, control, move |store| match verdict {
+        Verdict::Approve { ask, .. } | Verdict::Deny(ask)
+            if asks::approval(store, ask)?.is_some_and(|call| !judge.may_see(&call)) =>
+        {
+            Ok(replies::CALL_OF_SOMEBODY_ELSE.to_owned())
+        }
         Verdict::Approve { ask, always } => approve(store, ask, always, &by),
         Verdict::Deny(ask) => deny(store, ask, &by),
         Verdict::Revoke(tool) => Ok(replies::revoked_grants(&tool, asks::revoke(store, &tool)?)),
         Verdict::List => {
-            let (waiting, granted) = (asks::approvals(store)?, asks::grants(store)?);
-            let waiting = waiting.iter().map(|(id, tool, arguments)| (id.0, &**tool, &**arguments));
+            let waiting = asks::approvals(store, |call| judge.may_see(call))?;
+            let granted = asks::grants(store)?;
+            let waiting = waiting.iter().map(|call| (call.id.0, &*call.tool, &*call.arguments));
             let granted =
                 granted.iter().map(|it| (&*it.tool, format!("{} on {}", it.sender, it.channel)));
             Ok(replies::approvals(waiting, granted))
@@ -82,8 +95,28 @@ pub(crate) async fn obey(
     .await
 }
 
+/// Who decides.
+struct Judge {
+    role: Role,
+    channel: ChannelName,
+    id: SenderId,
+}
+
+impl Judge {
+    /// Returns true if somebody may see the call's conversation: the owner any, others a group's and their own.
+    fn may_see(&self, call: &AskedCall) -> bool {
+        let is_theirs = |(channel, sender, place): &(ChannelName, SenderId, Place)| {
+            *place == Place::Group || (*channel == self.channel && *sender == self.id)
+        };
+        self.role == Role::Owner || call.made_for.as_ref().is_some_and(is_theirs)
+    }
+}
+
 fn approve(store: &Connection, id: AskId, always: bool, by: &str) -> rusqlite::Result<String> {
     let Some(ask) = approval(store, id)? else { return Ok(replies::ALREADY_DECIDED.to_owned()) };
+    if always && !asks::approval(store, id)?.is_some_and(|call| call.offers_always) {
+        return Ok(replies::no_always(id.0));
+    }
     let choice = if always { replies::ALWAYS } else { replies::ONCE };
     asks::end(store, &ask, Ended::Settled, &replies::choice_of(choice, by))?;
     let (channel, person, tool) = transcript::caller(store, ask.call)?;

@@ -185,10 +185,9 @@ fn turn_away(
     }
     let words = match people::greet(store, from, sender, Utc::now())? {
         Greeting::Nothing => return Ok(()),
-        Greeting::Crowded => replies::CROWDED.to_owned(),
-        Greeting::Code { code, new } => {
+        Greeting::Code { code, is_news } => {
             let have_owner = people.have_owner(store)?;
-            if let (true, true, Some(owner)) = (new, have_owner, people::owner_place(store)?) {
+            if let (true, true, Some(owner)) = (is_news, have_owner, people::owner_place(store)?) {
                 outbox::put_body(store, &owner, &stranger_asks(sender, inbound, &code))?;
             }
             replies::pairing_code(&code, have_owner)

@@ -146,6 +146,7 @@ impl Channel for Discord {
         Limits {
             text_max: TEXT_MAX,
             caption_max: TEXT_MAX,
+            caption_previews: false,
             unit: Unit::Utf16,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,

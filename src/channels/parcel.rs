@@ -40,7 +40,9 @@ pub fn cut(message: &Outbound, limits: &Limits) -> Vec<Body> {
         Body::File(file) => {
             let caption = |max| render(reading_of(file), &file.caption, max, limits);
             let mut captions = caption(limits.caption_max);
+            let is_fetched = limits.caption_previews && has_link(&file.caption);
             let (caption, below) = match captions.len() {
+                _ if is_fetched => (String::new(), caption(limits.text_max)),
                 0 => (String::new(), Vec::new()),
                 1 => (captions.remove(0), Vec::new()),
                 // A caption that does not fit below the file follows it, as a whole.
@@ -64,6 +66,11 @@ enum TextFormat {
 
 fn reading_of(file: &Attachment) -> TextFormat {
     if file.printed { TextFormat::Printed } else { TextFormat::Markup }
+}
+
+/// Returns true if a platform may see an address in a text.
+fn has_link(text: &str) -> bool {
+    text.contains("://") || text.to_ascii_lowercase().contains("www.")
 }
 
 fn cut_text(reading: TextFormat, whole: &str, limits: &Limits) -> Vec<Body> {
@@ -90,8 +97,11 @@ fn cut_text(reading: TextFormat, whole: &str, limits: &Limits) -> Vec<Body> {
 pub fn instead_of(file: &Attachment, reason: &str, limits: &Limits) -> Vec<Body> {
     let no_files = Limits { file_max: 0, ..*limits };
     match &file.content {
-        // The first part was sent before.
-        Content::Text(whole) => cut_text(reading_of(file), whole, &no_files).split_off(1),
+        // The first part of an answer went before.
+        Content::Text(whole) => {
+            let mut texts = cut_text(reading_of(file), whole, &no_files);
+            if file.name == replies::WHOLE_ANSWER_NAME { texts.split_off(1) } else { texts }
+        }
         Content::Workspace(_) | Content::Copy { .. } => {
             let words = replies::file_not_sent(&file.name, reason);
             let caption = (!file.caption.is_empty()).then(|| Body::Text(file.caption.clone()));

@@ -204,6 +204,7 @@ impl Channel for Slack {
             text_max: TEXT_MAX,
             unit: Unit::Chars,
             caption_max: TEXT_MAX,
+            caption_previews: true,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
             give_up_after: GIVE_UP_AFTER,

@@ -299,6 +299,7 @@ impl Channel for Telegram {
             text_max: TEXT_MAX,
             unit: Unit::Utf16,
             caption_max: CAPTION_MAX,
+            caption_previews: false,
             typing_every: Some(TYPING_EVERY),
             doubt_pause: DOUBT_PAUSE,
             give_up_after: GIVE_UP_AFTER,

@@ -106,6 +106,7 @@ impl Channel for Terminal {
             text_max: TEXT_CHARS_MAX,
             unit: Unit::Chars,
             caption_max: TEXT_CHARS_MAX,
+            caption_previews: false,
             typing_every: None,
             doubt_pause: Duration::from_secs(1),
             give_up_after: GIVE_UP_AFTER,

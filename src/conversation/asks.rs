@@ -10,11 +10,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bus::journal::{self, RowId, read_address_at};
+use crate::bus::journal::{self, RowId, read_address_at, read_origin};
 use crate::bus::outbox;
 use crate::people::Role;
-use crate::store::{Time, integer_columns, slice, text_columns};
-use crate::types::message::{Address, Body, ChannelName, DeliveryId, SenderId};
+use crate::store::{Json, Time, integer_columns, slice, text_columns};
+use crate::types::message::{Address, Body, ChannelName, DeliveryId, Place, Sender, SenderId};
 use crate::types::session::{CallId, TurnId};
 use crate::types::words::words;
 
@@ -48,6 +48,8 @@ pub struct New {
     /// Whose answer counts; none: that of anybody entitled.
     pub who: Option<SenderId>,
     pub time: Duration,
+    /// An approval may be given for good.
+    pub offers_always: bool,
 }
 
 /// What was asked and is open.
@@ -137,18 +139,19 @@ impl Approvals {
     }
 }
 
-/// Asks; the message is made with the number by which it can be answered.
+/// Asks; the messages are made with the number by which the last of them can be answered.
 pub fn put(
     store: &Connection,
     new: &New,
-    body: impl FnOnce(AskId) -> Body,
+    bodies: impl FnOnce(AskId) -> Vec<Body>,
 ) -> rusqlite::Result<()> {
-    let New { turn, call, kind, at, who, time } = new;
+    let New { turn, call, kind, at, who, time, offers_always } = new;
     let expires = Utc::now() + *time;
     store
         .prepare_cached(
-            "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires, state)
-             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, 'open')",
+            "INSERT INTO asks (turn, call, kind, delivery, channel, chat, thread, who, after, expires,
+                 offers_always, state)
+             VALUES (?, ?, ?, 0, ?, ?, ?, ?, ?, ?, ?, 'open')",
         )?
         .execute(params![
             turn,
@@ -159,13 +162,16 @@ pub fn put(
             at.thread,
             who,
             journal::last_row(store)?,
-            Time(expires)
+            Time(expires),
+            offers_always
         ])?;
     let id = AskId(store.last_insert_rowid());
-    let delivery = outbox::put_body(store, at, &body(id))?;
-    store
-        .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
-        .execute(params![delivery, id])?;
+    for body in bodies(id) {
+        let delivery = outbox::put_body(store, at, &body)?;
+        store
+            .prepare_cached("UPDATE asks SET delivery = ? WHERE id = ?")?
+            .execute(params![delivery, id])?;
+    }
     Ok(())
 }
 
@@ -293,14 +299,55 @@ pub fn grants(store: &Connection) -> rusqlite::Result<Vec<Grant>> {
     rows.query_map([limit], read)?.collect()
 }
 
-/// The approvals that are open: each with its tool and what it was called with.
-pub fn approvals(store: &Connection) -> rusqlite::Result<Vec<(AskId, String, String)>> {
-    let mut rows = store.prepare_cached(
-        "SELECT a.id, c.tool, c.arguments FROM asks a JOIN calls c ON c.id = a.call
-         WHERE a.state = 'open' AND a.kind = 'approval' ORDER BY a.id LIMIT ?",
-    )?;
-    let limit = i64::try_from(LISTED_MAX).expect("a small number");
-    rows.query_map([limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?.collect()
+/// A call that waits for an approval.
+#[derive(Clone, Debug)]
+pub struct AskedCall {
+    pub id: AskId,
+    pub tool: String,
+    /// As JSON.
+    pub arguments: String,
+    /// For whom it is made, and in what kind of conversation; none if that cannot be read.
+    pub made_for: Option<(ChannelName, SenderId, Place)>,
+    pub offers_always: bool,
+}
+
+const ASKED_CALLS: &str =
+    "SELECT s.channel, s.chat, s.thread, t.sender, s.place, a.id, c.tool, c.arguments,
+        a.offers_always
+    FROM asks a JOIN calls c ON c.id = a.call JOIN turns t ON t.id = a.turn
+    JOIN sessions s ON s.id = t.session
+    WHERE a.state = 'open' AND a.kind = 'approval'";
+
+/// The approvals that are open and pass, the oldest first.
+pub fn approvals(
+    store: &Connection,
+    passes: impl Fn(&AskedCall) -> bool,
+) -> rusqlite::Result<Vec<AskedCall>> {
+    let mut rows = store.prepare_cached(&format!("{ASKED_CALLS} ORDER BY a.id"))?;
+    let calls = rows.query_map([], read_call)?;
+    let passing = calls.filter(|call| call.as_ref().map_or(true, &passes));
+    passing.take(LISTED_MAX).collect()
+}
+
+/// The call of an approval that is open.
+pub fn approval(store: &Connection, id: AskId) -> rusqlite::Result<Option<AskedCall>> {
+    let mut rows = store.prepare_cached(&format!("{ASKED_CALLS} AND a.id = ?"))?;
+    rows.query_row([id], read_call).optional()
+}
+
+fn read_call(row: &Row<'_>) -> rusqlite::Result<AskedCall> {
+    let made_for = read_origin(row).ok().and_then(|origin| {
+        let sender: Json<Sender> = row.get(3).ok()?;
+        let place: Json<Place> = row.get(4).ok()?;
+        Some((origin.channel().clone(), sender.0.id, place.0))
+    });
+    Ok(AskedCall {
+        id: row.get(5)?,
+        tool: row.get(6)?,
+        arguments: row.get(7)?,
+        made_for,
+        offers_always: row.get(8)?,
+    })
 }
 
 /// Forgets what was asked and settled before a time, of turns that have ended, a slice at a time; returns how

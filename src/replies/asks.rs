@@ -2,7 +2,12 @@
 
 use std::fmt::{Display, Write as _};
 
+<<<<<<< HEAD
 use super::{as_is, counted, fenced};
+=======
+use super::visible::visible;
+use super::{as_is, counted, fenced};
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -19,8 +24,20 @@ pub const ASKED_ELSEWHERE: &str =
     "I asked my owner to approve this, and I'm waiting for the answer.";
 pub const NOTHING_TO_APPROVE: &str = "Nothing is waiting for approval.";
 
-/// How much of a call's arguments is shown; who allows it must see what it does.
+pub const CALL_OF_SOMEBODY_ELSE: &str =
+    "That call belongs to a private conversation of somebody else. Only my owner can decide it.";
+
+/// The longest arguments that stand in the question itself. Longer ones come as a file, as whoever allows a call
+/// must see all that it does.
 const ARGUMENTS_CHARS_MAX: usize = 6_000;
+
+/// Of longer ones, what the question shows of their beginning and of their end.
+const HEAD_CHARS: usize = 2_000;
+const TAIL_CHARS: usize = 1_000;
+
+pub fn no_always(id: i64) -> String {
+    format!("Calls like this one are asked about each time. Say /approve {id} to allow it once.")
+}
 
 pub fn answered_by(name: &str) -> String {
     format!("answered by {}", as_is(name))
@@ -46,9 +63,19 @@ pub struct Leave<'a> {
     pub why: &'a str,
 }
 
+impl Leave<'_> {
+    /// The arguments, if they are too long for the question: name and content of a file that stands before it.
+    pub fn file(&self) -> Option<(String, String)> {
+        let whole = visible(self.arguments);
+        let is_long = whole.chars().count() > ARGUMENTS_CHARS_MAX;
+        is_long.then(|| (format!("call-{}.txt", self.id), whole))
+    }
+}
+
 /// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
 pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
     let Leave { id, person, tool, arguments, why } = call;
+<<<<<<< HEAD
     let shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
     let rest = arguments.chars().count() - shown.chars().count();
     let more = match rest {
@@ -57,6 +84,20 @@ pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
     };
     let shown = fenced("json", &shown);
     let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
+=======
+    let (shown, more) = match call.file() {
+        None => (fenced("json", &visible(arguments)), String::new()),
+        Some((name, whole)) => {
+            let signs: Vec<char> = whole.chars().collect();
+            let part = |signs: &[char]| fenced("json", &signs.iter().collect::<String>());
+            let (head, tail) = (&signs[..HEAD_CHARS], &signs[signs.len() - TAIL_CHARS..]);
+            let left = signs.len() - HEAD_CHARS - TAIL_CHARS;
+            let more = format!("\n{left} characters between are only in the file {name} above.");
+            (format!("{}\n…\n{}", part(head), part(tail)), more)
+        }
+    };
+    let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
     format!(
         "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? (Or \
          reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",
@@ -120,6 +161,7 @@ pub fn approvals<'a>(
     const SHOWN_CHARS_MAX: usize = 200;
     let mut text = String::new();
     for (id, tool, arguments) in waiting {
+        let arguments = visible(arguments);
         let shown: String = arguments.chars().take(SHOWN_CHARS_MAX).collect();
         let more = if shown.len() < arguments.len() { "…" } else { "" };
         writeln!(text, "{id}: {} {}{more}", as_is(tool), as_is(shown)).expect("a string takes all");

@@ -15,6 +15,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("schema-10.sql"),
     include_str!("schema-11.sql"),
     include_str!("schema-12.sql"),
+    include_str!("schema-13.sql"),
 ];
 
 /// Returns the version of a database that is up to date.

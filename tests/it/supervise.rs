@@ -35,6 +35,7 @@ impl Channel for ShortLived {
             text_max: 100,
             unit: Unit::Chars,
             caption_max: 100,
+            caption_previews: false,
             typing_every: None,
             drafts: Drafts::Hinted { every: Duration::MAX },
             doubt_pause: Duration::ZERO,

@@ -18,6 +18,7 @@ use crate::channels::ChannelError;
 use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
 use crate::channels::config::DISCORD_URL;
 use crate::channels::discord::endpoints::{self, Endpoint};
+use crate::channels::json;
 
 /// Discord rejects a user agent without a URL and a version in this form (Reference, user agent). Peacrab
 /// has no page of its own; the URL is that of the library that builds our bodies.
@@ -137,7 +138,9 @@ impl Api {
     }
 
     fn read<T: DeserializeOwned>(&self, body: &[u8]) -> Result<T, CallError> {
-        serde_json::from_slice(body).map_err(|error| self.caller.unreadable(&error))
+        let read = serde_json::from_slice(body);
+        let read = read.or_else(|_| json::read(body).and_then(T::deserialize));
+        read.map_err(|error| self.caller.unreadable(&error))
     }
 
     /// Makes one call, to which `add` adds its body. Returns the body of the answer.

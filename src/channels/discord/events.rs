@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use super::Discord;
 use super::addresses::Addresses;
 use super::endpoints::Endpoint;
+use super::sending::SUPPRESS_EMBEDS;
 use super::wire::{Deleted, Interaction, Message};
 use crate::bus::{Published, Publisher};
 use crate::channels::ChannelError;
@@ -181,7 +182,7 @@ impl Listener<'_> {
         let answer = match words {
             "" => json!({ "type": NOTHING }),
             words => json!({ "type": SAY, "data": {
-                "content": words, "flags": EPHEMERAL, "allowed_mentions": { "parse": [] },
+                "content": words, "flags": EPHEMERAL | SUPPRESS_EMBEDS, "allowed_mentions": { "parse": [] },
             } }),
         };
         let Ok(id) = interaction.id.parse().map(id::InteractionId::new) else { return };

@@ -16,7 +16,7 @@ use twilight_gateway::{ConfigBuilder, Intents, Message, Session, Shard, ShardId}
 
 use super::Deadlines;
 use super::call::token_not_accepted;
-use crate::channels::ChannelError;
+use crate::channels::{ChannelError, json};
 
 /// Subscribed events: no member lists, no presences. Threads and servers are requested when a message is
 /// sent there.
@@ -262,7 +262,16 @@ impl Gateway {
 
     /// Parses a frame. None if the library has handled it completely.
     fn read(&mut self, text: &str) -> Result<Option<Told>, ChannelError> {
-        let Ok(frame) = serde_json::from_str::<Frame<'_>>(text) else { return Ok(None) };
+        let deep;
+        let frame = match serde_json::from_str::<Frame<'_>>(text) {
+            Ok(frame) => frame,
+            Err(_) => {
+                let Ok(read) = json::read(text.as_bytes()) else { return Ok(None) };
+                deep = read;
+                let Ok(frame) = Frame::deserialize(&deep) else { return Ok(None) };
+                frame
+            }
+        };
         Ok(match (frame.op, frame.t, frame.s, frame.d) {
             (0, Some("READY"), Some(seq), data) => {
                 let Ok(ready) = Ready::deserialize(data) else { return Ok(None) };

@@ -18,6 +18,10 @@ use crate::channels::discord::wire::{self, Message, Posted};
 use crate::channels::{ChannelError, FileContent, Found, Sent};
 use crate::types::message::{Address, Body, MessageId, Outbound, Question, Reaction};
 
+/// Suppresses previews of links (Message resource, flags): Discord would fetch an address that a model wrote, and
+/// so tell its server something.
+pub(super) const SUPPRESS_EMBEDS: u64 = 1 << 2;
+
 /// Maximum length of a nonce (Message resource, create message).
 const NONCE_CHARS: usize = 25;
 
@@ -149,7 +153,8 @@ impl Discord {
         let body = json!({
             "content": message.body.text(),
             "allowed_mentions": quiet(),
-            // Removes the buttons of a decided question.
+            "flags": SUPPRESS_EMBEDS,
+            // Those of a question that is decided go.
             "components": buttons(message),
         });
         let channel_id = self.channel_of(to, message_id);
@@ -281,6 +286,7 @@ impl Discord {
         let mut body = json!({
             "content": message.body.text(),
             "allowed_mentions": quiet(),
+            "flags": SUPPRESS_EMBEDS,
         });
         if let Some(nonce) = nonce(message) {
             body["nonce"] = nonce.into();

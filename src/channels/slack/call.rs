@@ -20,6 +20,7 @@ use super::failure::{CallError, Denial};
 use super::{Config, Deadlines};
 use crate::channels::call::{self, Caller};
 use crate::channels::config::SLACK_URL;
+use crate::channels::json;
 use crate::http::is_loopback;
 use crate::secret::Secret;
 
@@ -79,6 +80,27 @@ impl Method for SlackApiAppsConnectionOpenRequest {
 
 impl Method for SlackApiChatPostMessageRequest {
     const NAME: &'static str = "chat.postMessage";
+}
+
+/// A request that says that its links are not to be fetched, where the library has no words for that.
+#[derive(Serialize)]
+pub(super) struct WithoutPreviews<M> {
+    #[serde(flatten)]
+    request: M,
+    unfurl_links: bool,
+    unfurl_media: bool,
+}
+
+impl<M> WithoutPreviews<M> {
+    pub(super) fn of(request: M) -> Self {
+        Self { request, unfurl_links: false, unfurl_media: false }
+    }
+}
+
+impl<M: Method> Method for WithoutPreviews<M> {
+    const NAME: &'static str = M::NAME;
+    const TAKES: Takes = M::TAKES;
+    const TOKEN: Token = M::TOKEN;
 }
 
 impl Method for SlackApiChatUpdateRequest {
@@ -154,7 +176,7 @@ impl Api {
         let response = self.caller.send(post).await?;
         let (status, after) = (response.status(), retry_after(response.headers()));
         let body = call::whole(response).await?;
-        let answer = serde_json::from_slice::<Value>(&body);
+        let answer = json::read(&body);
         let ok = answer.as_ref().ok().and_then(|answer| answer.get("ok")).and_then(Value::as_bool);
         match (answer, ok) {
             (Ok(answer), Some(true)) if status.is_success() => {

@@ -21,7 +21,7 @@ use slack_morphism::{
     SlackReactionName, SlackTs,
 };
 
-use super::call::{Api, Method, RepliesRequest};
+use super::call::{Api, Method, RepliesRequest, WithoutPreviews};
 use super::failure::CallError;
 use super::inbound::Identity;
 use crate::channels::{ChannelError, Found, Sent, Unit, text};
@@ -202,6 +202,7 @@ async fn edit(
     let content = if content.blocks.is_none() { content.with_blocks(Vec::new()) } else { content };
     let ts = SlackTs(draft.as_str().to_owned());
     let request = SlackApiChatUpdateRequest::new(to.channel, content, ts);
+    let request = WithoutPreviews::of(request);
     match api.call::<_, Value>(&request).await {
         Ok(_) | Err(CallError::Unreadable(_)) => Ok(Sent { id: Some(draft.clone()) }),
         Err(error) if error.says(GONE_DRAFT) => Err(ChannelError::DraftGone),

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
@@ -14,7 +14,7 @@ use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, connect_async_with_config};
 
 use super::Deadlines;
-use crate::channels::ChannelError;
+use crate::channels::{ChannelError, json};
 use crate::http::is_loopback;
 
 /// Far more than an event with its blocks and files needs.
@@ -126,9 +126,9 @@ impl Socket {
         envelope: &str,
         answer: Option<&str>,
     ) -> Result<(), ChannelError> {
-        let mut words = json!({ "envelope_id": envelope });
+        let mut words = serde_json::json!({ "envelope_id": envelope });
         if let Some(text) = answer {
-            words["payload"] = json!({ "response_type": "ephemeral", "text": text });
+            words["payload"] = serde_json::json!({ "response_type": "ephemeral", "text": text });
         }
         self.send(Message::text(words.to_string())).await
     }
@@ -159,7 +159,7 @@ impl Socket {
             heard();
             match message {
                 Message::Text(text) => {
-                    let raw = serde_json::from_str(text.as_str());
+                    let raw = json::read(text.as_bytes()).and_then(Raw::deserialize);
                     if let Err(error) = &raw {
                         // It is no envelope, so there is nothing to acknowledge.
                         tracing::warn!(%error, "Slack sent an event that cannot be read");

@@ -13,6 +13,7 @@ use teloxide::requests::Payload;
 use super::{Config, Deadlines};
 use crate::channels::call::{self, Caller, Kind, Platform, Row, row};
 use crate::channels::config::TELEGRAM_URL;
+use crate::channels::json;
 
 /// The Bot API with our token.
 pub(super) struct Api {
@@ -113,7 +114,7 @@ impl Api {
         let response = self.caller.send(request).await?;
         let status = response.status();
         let body = call::whole(response).await?;
-        match serde_json::from_slice(&body) {
+        match json::read(&body).and_then(Answer::deserialize) {
             Ok(answer) => judge(status, answer),
             Err(error) if status.is_success() => Err(self.caller.unreadable(&error)),
             Err(_) => {

@@ -11,8 +11,8 @@ use teloxide::payloads::{
 };
 use teloxide::types::{
     CallbackQueryId, ChatAction, ChatId, InlineKeyboardButton, InlineKeyboardMarkup,
-    MessageId as TelegramMessageId, ParseMode, ReactionType, ReplyMarkup, ReplyParameters,
-    ThreadId,
+    LinkPreviewOptions, MessageId as TelegramMessageId, ParseMode, ReactionType, ReplyMarkup,
+    ReplyParameters, ThreadId,
 };
 
 use super::call::CallError;
@@ -182,6 +182,7 @@ impl Telegram {
         payload.message_thread_id = attempt.to.thread;
         payload.parse_mode = attempt.parse_mode();
         payload.reply_parameters = attempt.reply_parameters();
+        payload.link_preview_options = Some(no_preview());
         if let Some(keyboard) = keyboard(message) {
             payload = payload.reply_markup(ReplyMarkup::InlineKeyboard(keyboard));
         }
@@ -198,6 +199,7 @@ impl Telegram {
         let mut payload = EditMessageText::new(attempt.to.chat, draft, &attempt.text);
         payload.parse_mode = attempt.parse_mode();
         payload.reply_markup = keyboard(message);
+        payload.link_preview_options = Some(no_preview());
         match self.api.call::<_, Value>(&payload, self.deadlines.call).await {
             Ok(_) | Err(CallError::Unreadable(_)) => Ok(()),
             Err(error) if error.says(&["message is not modified"]) => Ok(()),
@@ -251,7 +253,19 @@ impl Telegram {
     }
 }
 
-/// Returns true for a draft, which is no row of the outbox and has no id.
+/// A preview would have Telegram fetch an address that a model wrote, and so tell its server something. Captions
+/// have none.
+fn no_preview() -> LinkPreviewOptions {
+    LinkPreviewOptions {
+        is_disabled: true,
+        url: None,
+        prefer_small_media: false,
+        prefer_large_media: false,
+        show_above_text: false,
+    }
+}
+
+/// Drafts are no rows of the outbox, and have no ids.
 fn is_draft(message: &Outbound) -> bool {
     message.id.0 == 0
 }

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,6 +19,7 @@ use tokio::time::{Instant, timeout_at};
 use url::Url;
 
 use super::RESULT_BYTES_MAX;
+use super::flood::UnaskedBudget;
 use super::stdio::too_large;
 use crate::http::{self, Body, BodyEnd};
 use crate::secret::Secret;
@@ -44,6 +45,8 @@ type McpEvents = BoxStream<'static, Result<Sse, SseError>>;
 pub(super) struct Http {
     client: Client,
     time_max: Duration,
+    /// Of all events together, whichever stream they come by. Locked for a count only.
+    unasked: Arc<Mutex<UnaskedBudget>>,
 }
 
 impl Http {
@@ -65,7 +68,8 @@ impl Http {
             .user_agent(concat!("peacrab/", env!("CARGO_PKG_VERSION")))
             .tcp_keepalive(KEEPALIVE);
         let client = builder.build().context("cannot make an HTTP client")?;
-        Ok(Self { client, time_max: call_time_max + SLACK })
+        let unasked = Arc::new(Mutex::new(UnaskedBudget::new()));
+        Ok(Self { client, time_max: call_time_max + SLACK, unasked })
     }
 
     fn request(
@@ -115,35 +119,53 @@ async fn body(mut response: Response, until: Instant) -> Result<Option<Vec<u8>>,
     }
 }
 
-/// Returns the events of a body. An event that is too large ends it, with an error as the answer to
-/// `asked`.
-fn events(response: Response, until: Option<Instant>, asked: Option<RequestId>) -> McpEvents {
+/// The events of a body. One that is too large ends it, and `asked` is answered with that. Too many end it, too.
+fn events(
+    response: Response,
+    until: Option<Instant>,
+    asked: Option<RequestId>,
+    unasked: &Arc<Mutex<UnaskedBudget>>,
+) -> McpEvents {
+    let unasked = Arc::clone(unasked);
     let state = (response, 0_usize, [b'\n'; 2], asked, false);
-    let bytes = futures_util::stream::unfold(state, move |state| async move {
-        let (mut response, mut held, mut last, asked, ended) = state;
-        if ended {
-            return None;
+    let bytes = futures_util::stream::unfold(state, move |state| {
+        let unasked = Arc::clone(&unasked);
+        async move {
+            let (mut response, mut held, mut last, asked, ended) = state;
+            if ended {
+                return None;
+            }
+            let chunk = match until {
+                Some(until) => match timeout_at(until, response.chunk()).await {
+                    Ok(chunk) => chunk,
+                    Err(_) => return None,
+                },
+                None => response.chunk().await,
+            };
+            let chunk = chunk.ok()??;
+            let mut ends = 0;
+            for &byte in chunk.iter().filter(|byte| **byte != b'\r') {
+                // An empty line ends an event.
+                let is_end = (last[1], byte) == (b'\n', b'\n');
+                ends += usize::from(is_end && held > 0);
+                held = if is_end { 0 } else { held + 1 };
+                last = [last[1], byte];
+            }
+            let mut left = unasked.lock().unwrap_or_else(PoisonError::into_inner);
+            if !(0..ends).all(|_| left.take(0)) {
+                tracing::warn!("An MCP server says too much unasked, will disconnect it");
+                return None;
+            }
+            drop(left);
+            if held <= RESULT_BYTES_MAX {
+                return Some((Ok(chunk), (response, held, last, asked, false)));
+            }
+            // The incomplete event is not valid JSON in either case. The following line is.
+            let answer =
+                asked.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
+            let answer = format!("\n\ndata: {}\n\n", answer.unwrap_or_default());
+            Some((Ok::<_, reqwest::Error>(answer.into()), (response, 0, last, None, true)))
         }
-        let chunk = match until {
-            Some(until) => match timeout_at(until, response.chunk()).await {
-                Ok(chunk) => chunk,
-                Err(_) => return None,
-            },
-            None => response.chunk().await,
-        };
-        let chunk = chunk.ok()??;
-        for &byte in chunk.iter().filter(|byte| **byte != b'\r') {
-            // An empty line ends an event.
-            held = if (last[1], byte) == (b'\n', b'\n') { 0 } else { held + 1 };
-            last = [last[1], byte];
-        }
-        if held <= RESULT_BYTES_MAX {
-            return Some((Ok(chunk), (response, held, last, asked, false)));
-        }
-        // The incomplete event is not valid JSON in either case. The following line is.
-        let answer = asked.map(too_large).and_then(|answer| serde_json::to_string(&answer).ok());
-        let answer = format!("\n\ndata: {}\n\n", answer.unwrap_or_default());
-        Some((Ok::<_, reqwest::Error>(answer.into()), (response, 0, last, None, true)))
     });
     SseStream::from_bytes_stream(bytes).boxed()
 }
@@ -185,7 +207,7 @@ impl StreamableHttpClient for Http {
         let session = session.map(str::to_owned);
         match media_type(&response) {
             EVENTS if status.is_success() => {
-                let events = events(response, Some(until), Some(asked));
+                let events = events(response, Some(until), Some(asked), &self.unasked);
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             // Protocol errors arrive with all kinds of statuses.
@@ -233,8 +255,8 @@ impl StreamableHttpClient for Http {
             StatusCode::METHOD_NOT_ALLOWED => Err(Error::ServerDoesNotSupportSse),
             status if !status.is_success() => Err(unexpected(status)),
             _ if media_type(&response) != EVENTS => Err(Error::ServerDoesNotSupportSse),
-            // Silent for hours, as long as the connection is open.
-            _ => Ok(events(response, None, None)),
+            // Silent for hours, as long as the connection stands.
+            _ => Ok(events(response, None, None, &self.unasked)),
         }
     }
 }

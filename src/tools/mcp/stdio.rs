@@ -13,6 +13,7 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStdin, ChildStdout};
 
 use super::RESULT_BYTES_MAX;
+use super::flood::UnaskedBudget;
 use super::process::Pipes;
 
 /// Length of both ends of an oversized message, in bytes, in which its id is searched.
@@ -29,6 +30,7 @@ pub(super) struct Stdio {
     open: Arc<Mutex<VecDeque<RequestId>>>,
     /// Answers that are generated here, in place of unreadable ones.
     ready: VecDeque<ServerJsonRpcMessage>,
+    unasked: UnaskedBudget,
 }
 
 impl Stdio {
@@ -39,6 +41,7 @@ impl Stdio {
             stdin: Arc::new(tokio::sync::Mutex::new(Some(stdin))),
             open: Arc::default(),
             ready: VecDeque::new(),
+            unasked: UnaskedBudget::new(),
         }
     }
 
@@ -142,7 +145,17 @@ impl Transport<RoleClient> for Stdio {
                 return Some(ready);
             }
             let line = self.lines.next().await?;
-            if let Some(message) = self.read(line) {
+            let (bytes, before) = (line.bytes(), open(&self.open).len());
+            let message = self.read(line);
+            let is_answer = open(&self.open).len() < before;
+            if !is_answer && !self.unasked.take(bytes) {
+                tracing::warn!(
+                    server = self.server,
+                    "An MCP server says too much unasked, will disconnect it"
+                );
+                return None;
+            }
+            if let Some(message) = message {
                 return Some(message);
             }
         }
@@ -168,6 +181,15 @@ struct BoundedLines {
 enum BoundedLine {
     Whole(Vec<u8>),
     TooLong { begin: Vec<u8>, end: Vec<u8> },
+}
+
+impl BoundedLine {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Whole(line) => line.len(),
+            Self::TooLong { .. } => RESULT_BYTES_MAX,
+        }
+    }
 }
 
 impl BoundedLines {

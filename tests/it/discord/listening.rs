@@ -336,6 +336,24 @@ async fn lets_only_those_bots_speak_that_it_is_told_to() {
 }
 
 #[tokio::test]
+async fn an_event_that_nests_too_deep_is_kept_raw_and_holds_up_nobody() {
+    let (api, desk) = (DiscordApi::start().await, Desk::new());
+    desk.listening(&discord(&api), async {
+        api.wait_for_sessions(1, 0).await;
+        let mut garbled = from_ada("hi").event(5, None);
+        garbled["author"] = (0..200).fold(1.into(), |deep, _| serde_json::json!([deep]));
+        api.tell("MESSAGE_CREATE", garbled);
+        api.say(&from_ada("after"));
+        desk.wait_for(1).await;
+    })
+    .await;
+    let keys = desk.bus.store.read(|store| {
+        store.query_row("SELECT key FROM unreadable", [], |row| row.get::<_, String>(0))
+    });
+    assert_eq!(keys.await.unwrap(), format!("discord:{}:5", BOT.id));
+}
+
+#[tokio::test]
 async fn keeps_what_cannot_be_read() {
     let (api, desk) = (DiscordApi::start().await, Desk::new());
     desk.listening(&discord(&api), async {

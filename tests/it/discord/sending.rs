@@ -43,6 +43,16 @@ async fn sends_words_that_ping_nobody() {
     assert_eq!(body["enforce_nonce"], true);
 }
 
+/// The stand-in refuses a text with a link that would be fetched for a preview.
+#[tokio::test]
+async fn links_are_not_fetched_for_a_preview() {
+    let (api, discord) = start().await;
+    let link = "see https://elsewhere.example/x";
+    let draft = discord.send(&to_ada(link)).await.unwrap().id;
+    discord.send(&Outbound { replaces: draft, ..to_ada(link) }).await.unwrap();
+    assert_eq!(api.sent()[0].text, link);
+}
+
 #[tokio::test]
 async fn answers_in_the_thread_and_to_the_message_that_asked() {
     let (api, discord) = start().await;

@@ -116,6 +116,16 @@ async fn servers_that_are_dead_mute_or_lying_harm_nobody() {
 }
 
 #[tokio::test]
+async fn a_server_that_never_stops_talking_is_disconnected() {
+    let servers =
+        [("good", server(program("good", &[]))), ("flood", server(program("flood", &[])))];
+    let mut rig = rig(servers).await;
+    rig.becomes(|rig| !lender(rig, "flood").up && !trouble(rig, "flood").is_empty()).await;
+    assert_eq!(call(&mut rig, "mcp_good_echo", json!({ "text": "here" })).await, "here");
+    rig.finish().await;
+}
+
+#[tokio::test]
 async fn a_call_that_hangs_is_given_up_and_delays_nobody_else() {
     let timeout = Duration::from_secs(1);
     let slow = Config { timeout, ..server(program("good", &[])) };

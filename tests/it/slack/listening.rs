@@ -236,6 +236,17 @@ async fn keeps_what_cannot_be_read_and_goes_on() {
 }
 
 #[tokio::test]
+async fn an_event_that_nests_too_deep_is_kept_raw_and_holds_up_nobody() {
+    let (api, desk) = (SlackApi::start().await, Desk::new());
+    let deep = (0..200).fold(json!(1), |deep, _| json!([deep]));
+    api.say(&from_ada("garbled").with("ts", deep));
+    api.say(&from_ada("clear"));
+    desk.listening(&slack(&api), api.wait_for_acknowledged()).await;
+    let unreadable = desk.count("SELECT count(*) FROM unreadable").await;
+    assert_eq!((desk.texts().await, unreadable), (vec!["clear".to_owned()], 1));
+}
+
+#[tokio::test]
 async fn is_not_troubled_by_what_is_in_no_book_yet() {
     let (api, desk) = (SlackApi::start().await, Desk::new());
     api.invent_fields();

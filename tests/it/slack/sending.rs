@@ -50,6 +50,17 @@ async fn sends_a_text_that_unfolds_nothing_and_can_be_found() {
     assert!(id.starts_with("7.0."), "{id}");
 }
 
+/// The stand-in refuses a text with a link that would be fetched for a preview.
+#[tokio::test]
+async fn links_are_not_fetched_for_a_preview() {
+    let api = SlackApi::start().await;
+    let slack = slack(&api);
+    let link = "see https://elsewhere.example/x";
+    let draft = slack.send(&to_ada(link)).await.unwrap().id;
+    slack.send(&Outbound { replaces: draft, ..to_ada(link) }).await.unwrap();
+    assert_eq!(api.sent()[0].text, link);
+}
+
 #[tokio::test]
 async fn answers_in_the_thread_that_asked() {
     let api = SlackApi::start().await;

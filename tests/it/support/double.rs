@@ -357,6 +357,7 @@ impl Channel for Double {
             text_max: self.text_max,
             unit: Unit::Chars,
             caption_max: self.text_max,
+            caption_previews: false,
             typing_every: Some(Duration::from_millis(500)),
             doubt_pause: self.doubt_pause,
             give_up_after: self.give_up_after,

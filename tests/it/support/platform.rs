@@ -131,6 +131,7 @@ impl Channel for Platform {
             text_max: self.manners.text_max,
             unit: Unit::Chars,
             caption_max: self.manners.text_max,
+            caption_previews: false,
             typing_every: Some(Duration::from_millis(20)),
             doubt_pause: Duration::from_millis(300),
             give_up_after: GIVE_UP_AFTER,

@@ -145,6 +145,16 @@ async fn keeps_what_cannot_be_read_and_goes_on() {
 }
 
 #[tokio::test]
+async fn an_update_that_nests_too_deep_is_kept_raw_and_holds_up_nobody() {
+    let (api, desk) = (BotApi::start().await, Desk::new());
+    let deep = (0..200).fold(json!(1), |deep, _| json!([deep]));
+    api.push_update(json!({ "of_next_year": deep }));
+    api.say(&from_ada("clear"));
+    desk.listening(&telegram(&api, DEADLINES), api.wait_for_confirmed()).await;
+    assert_eq!((desk.texts().await, desk.count(UNREADABLE).await), (vec!["clear".to_owned()], 1));
+}
+
+#[tokio::test]
 async fn is_not_troubled_by_fields_that_it_does_not_know() {
     let (api, desk) = (BotApi::start().await, Desk::new());
     api.invent_fields();

@@ -27,6 +27,16 @@ async fn sends_what_is_bold_as_bold() {
     assert_eq!(sent, Sent { id: Some(on_screen.id.to_string().into()) });
 }
 
+/// The stand-in refuses a text with a link that would be fetched for a preview.
+#[tokio::test]
+async fn links_are_not_fetched_for_a_preview() {
+    let (api, telegram) = acquainted().await;
+    let link = "see https://elsewhere.example/x";
+    let draft = telegram.send(&to_ada(link)).await.unwrap().id;
+    telegram.send(&Outbound { replaces: draft, ..to_ada(link) }).await.unwrap();
+    assert_eq!((api.sent()[0].text.as_str(), api.sent()[0].edits), (link, 1));
+}
+
 #[tokio::test]
 async fn what_telegram_cannot_read_is_sent_at_once_as_plain_text() {
     let (api, telegram) = acquainted().await;

@@ -57,7 +57,7 @@ async fn three_links_of_a_page_are_followed_in_a_turn_and_the_next_is_asked_abou
     let spelled = [fetches(&site.url("/")), letter(7), letter(0), letter(63), letter(12)];
     rig.model.on("spell", spelled.into_iter().chain([says("No.")]));
     let question = rig.ask("1", "spell it").await;
-    assert!(question.contains("May I?") && question.contains("/letter/12"), "{question}");
+    assert!(question.contains("Approve?") && question.contains("/letter/12"), "{question}");
     rig.say("1", "/deny 1");
     rig.heard("1", 3).await;
     site.finish(&["/", "/letter/7", "/letter/0", "/letter/63"]);

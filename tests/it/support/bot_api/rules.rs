@@ -98,6 +98,12 @@ pub(crate) fn check(method: &str, found: Map<String, Value>) -> Result<Map<Strin
             .ok_or_else(|| format!("Bad Request: parameter \"{name}\" has the wrong type"))?;
         checked.insert(name, value);
     }
+    let text = checked.get("text").and_then(Value::as_str).unwrap_or_default();
+    let shows_preview = text.contains("://")
+        && checked.get("link_preview_options").is_none_or(|it| it["is_disabled"] != true);
+    if shows_preview && optional.contains(&"link_preview_options") {
+        return Err("Bad Request: the bot must not have links fetched for a preview".to_owned());
+    }
     match needed.iter().find(|name| !checked.contains_key(**name)) {
         None => Ok(checked),
         Some(&"chat_id") => Err("Bad Request: chat_id is empty".to_owned()),

@@ -87,6 +87,7 @@ pub(super) fn message(body: &Value, files: usize) -> Result<(), Denial> {
         return Err(bad("nonce", "BASE_TYPE_BAD_LENGTH"));
     }
     mentions(fields)?;
+    no_previews(fields)?;
     if let Some(reference) = fields.get("message_reference") {
         snowflake(&reference["message_id"]).ok_or_else(|| bad("message_reference", "BAD"))?;
     }
@@ -99,7 +100,19 @@ pub(super) fn edit(body: &Value) -> Result<(), Denial> {
         return Err(Denial::new(400, 50006, "Cannot send an empty message"));
     }
     mentions(fields)?;
+    no_previews(fields)?;
     rows(fields)
+}
+
+/// The bot must not have links fetched for a preview: SUPPRESS_EMBEDS.
+fn no_previews(fields: &Map<String, Value>) -> Result<(), Denial> {
+    let flags = fields.get("flags").and_then(Value::as_u64).unwrap_or_default();
+    let text = fields.get("content").and_then(Value::as_str).unwrap_or_default();
+    if flags & 4 == 4 || !text.contains("://") {
+        Ok(())
+    } else {
+        Err(bad("flags", "SHOWS_PREVIEWS"))
+    }
 }
 
 pub(super) fn thread(body: &Value) -> Result<String, Denial> {

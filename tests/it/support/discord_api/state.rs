@@ -487,7 +487,7 @@ impl State {
         }
         let text = body["data"]["content"].as_str().unwrap_or_default();
         known.answer = Some((kind, text.to_owned()));
-        known.is_private = body["data"]["flags"] == 64;
+        known.is_private = body["data"]["flags"].as_u64().is_some_and(|flags| flags & 64 != 0);
         Ok(None)
     }
 

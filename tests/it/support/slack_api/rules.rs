@@ -75,7 +75,8 @@ const POSTED: Names = &[
     "mrkdwn",
     "link_names",
 ];
-const UPDATED: Names = &["text", "blocks", "metadata", "link_names"];
+const UPDATED: Names =
+    &["text", "blocks", "metadata", "link_names", "unfurl_links", "unfurl_media"];
 const PAGED: Names = &["oldest", "latest", "inclusive", "limit", "cursor", "include_all_metadata"];
 
 const METHODS: &[Method] = &[
@@ -124,6 +125,17 @@ pub(super) fn check(
         };
         fits(kind, &value).map_err(|error| (error, format!("`{name}`: {value}")))?;
         checked.insert(name, value);
+    }
+    // The bot must not have links fetched for a preview.
+    let hides = |name: &str| checked.get(name).is_some_and(|value| *value == false);
+    let text = checked.get("text").and_then(Value::as_str).unwrap_or_default();
+    let may_show = method.optional.contains(&"unfurl_links") && text.contains("://");
+    if may_show && !(hides("unfurl_links") && hides("unfurl_media")) {
+        return Err(("invalid_arguments", "links would be fetched".to_owned()));
+    }
+    let caption = checked.get("initial_comment").and_then(Value::as_str).unwrap_or_default();
+    if caption.contains("://") {
+        return Err(("invalid_arguments", "links of a caption would be fetched".to_owned()));
     }
     match method.needed.iter().find(|name| !checked.contains_key(**name)) {
         None => Ok(checked),
