@@ -242,7 +242,7 @@ async fn no_socket_is_made_to_hold_more() {
 #[tokio::test]
 async fn shared_memory_counts_by_its_size() {
     let mut scene = Scene::new();
-    scene.cage.bounds = Bounds::new(128 * MB, (64 * MB, 200 * MB), 64);
+    scene.cage.bounds = Bounds::new(128 * MB, 64 * MB, 200 * MB, 64);
     let forget = scene.attack("forget");
     let done = scene.run(&forget).await;
     assert_eq!(done.ending, CommandEnding::Over(Over::Memory), "{done:?}");
