@@ -105,7 +105,8 @@ fn is_link_of_page(call: &Call, wanted: &Wanted) -> bool {
     is_done(call)
         && call.sources.iter().any(on_site)
         && begins_page(call)
-        && stands_in_links(call, wanted)
+        // The page's own address stands before its links.
+        && wanted.stands_whole_in(up_to_link(call.outcome.for_model(), LINKS_OF_PAGE_MAX + 1))
 }
 
 /// Returns true unless a call has read on in a page: its first links stand in its first part.
@@ -115,8 +116,13 @@ fn begins_page(call: &Call) -> bool {
 }
 
 /// A text up to the link after the first [`LINKS_OF_PAGE_MAX`].
-pub fn first_links(text: &str) -> &str {
-    match text.match_indices("://").nth(LINKS_OF_PAGE_MAX) {
+fn first_links(text: &str) -> &str {
+    up_to_link(text, LINKS_OF_PAGE_MAX)
+}
+
+/// A text up to the link after so many.
+fn up_to_link(text: &str, links: usize) -> &str {
+    match text.match_indices("://").nth(links) {
         Some((at, _)) => &text[..at],
         None => text,
     }

@@ -62,7 +62,10 @@ async fn the_stand_in_reads_html_as_strictly_as_telegram() {
     let api = BotApi::start().await;
     api.say(&Line::private(&ADA, "hello"));
     let say = async |html: &str| {
-        let body = json!({ "chat_id": ADA.id, "text": html, "parse_mode": "HTML" });
+        let preview = json!({ "is_disabled": true });
+        let body = json!({
+            "chat_id": ADA.id, "text": html, "parse_mode": "HTML", "link_preview_options": preview,
+        });
         call(&api, api.token(), "sendMessage", &body).await
     };
     for (html, seen) in [
