@@ -9,12 +9,8 @@ mod jobs;
 mod shell;
 mod store;
 mod subagents;
-<<<<<<< HEAD
-mod times;
-=======
 mod times;
 mod visible;
->>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 use std::fmt::{Display, Write as _};
 
@@ -62,17 +58,6 @@ fn fenced(language: &str, lines: &str) -> String {
     format!("{fence}{language}\n{lines}\n{fence}")
 }
 
-<<<<<<< HEAD
-/// Returns a number with its noun, which takes an “s” in the plural.
-fn counted(count: u64, noun: &str) -> String {
-    let plural = if count == 1 { "" } else { "s" };
-    format!("{count} {noun}{plural}")
-}
-
-// Strangers and pairing.
-
-pub const CROWDED: &str = "I don't know you yet, and too many people are waiting for approval. Please try again in an hour.";
-=======
 /// Returns a number with its noun, which takes an “s” in the plural.
 fn counted(count: u64, noun: &str) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -84,7 +69,6 @@ pub fn too_many_chats(most: usize) -> String {
 }
 
 // Strangers and pairing.
->>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 pub fn pairing_code(code: &str, have_owner: bool) -> String {
     let how = if have_owner {

@@ -86,7 +86,7 @@ impl<'a> ChatClient<'a> {
         let Address { channel, chat, .. } = self.address.clone();
         let hasten = move |store: &Connection| outbox::hasten(store, &channel, &chat);
         if let Err(error) = bus.store.write("hasten", Sync::Later, hasten).await {
-            tracing::warn!(%error, "Cannot hasten what waits for a terminal");
+            tracing::warn!(%error, "Cannot speed up deliveries to a terminal");
         }
         bus.outbox.up();
     }

@@ -2,12 +2,8 @@
 
 use std::fmt::{Display, Write as _};
 
-<<<<<<< HEAD
-use super::{as_is, counted, fenced};
-=======
 use super::visible::visible;
 use super::{as_is, counted, fenced};
->>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
 
 // What stands on the buttons.
 pub const ONCE: &str = "Once";
@@ -75,16 +71,6 @@ impl Leave<'_> {
 /// Asks whether a call may be made; `always` is a choice if calls of the tool can be allowed for good.
 pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
     let Leave { id, person, tool, arguments, why } = call;
-<<<<<<< HEAD
-    let shown: String = arguments.chars().take(ARGUMENTS_CHARS_MAX).collect();
-    let rest = arguments.chars().count() - shown.chars().count();
-    let more = match rest {
-        0 => String::new(),
-        rest => format!(" … and {rest} more characters, too many to show"),
-    };
-    let shown = fenced("json", &shown);
-    let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
-=======
     let (shown, more) = match call.file() {
         None => (fenced("json", &visible(arguments)), String::new()),
         Some((name, whole)) => {
@@ -97,7 +83,6 @@ pub fn may_i(call: &Leave<'_>, can_be_granted: bool, minutes: u64) -> String {
         }
     };
     let always = if can_be_granted { format!(", /approve {id} always") } else { String::new() };
->>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
     format!(
         "{} asked for this. I'd like to run {} with:\n{shown}{more}\nI'm asking because {}. Approve? (Or \
          reply /approve {id}{always} or /deny {id}.) No answer within {} means no.",

@@ -58,17 +58,10 @@ impl Far {
 impl fmt::Display for Far {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-<<<<<<< HEAD
-            Self::Outside => "it acts outside this conversation",
-            Self::Rules => "it changes my instructions or skills",
-            Self::Memory => "it changes my memory",
-            Self::Url => "it opens an address that nobody here has written, which could leak data",
-=======
             Self::Outside => "it acts outside this conversation",
             Self::Rules => "it changes my instructions or skills",
             Self::Memory => "it changes my memory",
             Self::Url => "it opens an address that nobody here has named, or one link too many, which could leak data",
->>>>>>> 6a19f7a (Show calls whole, and bound what clients, servers and strangers take)
         })
     }
 }
